@@ -8,7 +8,6 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,7 +62,7 @@ class ChromaProcess:
 
 
 @pytest.fixture(scope="session")
-def chroma_server() -> Iterator[ChromaProcess]:
+def chroma_server():
     """A running server; every test takes a collection of its own."""
     folder = Path(tempfile.mkdtemp(prefix="jiyi-chroma-"))
     server = ChromaProcess(folder)

@@ -1,9 +1,10 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
 import os
+import shutil
 import signal
 import socket
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ from jiyi.testing import HashEmbedder
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The files of tests lie in memory where there is room: a real file system, whose syncs cost nothing.
+IN_MEMORY = Path("/dev/shm")
+if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 # rich takes the width once, when the console is made; tests of the terminal set their own later.
 os.environ.pop("COLUMNS", None)
@@ -56,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _plain_environment(monkeypatch):
     """No key, address or proxy of whoever runs the tests, and no endpoint that another test found dead."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
@@ -65,12 +71,12 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "agent.db"
 
 
 @pytest.fixture
-def open_memory(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
+def open_memory(path):
     """Open memories on one file, for "ana" and without a worker unless told; all are closed in the end."""
     opened: list[jiyi.MemoryManager] = []
 
@@ -85,12 +91,12 @@ def open_memory(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
 
 
 @pytest.fixture
-def memory(open_memory: Callable[..., jiyi.MemoryManager]) -> jiyi.MemoryManager:
+def memory(open_memory):
     return open_memory()
 
 
 @pytest.fixture
-def adapter_at() -> Iterator[Callable[..., Any]]:
+def adapter_at():
     """Make adapters of models at a URL; all that can be are closed in the end."""
     made: list[Any] = []
 
@@ -108,12 +114,12 @@ def adapter_at() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def llm_at(adapter_at: Callable[..., OpenAILLM]) -> Callable[..., OpenAILLM]:
+def llm_at(adapter_at):
     return partial(adapter_at, OpenAILLM)
 
 
 @pytest.fixture
-def dead() -> Iterator[str]:
+def dead():
     """The address of a socket that nobody listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -121,7 +127,7 @@ def dead() -> Iterator[str]:
 
 
 @pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def no_network(monkeypatch):
     """Every attempt to look up an address; none succeeds."""
     asked: list[object] = []
 

@@ -2,8 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -27,7 +26,7 @@ def _started(code: str, *arguments: object) -> "subprocess.Popen[str]":
 
 
 @pytest.fixture
-def hold(path: Path) -> Iterator[Callable[[str], Callable[[], object]]]:
+def hold(path):
     """Run a statement in another process, which stays there until what this returns is called."""
     holders = []
 

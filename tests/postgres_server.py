@@ -268,27 +268,27 @@ def _reachable_programs(folder: Path | None) -> Path:
 
 
 @pytest.fixture(scope="session")
-def _server_of_the_run() -> Iterator[PostgresServer]:
+def _server_of_the_run():
     server = PostgresServer()
     yield server
     server.close()
 
 
 @pytest.fixture
-def postgres_server(_server_of_the_run: PostgresServer) -> Iterator[PostgresServer]:
+def postgres_server(_server_of_the_run):
     """The server itself, to be stopped, started and killed; it runs again after the test."""
     yield _server_of_the_run
     _server_of_the_run.start()
 
 
 @pytest.fixture
-def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+def postgres_url(postgres_server):
     """The URL of a fresh database with jiyi's tables in it."""
     yield from _made(postgres_server, MIGRATED)
 
 
 @pytest.fixture
-def empty_postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+def empty_postgres_url(postgres_server):
     """The URL of a fresh database that has nothing but the extension."""
     yield from _made(postgres_server, EMPTY)
 
@@ -301,14 +301,14 @@ def _made(server: PostgresServer, template: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def _cluster() -> CitusDatabase:
+def _cluster():
     if not CLUSTER:
         pytest.skip("JIYI_TEST_CITUS_URL names no cluster")
     return CitusDatabase(CLUSTER)
 
 
 @pytest.fixture
-def citus_url(_cluster: CitusDatabase) -> str:
+def citus_url(_cluster):
     """The URL of a distributed database without any rows."""
     _cluster.empty()
     return _cluster.url

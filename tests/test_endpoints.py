@@ -73,16 +73,15 @@ KINDS = {
         advice={400: "check base_url", 404: "base_url \\+ /rerank", 413: "lower max_chars"},
     ),
 }
-Make = Callable[..., Any]
 
 
 @pytest.fixture(params=KINDS.values(), ids=KINDS.keys())
-def kind(request: pytest.FixtureRequest) -> Kind:
+def kind(request):
     return request.param
 
 
 @pytest.fixture
-def make(kind: Kind, adapter_at: Make) -> Make:
+def make(kind, adapter_at):
     """Makes adapters of a kind."""
     return partial(adapter_at, kind.adapter, key=KEY, retries=2)
 
@@ -101,13 +100,13 @@ def error(status: int, message: str | None = None, **fields: Any) -> Reply:
     ],
     ids=["500", "503 as a page", "429", "dies in the middle of an answer"],
 )
-def test_a_passing_fault_is_tried_again(kind: Kind, make: Make, bad: Reply) -> None:
+def test_a_passing_fault_is_tried_again(kind, make, bad):
     with kind.server(bad) as server:
         assert kind.ask(make(server.url))
     assert len(server.asked) == 2
 
 
-def test_a_lasting_fault_is_unreachable(kind: Kind, make: Make) -> None:
+def test_a_lasting_fault_is_unreachable(kind, make):
     with kind.server(*[error(500, "out of memory")] * 9) as server:
         with pytest.raises(kind.unreachable, match=r"HTTP 500 \(.*out of memory.*try again") as caught:
             kind.ask(make(server.url))
@@ -116,7 +115,7 @@ def test_a_lasting_fault_is_unreachable(kind: Kind, make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_silence_is_asked_again_and_then_an_error(kind: Kind, make: Make) -> None:
+def test_silence_is_asked_again_and_then_an_error(kind, make):
     said = r"did not answer within 0\.3 s, 2 time"
     with (
         kind.server(*[Reply(silent=True)] * 2) as server,
@@ -127,7 +126,7 @@ def test_silence_is_asked_again_and_then_an_error(kind: Kind, make: Make) -> Non
     assert isinstance(caught.value.__cause__, Exception)
 
 
-def test_nobody_listening_is_unreachable(kind: Kind, make: Make, dead: str) -> None:
+def test_nobody_listening_is_unreachable(kind, make, dead):
     user = "" if kind.adapter is EndpointReranker else "user:hidden@"  # which takes none
     url = dead.replace("//", f"//{user}") + "?token=hidden"
     with pytest.raises(kind.unreachable, match=r"127.0.0.1.* could not be reached, 1 time") as caught:
@@ -149,9 +148,7 @@ def test_nobody_listening_is_unreachable(kind: Kind, make: Make, dead: str) -> N
         (422, {"error": {"message": None}}, ""),
     ],
 )
-def test_a_refusal_is_passed_on_with_advice(
-    kind: Kind, make: Make, status: int, body: Any, words: str
-) -> None:
+def test_a_refusal_is_passed_on_with_advice(kind, make, status, body, words):
     advice = {401: "check api_key", 403: "check api_key and what it is allowed", 422: kind.advice[400]}
     said = rf"HTTP {status} \(.*{words}.*\): .*{(advice | kind.advice)[status]}"
     with kind.server(*[Reply(status=status, body=body, headers=SOON)] * 3) as server:
@@ -173,7 +170,7 @@ def test_a_refusal_is_passed_on_with_advice(
         ([1, 2], "begins: "),
     ],
 )
-def test_junk_is_refused_at_once(kind: Kind, make: Make, body: Any, says: str) -> None:
+def test_junk_is_refused_at_once(kind, make, body, says):
     with kind.server(Reply(body=body)) as server, pytest.raises(kind.refused, match=says):
         kind.ask(make(server.url))
     assert len(server.asked) == 1
@@ -189,7 +186,7 @@ def test_junk_is_refused_at_once(kind: Kind, make: Make, body: Any, says: str) -
     ],
     ids=["401", "500", "junk", "at the place a long text is cut"],
 )
-def test_the_key_is_never_shown(kind: Kind, make: Make, reply: Reply) -> None:
+def test_the_key_is_never_shown(kind, make, reply):
     with kind.server(reply) as server:
         adapter = make(server.url, retries=0)
         with pytest.raises(JiyiError, match=r"\*\*\*") as caught:
@@ -199,7 +196,7 @@ def test_the_key_is_never_shown(kind: Kind, make: Make, reply: Reply) -> None:
     assert KEY not in f"{adapter!r} {adapter.name} {Endpoint(base_url=server.url, api_key=KEY)!r}"
 
 
-def test_it_needs_a_name(make: Make) -> None:
+def test_it_needs_a_name(make):
     adapter = make("http://localhost")
     with pytest.raises(SettingsError, match="model"):
         type(adapter)(" ", endpoint=Endpoint(base_url="http://localhost"))
@@ -207,13 +204,13 @@ def test_it_needs_a_name(make: Make) -> None:
 
 @pytest.mark.parametrize("kind", [one for one in KINDS.values() if one.package], ids=["embeddings", "llm"])
 class TestThroughThePackageOpenai:
-    def test_an_empty_account_is_not_asked_again(self, kind: Kind, make: Make) -> None:
+    def test_an_empty_account_is_not_asked_again(self, kind, make):
         empty = [error(429, "no credit", code="insufficient_quota")] * 3
         with kind.server(*empty) as server, pytest.raises(kind.refused, match=r"429 \(no credit\)"):
             kind.ask(make(server.url))
         assert len(server.asked) == 1
 
-    def test_it_is_usable_again_after_close(self, kind: Kind, make: Make) -> None:
+    def test_it_is_usable_again_after_close(self, kind, make):
         with kind.server() as server:
             adapter = make(server.url)
             assert kind.ask(adapter)
@@ -223,9 +220,7 @@ class TestThroughThePackageOpenai:
             assert adapter.name == "openai:m"
             assert repr(adapter).endswith(f"('openai:m' at {server.url})")
 
-    def test_without_the_package_the_error_names_it(
-        self, kind: Kind, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_without_the_package_the_error_names_it(self, kind, monkeypatch):
         monkeypatch.setitem(sys.modules, "openai", None)
         with pytest.raises(MissingExtra) as caught:
             kind.adapter("m", endpoint=Endpoint(base_url="http://localhost"))

@@ -37,7 +37,7 @@ def importing(name: str) -> ImportError:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 @pytest.mark.parametrize("name", sorted(TUTORIALS | WORDS | set(USE)))
-def test_the_page_knows_the_name(page: Path, name: str) -> None:
+def test_the_page_knows_the_name(page, name):
     known = [
         re.split(r"(?<!\\)\|", line)[1]
         for line in page.read_text("utf-8").splitlines()
@@ -46,18 +46,18 @@ def test_the_page_knows_the_name(page: Path, name: str) -> None:
     assert any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cell, re.ASCII) for cell in known)
 
 
-def test_every_name_of_a_tutorial_has_its_words() -> None:
+def test_every_name_of_a_tutorial_has_its_words():
     assert set(USE) >= TUTORIALS
 
 
 @pytest.mark.parametrize("name", sorted(USE))
-def test_importing_it_says_what_to_use(name: str) -> None:
+def test_importing_it_says_what_to_use(name):
     said = str(importing(name))
     assert said == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
 
 
 @pytest.mark.parametrize("name", sorted(USE))
-def test_what_it_says_is_there(name: str) -> None:
+def test_what_it_says_is_there(name):
     for path in PLACE.findall(USE[name]):
         *modules, last = path.strip(".").split(".")
         assert hasattr(importlib.import_module(".".join(["jiyi", *modules])), last), path
@@ -66,14 +66,14 @@ def test_what_it_says_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(USE))
-def test_an_attribute_is_missing_as_any_other(name: str) -> None:
+def test_an_attribute_is_missing_as_any_other(name):
     assert not hasattr(jiyi, name)
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
         getattr(jiyi, name)
 
 
 @pytest.mark.parametrize("name", ["LLMReranker", "counter_for", "Summarize", "E5Embedder", "ForgetReceipt"])
-def test_a_name_from_elsewhere_in_jiyi_says_where(name: str) -> None:
+def test_a_name_from_elsewhere_in_jiyi_says_where(name):
     found = PLACE.findall(str(importing(name)))[0].strip(".").split(".")
     module = importlib.import_module(".".join(["jiyi", *found[:-1]]))
     assert found[-1] == name
@@ -81,7 +81,7 @@ def test_a_name_from_elsewhere_in_jiyi_says_where(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Foo", "_Foo", "vector_memory", "__wrapped__"])
-def test_an_unknown_name_has_the_usual_error(name: str) -> None:
+def test_an_unknown_name_has_the_usual_error(name):
     said = str(importing(name))
     assert said == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
     with pytest.raises(AttributeError, match=f"^module 'jiyi' has no attribute '{name}'$"):
@@ -90,18 +90,18 @@ def test_an_unknown_name_has_the_usual_error(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", ["testing", "evaluate", "agent", "cli"])
-def test_folders_are_imported_as_ever(folder: str) -> None:
+def test_folders_are_imported_as_ever(folder):
     code = f"from jiyi import {folder}; print({folder}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == f"jiyi.{folder}", done.stderr
 
 
-def test_the_names_are_listed_nowhere() -> None:
+def test_the_names_are_listed_nowhere():
     assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
 @pytest.mark.slow
-def test_they_are_read_only_when_one_is_missing() -> None:
+def test_they_are_read_only_when_one_is_missing():
     code = "import sys, jiyi; jiyi.open, jiyi.Agent; print('jiyi.names' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

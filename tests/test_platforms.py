@@ -90,7 +90,7 @@ EXTRAS = {
 
 
 @pytest.mark.slow
-def test_every_module_is_imported_without_the_modules_of_posix() -> None:
+def test_every_module_is_imported_without_the_modules_of_posix():
     # `posix` is the interpreter's own here and cannot be taken away.
     words = " ".join(sorted(MODULES - {"posix"}))
     done = subprocess.run(
@@ -167,18 +167,18 @@ def _ends_elsewhere(node: ast.AST) -> bool:
         ("open('/tmp/x')", ["1: /tmp/x"]),
     ],
 )
-def test_the_check_sees_what_is_unguarded(code: str, found: list[str]) -> None:
+def test_the_check_sees_what_is_unguarded(code, found):
     assert list(unguarded(ast.parse(code))) == found
 
 
 @pytest.mark.slow
-def test_nothing_of_posix_is_used_unguarded() -> None:
+def test_nothing_of_posix_is_used_unguarded():
     found = {named(file): list(unguarded(tree(file))) for file in FILES}
     assert {name: uses for name, uses in found.items() if uses} == {}
 
 
 @pytest.mark.slow
-def test_texts_are_read_and_written_in_utf_8() -> None:
+def test_texts_are_read_and_written_in_utf_8():
     """Without a name of its own Windows takes the encoding of the country."""
     enough = {"read_text": 1, "write_text": 2}
     assert [
@@ -199,7 +199,7 @@ def tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text("utf-8"), named(file))
 
 
-def test_the_matrix_for_other_systems_can_be_read() -> None:
+def test_the_matrix_for_other_systems_can_be_read():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
     jobs = workflow["jobs"]
     systems = {system for job in jobs.values() for system in job["strategy"]["matrix"]["os"]}

@@ -48,11 +48,11 @@ def test_a_broken_address_is_refused_without_its_password(address):
     ],
 )
 def test_settings_show_no_key(address):
-    given = Settings(llm_base_url=address, chroma_url=address, llm_api_key=SECRET)  # type: ignore[arg-type]
+    given = Settings(llm_base_url=address, chroma_url=address, llm_api_key=SECRET)
     assert SECRET not in repr(given)
     assert given.llm_base_url == address
     with pytest.raises(ValueError, match="llm_api_key") as refused:
-        Settings(llm_api_key=[SECRET])  # type: ignore[arg-type]
+        Settings(llm_api_key=[SECRET])
     assert SECRET not in str(refused.value)
 
 

@@ -186,9 +186,9 @@ def test_turns_are_timed_at_every_size(turns):
     assert "A window of 4,000 tokens" in printed
 
 
-def test_the_table_of_turns_fits_a_terminal():
-    done = run_bench("context_speed.py", "--sizes", 20, "--turns", 2)
-    table = done.stdout[done.stdout.index("A window") : done.stdout.rindex("s in all")]
+def test_the_table_of_turns_fits_a_terminal(turns):
+    printed, _ = turns
+    table = printed[printed.index("A window") : printed.rindex("s in all")]
     assert max(len(line.rstrip()) for line in table.splitlines()[:-1]) <= 80
 
 

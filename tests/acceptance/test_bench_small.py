@@ -6,7 +6,6 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,9 @@ needs_server = pytest.mark.skipif(
 
 RUN_ELSEWHERE = {"context_speed.py", "life.py", "postgres.py", "recall_speed.py", "year.py"}  # test_bench.py
 
-Here = Callable[..., str]
-
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Here:
+def here(monkeypatch, capsys, tmp_path):
     """Run a program in this process, with an embedder that costs nothing; return what it printed."""
     known = set(sys.modules)
     monkeypatch.syspath_prepend(str(BENCH))
@@ -66,7 +63,7 @@ def aside(name: str, *options: object) -> str:
 
 
 @pytest.fixture
-def talks(tmp_path: Path) -> list[Path]:
+def talks(tmp_path):
     """The first talks of two hands, an English and a Chinese one."""
     made = []
     for hand in ("en-terse", "zh-zatan"):
@@ -78,7 +75,7 @@ def talks(tmp_path: Path) -> list[Path]:
     return made
 
 
-def test_every_program_is_run_in_these_tests() -> None:
+def test_every_program_is_run_in_these_tests():
     programs = {file.name for file in BENCH.glob("*.py") if "__main__" in file.read_text("utf-8")}
     steps = {"recall_systems.py"}  # processes of recall_speed.py
     mine = Path(__file__).read_text("utf-8")
@@ -88,14 +85,14 @@ def test_every_program_is_run_in_these_tests() -> None:
     assert all(f'"{name}"' in closer for name in RUN_ELSEWHERE)
 
 
-def test_appending(here: Here) -> None:
+def test_appending(here):
     if importlib.util.find_spec("langchain_core") is None:
         pytest.skip("langchain-core is not installed: the extra bench")
     found = json.loads(here("append.py", "--messages", 600, "--json"))
     assert [list(way["median_seconds"]) for way in found["ways"]] == [["10", "60", "600"]] * 6
 
 
-def test_taking_in(tmp_path: Path) -> None:
+def test_taking_in(tmp_path):
     file = tmp_path / "figures.json"
     options = ("--threads", 1, "--threads", 3, "--messages", 5, "--against", ROOT)
     assert "5 messages" in aside("ingest.py", SMALL, *options, "--json", file)
@@ -106,7 +103,7 @@ def test_taking_in(tmp_path: Path) -> None:
     assert rows[-1]["times_the_last"] == 1
 
 
-def test_what_the_main_verbs_pass(tmp_path: Path) -> None:
+def test_what_the_main_verbs_pass(tmp_path):
     file = tmp_path / "figures.json"
     options = ("--sizes", 60, "--rounds", 1, "--calls", 2, "--against", ROOT, "--profile")
     assert "search, 60 messages" in aside("path.py", *options, "--json", file)
@@ -118,7 +115,7 @@ def test_what_the_main_verbs_pass(tmp_path: Path) -> None:
     assert all(row["wall"] > 0 and row["SQL"] >= 3 and row["depth"] > 0 for row in rows)
 
 
-def test_threads_of_langgraph_grow_by_what_is_new(here: Here) -> None:
+def test_threads_of_langgraph_grow_by_what_is_new(here):
     if importlib.util.find_spec("langgraph") is None or importlib.util.find_spec("aiosqlite") is None:
         pytest.skip("langgraph-checkpoint-sqlite is not installed: make test-integrations")
     found = json.loads(here("langgraph_growth.py", "--turns", 100, "--json"))
@@ -128,7 +125,7 @@ def test_threads_of_langgraph_grow_by_what_is_new(here: Here) -> None:
     assert found["pruned"] < many
 
 
-def test_watching(here: Here) -> None:
+def test_watching(here):
     found = json.loads(
         here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
     )
@@ -136,45 +133,45 @@ def test_watching(here: Here) -> None:
     assert found["with"] > 0
 
 
-def test_compressing(here: Here) -> None:
+def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))
 
 
-def test_what_is_true_now(here: Here, talks: list[Path]) -> None:
+def test_what_is_true_now(here, talks):
     printed = here("truth.py", SMALL, talks[0])
     assert "small-en" in printed
     assert "en-terse" in printed
     assert printed.count("AUROC") == 2
 
 
-def test_the_talks_are_counted(here: Here, talks: list[Path]) -> None:
+def test_the_talks_are_counted(here, talks):
     lines = here("talks.py", *talks).splitlines()
     assert [line.split()[:3] for line in lines] == [["en-terse", "talks", "2"], ["zh-zatan", "talks", "2"]]
 
 
-def test_talks_become_a_file_to_evaluate(here: Here, talks: list[Path], tmp_path: Path) -> None:
+def test_talks_become_a_file_to_evaluate(here, talks, tmp_path):
     here("change.py", talks[1], tmp_path / "talks.json")
     dataset = load_dataset(tmp_path / "talks.json")
     assert len(dataset.conversations) == 2
 
 
-def test_learning_which_fact_took_a_place(here: Here, talks: list[Path]) -> None:
+def test_learning_which_fact_took_a_place(here, talks):
     assert "en-terse" in here("learn_facts.py", *talks)
 
 
-def test_asking_what_the_ranking_is_learned_from(here: Here, talks: list[Path]) -> None:
+def test_asking_what_the_ranking_is_learned_from(here, talks):
     """Learning itself needs questions of many hands."""
     assert here("learn_weights.py", *talks).split() == ["asked", "en-terse.txt", "asked", "zh-zatan.txt"]
 
 
-def test_learning_to_read(talks: list[Path]) -> None:
+def test_learning_to_read(talks):
     printed = aside("learn_reading.py", "--talks", *talks)
     assert [line.split()[0] for line in printed.splitlines()] == ["en-terse", "en", "zh-zatan", "zh"]
 
 
 @needs_server
-def test_the_approximate_index(tmp_path: Path) -> None:
+def test_the_approximate_index(tmp_path):
     file = tmp_path / "figures.json"
     aside("ann.py", "--vectors", 300, "--questions", 2, "--json", file)
     found = json.loads(file.read_text("utf-8"))
@@ -182,7 +179,7 @@ def test_the_approximate_index(tmp_path: Path) -> None:
     assert {row["recall"] for row in found} == {1.0}
 
 
-def test_faiss_beside_exact_search(tmp_path: Path) -> None:
+def test_faiss_beside_exact_search(tmp_path):
     file = tmp_path / "figures.json"
     aside("ann.py", "--faiss", "--vectors", 10_100, "--questions", 2, "--json", file)
     found = json.loads(file.read_text("utf-8"))
@@ -192,7 +189,7 @@ def test_faiss_beside_exact_search(tmp_path: Path) -> None:
 
 
 @needs_server
-def test_sizes_on_a_server(tmp_path: Path) -> None:
+def test_sizes_on_a_server(tmp_path):
     file = tmp_path / "figures.json"
     aside("scale.py", "--sizes", 1000, "--samples", 2, "--json", file)
     (found,) = json.loads(file.read_text("utf-8"))["measured"]
@@ -200,7 +197,7 @@ def test_sizes_on_a_server(tmp_path: Path) -> None:
     assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 
 
-def test_the_engines_of_the_bundled_model() -> None:
+def test_the_engines_of_the_bundled_model():
     found = json.loads(aside("embedding.py", SMALL, "--questions", 2, "--repeat", 1, "--json"))
     for engine in ("onnxruntime", "numpy"):
         assert found["likeness"][engine]["least"] > 0.9995
@@ -218,5 +215,5 @@ def test_the_engines_of_the_bundled_model() -> None:
         ("kills", ("--times", 1), "lost", 0),
     ],
 )
-def test_the_server_is_measured(what: str, options: tuple[object, ...], figure: str, wanted: int) -> None:
+def test_the_server_is_measured(what, options, figure, wanted):
     assert json.loads(aside("server.py", what, *options))[figure] == wanted

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -123,7 +122,7 @@ def test_the_password_of_the_database_may_stand_outside_its_url(postgres_url, mo
 
 
 @pytest.fixture(scope="module")
-def image() -> Iterator[Path]:
+def image():
     """A folder with what the image has below /: the steps of the first stage were run for it."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)

@@ -77,7 +77,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def quiet_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def quiet_surroundings(tmp_path, monkeypatch):
     """An empty working folder without settings or keys from outside."""
     monkeypatch.chdir(tmp_path)
     for name in (*Settings.model_fields, "config", "db"):
@@ -103,11 +103,11 @@ def shown(block: Block, where: str, names: dict[str, object], capsys: pytest.Cap
 )
 @pytest.mark.usefixtures("quiet_surroundings")
 def test_examples_run(
-    page: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
-) -> None:
+    page,
+    monkeypatch,
+    capsys,
+    request,
+):
     """A page's Python blocks run in order; a ```text output block is what the one before printed."""
     if page not in READMES:  # the READMEs run with the bundled model
         monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())
@@ -138,9 +138,7 @@ def frameworks() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("page", "name"), list(frameworks()))
 @pytest.mark.usefixtures("quiet_surroundings")
-def test_examples_of_integrations_run(
-    page: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_examples_of_integrations_run(page, name, monkeypatch, capsys):
     """A framework's blocks run where it is installed."""
     monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())
     names: dict[str, object] = {"__name__": "__main__"}
@@ -161,7 +159,7 @@ def _served() -> Iterator[str]:
         yield url
 
 
-def test_every_page_with_a_part_has_an_example() -> None:
+def test_every_page_with_a_part_has_an_example():
     without = {"README.md", "names.md", "cli.md", "rest.md", "server.md", "mem0.md", *ENGLISH_ONLY}
     for page in DOCS.rglob("*.md"):
         if page.name not in without:
@@ -169,7 +167,7 @@ def test_every_page_with_a_part_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_command_and_option_is_documented(folder: Path) -> None:
+def test_every_command_and_option_is_documented(folder):
     described = sections((folder / "cli.md").read_text("utf-8"))
     for name, command in commands().items():
         heading = next((h for h in described if h.split()[:2] == ["jiyi", name]), None)
@@ -194,7 +192,7 @@ def example_lines() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.slow
-def test_example_commands_exist() -> None:
+def test_example_commands_exist():
     lines = list(example_lines())
     assert lines
     for where, (name, *words) in lines:
@@ -204,7 +202,7 @@ def test_example_commands_exist() -> None:
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_setting_is_documented_with_its_default(folder: Path) -> None:
+def test_every_setting_is_documented_with_its_default(folder):
     lines = (folder / "settings.md").read_text("utf-8").splitlines()
     for name, field in Settings.model_fields.items():
         rows = [line for line in lines if line.startswith(f"| `{name}` | `JIYI_{name.upper()}` |")]
@@ -215,7 +213,7 @@ def test_every_setting_is_documented_with_its_default(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_verb_is_documented(folder: Path) -> None:
+def test_every_verb_is_documented(folder):
     text = (folder / "manager.md").read_text("utf-8")
     for name in dir(MemoryManager):
         if not name.startswith("_"):
@@ -223,14 +221,14 @@ def test_every_verb_is_documented(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_error_is_documented(folder: Path) -> None:
+def test_every_error_is_documented(folder):
     text = (folder / "errors.md").read_text("utf-8")
     for name in errors.__all__:
         assert re.search(rf"`{name}`", text), name
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_feature_of_the_ranking_is_documented(folder: Path) -> None:
+def test_every_feature_of_the_ranking_is_documented(folder):
     lines = (folder / "long_term.md").read_text("utf-8").splitlines()
     first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     described = {name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)}
@@ -238,7 +236,7 @@ def test_every_feature_of_the_ranking_is_documented(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", LINKING, ids=name_of)
-def test_links_resolve(page: Path) -> None:
+def test_links_resolve(page):
     text = FENCE.sub("", page.read_text("utf-8"))
     for target in LINK.findall(text):
         if "://" in target:
@@ -249,19 +247,19 @@ def test_links_resolve(page: Path) -> None:
         assert not anchor, f"{name_of(page)}: link to whole pages, headings change"
 
 
-def test_both_languages_have_the_same_pages() -> None:
+def test_both_languages_have_the_same_pages():
     english = {page.name for page in DOCS.glob("*.md")} - ENGLISH_ONLY
     assert english == {page.name for page in (DOCS / "zh").glob("*.md")}
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_index_names_every_page(folder: Path) -> None:
+def test_the_index_names_every_page(folder):
     linked = {Path(target).name for target in LINK.findall((folder / "README.md").read_text("utf-8"))}
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_tree_names_every_folder(folder: Path) -> None:
+def test_the_tree_names_every_folder(folder):
     text = (folder / "README.md").read_text("utf-8")
     for room in (ROOT / "jiyi").iterdir():
         if (room / "__init__.py").exists():
@@ -269,5 +267,5 @@ def test_the_tree_names_every_folder(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", READMES, ids=name_of)
-def test_a_readme_is_short(page: Path) -> None:
+def test_a_readme_is_short(page):
     assert len(page.read_text("utf-8").splitlines()) <= 150

@@ -64,7 +64,7 @@ def named(page: Path, table: int) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_module_that_asks_a_language_model_is_named(page: Path) -> None:
+def test_every_module_that_asks_a_language_model_is_named(page):
     asking = {name for name, tree in modules() if not name.startswith("llm.") and asks_a_model(tree)}
     assert asking
     assert named(page, 0) == asking
@@ -72,7 +72,7 @@ def test_every_module_that_asks_a_language_model_is_named(page: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_module_that_asks_another_endpoint_is_named(page: Path) -> None:
+def test_every_module_that_asks_another_endpoint_is_named(page):
     # A cache of vectors hands on what these ask; models have a table of their own; `endpoint` is how all ask.
     others = ("embeddings.", "llm.", "endpoint")
     asking = {name for name, tree in modules() if not name.startswith(others) and asks_an_endpoint(tree)}
@@ -81,7 +81,7 @@ def test_every_module_that_asks_another_endpoint_is_named(page: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_prompt_belongs_to_a_module_that_is_named() -> None:
+def test_every_prompt_belongs_to_a_module_that_is_named():
     folders = {"llm", "agent"}  # they fill prompts in beside the module that asks
     users = {name: prompts_of(tree) for name, tree in modules()}
     loaded = {
@@ -94,7 +94,7 @@ def test_every_prompt_belongs_to_a_module_that_is_named() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_row_is_whole(page: Path) -> None:
+def test_every_row_is_whole(page):
     tables = re.findall(r"(?:^\|.*\n)+", page.read_text("utf-8"), re.MULTILINE)
     for table, columns in zip(tables[:2], (6, 5), strict=True):
         for row in table.splitlines():

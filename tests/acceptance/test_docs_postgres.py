@@ -26,7 +26,7 @@ def blocks(page: Path, info: str) -> list[str]:
 
 
 @pytest.fixture
-def filled(postgres_url, monkeypatch) -> str:
+def filled(postgres_url, monkeypatch):
     for name in [name for name in os.environ if name.startswith("JIYI_")]:
         monkeypatch.delenv(name)
     with jiyi.open(postgres_url, embedder=HashEmbedder(), background=False) as memory:

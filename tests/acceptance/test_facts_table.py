@@ -1,6 +1,5 @@
 """The tables of sentences in docs/facts.md and docs/zh/facts.md, said one day after the other."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def rows_of(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def say(path: Path) -> Iterator[object]:
+def say(path):
     database = SqliteDatabase(path)
     store = Store(database)
     now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
@@ -64,14 +63,14 @@ def shown(fact: Fact, words: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_table_says_what_becomes_of_sentences(page: str, say: object) -> None:
+def test_the_table_says_what_becomes_of_sentences(page, say):
     words = PAGES[page]
     rows = rows_of(page)
     assert len(rows) >= 40
     found: list[tuple[str, str]] = []
     known_active: set[str] = set()
     for text, _ in rows:
-        learned, known = say(text)  # type: ignore[operator]
+        learned, known = say(text)
         active, known_active = known_active, {i for i, fact in known.items() if fact.status == "active"}
         parts = [shown(known[id_], words) for id_ in learned.new]
         over = [id_ for id_, fact in known.items() if fact.status == "expired" and id_ in active]
@@ -84,7 +83,7 @@ def test_the_table_says_what_becomes_of_sentences(page: str, say: object) -> Non
 @pytest.mark.parametrize(
     ("readme", "page"), [("../README.md", "facts.md"), ("../README.zh.md", "zh/facts.md")]
 )
-def test_the_readmes_show_rows_of_it(readme: str, page: str) -> None:
+def test_the_readmes_show_rows_of_it(readme, page):
     rows = rows_of(readme)
     assert len(rows) == 10
     assert set(rows) <= set(rows_of(page))

@@ -32,7 +32,7 @@ def run(*words: object, cwd: Path, **environ: str) -> subprocess.CompletedProces
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory) -> Path:
+def clone(tmp_path_factory):
     """A clone of the committed state in a new folder."""
     if os.environ.get(_INSIDE):
         pytest.skip("already running inside a fresh clone")
@@ -54,7 +54,7 @@ def clone(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def demo(clone) -> subprocess.CompletedProcess[str]:
+def demo(clone):
     """`make demo` where nothing is installed yet."""
     assert not (clone / ".venv").exists()
     return run("make", "demo", f"PYTHON={sys.executable}", cwd=clone)

@@ -1,6 +1,5 @@
 """Agents on a real file, with a model that says what it is told to over a real socket."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,15 +7,13 @@ from local_llm import local_llm
 from scripted_chat import ScriptedChat
 from scripted_endpoint import Reply
 
-import jiyi
 from jiyi.agent import Agent
-from jiyi.llm import OpenAILLM
 
 __all__ = ["local_llm"]
 
 
 @pytest.fixture
-def scripted() -> Iterator[Callable[..., ScriptedChat]]:
+def scripted():
     """Start servers that give these replies in turn; all are stopped in the end."""
     started: list[ScriptedChat] = []
 
@@ -30,7 +27,7 @@ def scripted() -> Iterator[Callable[..., ScriptedChat]]:
 
 
 @pytest.fixture
-def make_agent(memory: jiyi.MemoryManager, llm_at: Callable[..., OpenAILLM]) -> Callable[..., Agent]:
+def make_agent(memory, llm_at):
     """Make agents that ask a server."""
 
     def make(server: ScriptedChat, *actions: Any, **options: Any) -> Agent:

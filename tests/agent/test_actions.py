@@ -52,7 +52,7 @@ def everything(
     return name, count, level, tags, day, box, ratio
 
 
-def test_the_schema_is_that_of_the_signature() -> None:
+def test_the_schema_is_that_of_the_signature():
     made = action(everything)
     assert (made.name, made.description, made.terminal) == ("everything", "Put things into a box.", False)
     schema = made.parameters
@@ -68,7 +68,7 @@ def test_the_schema_is_that_of_the_signature() -> None:
     assert made.to_openai() == action(everything).to_openai()
 
 
-def test_what_the_model_sends_becomes_what_the_function_takes() -> None:
+def test_what_the_model_sends_becomes_what_the_function_takes():
     made = action(everything)
     args = {"name": "x", "day": "2026-03-02", "box": {"title": "t", "size": "l"}, "tags": ["a"]}
     seen = made.function(**args)
@@ -77,7 +77,7 @@ def test_what_the_model_sends_becomes_what_the_function_takes() -> None:
         made.function(name="x", day="soon")
 
 
-def test_as_a_decorator_with_options_it_is_still_a_function() -> None:
+def test_as_a_decorator_with_options_it_is_still_a_function():
     @action(name="end-it", description="End.", terminal=True)
     def finish(text: str) -> str:
         """
@@ -90,9 +90,9 @@ def test_as_a_decorator_with_options_it_is_still_a_function() -> None:
     assert finish(text="bye") == "BYE"
 
 
-def test_methods_and_functions_without_hints_or_words() -> None:
+def test_methods_and_functions_without_hints_or_words():
     class Shop:
-        def open(self, door):  # type: ignore[no-untyped-def]
+        def open(self, door):
             return f"{door} open"
 
     made = action(Shop().open)
@@ -117,7 +117,7 @@ def unknown(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F8
 
 
 @pytest.mark.parametrize("function", [bare, named, positional, opaque, unknown])
-def test_functions_that_no_model_can_call_are_refused(function: Any) -> None:
+def test_functions_that_no_model_can_call_are_refused(function):
     with pytest.raises(InputError, match=function.__name__):
         action(function)
 
@@ -132,7 +132,7 @@ def test_functions_that_no_model_can_call_are_refused(function: Any) -> None:
         ("ok", {"type": "object", "properties": {"a": {"$ref": "http://x.invalid/"}}}, "outside itself"),
     ],
 )
-def test_actions_no_api_would_take_are_refused(name: str, parameters: dict[str, Any], says: str) -> None:
+def test_actions_no_api_would_take_are_refused(name, parameters, says):
     with pytest.raises(InputError, match=says):
         Action(name=name, description="", parameters=parameters, function=print)
 
@@ -155,7 +155,7 @@ def of(function: Any) -> Action:
         (True, "true"),
     ],
 )
-def test_what_an_action_returns_is_text(returned: Any, text: str) -> None:
+def test_what_an_action_returns_is_text(returned, text):
     clock = ManualClock()
     seen = Environment(clock=clock).execute(of(lambda: returned), {})
     assert (seen.text, seen.ok, seen.at) == (text, True, clock())
@@ -164,7 +164,7 @@ def test_what_an_action_returns_is_text(returned: Any, text: str) -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("bad port"), SystemExit(3), RecursionError("deep"), MemoryError()]
 )
-def test_what_an_action_raises_is_an_observation(error: BaseException) -> None:
+def test_what_an_action_raises_is_an_observation(error):
     def fail() -> None:
         raise error
 
@@ -173,14 +173,14 @@ def test_what_an_action_raises_is_an_observation(error: BaseException) -> None:
     assert seen.text == f"{type(error).__name__}: {error}"
 
 
-def test_a_result_that_is_no_json_is_an_observation() -> None:
+def test_a_result_that_is_no_json_is_an_observation():
     round: list[Any] = []
     round.append(round)
     seen = Environment().execute(of(lambda: round), {})
     assert (seen.ok, seen.text.split(":")[0]) == (False, "ValueError")
 
 
-def test_an_action_that_hangs_is_not_waited_for() -> None:
+def test_an_action_that_hangs_is_not_waited_for():
     forever, started = threading.Event(), time.monotonic()
     seen = Environment(seconds=0.1).execute(of(lambda: forever.wait(60)), {})
     assert time.monotonic() - started < 20
@@ -189,7 +189,7 @@ def test_an_action_that_hangs_is_not_waited_for() -> None:
     assert seen.seconds >= 0.1
 
 
-def test_an_interrupt_in_an_action_is_one() -> None:
+def test_an_interrupt_in_an_action_is_one():
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -198,6 +198,6 @@ def test_an_interrupt_in_an_action_is_one() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
-def test_impossible_times_are_refused(seconds: float) -> None:
+def test_impossible_times_are_refused(seconds):
     with pytest.raises(SettingsError, match="seconds"):
         Environment(seconds=seconds)

@@ -13,9 +13,7 @@ DEMO = Path(__file__).parents[2] / "examples" / "agent_demo.py"
 
 
 @pytest.mark.slow
-def test_the_answer_of_turn_2_is_in_the_last_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_answer_of_turn_2_is_in_the_last_window(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in Settings.model_fields:
         monkeypatch.delenv(f"JIYI_{name.upper()}", raising=False)

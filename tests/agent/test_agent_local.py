@@ -1,16 +1,13 @@
 """The loop on a real model of this machine: small as it is, the loop lives through whatever it says."""
 
-from collections.abc import Callable
-
 import pytest
 
 import jiyi
 from jiyi.agent import Agent, Limits, action
-from jiyi.llm import OpenAILLM
 
 
 @pytest.fixture
-def llm(local_llm: str, llm_at: Callable[..., OpenAILLM]) -> OpenAILLM:
+def llm(local_llm, llm_at):
     return llm_at(local_llm, "smollm2", timeout=120, retries=4, time_limit=240)
 
 
@@ -21,7 +18,7 @@ def weather(city: str) -> str:
 
 
 @pytest.mark.slow
-def test_three_questions_in_one_session(llm: OpenAILLM, memory: jiyi.MemoryManager) -> None:
+def test_three_questions_in_one_session(llm, memory):
     budget = jiyi.Budget(max_input_tokens=1_500, max_output_tokens=40)
     agent = Agent(
         "Answer in one short sentence", [weather], memory, llm=llm, budget=budget, limits=Limits(max_steps=3)

@@ -1,17 +1,10 @@
 """Calls that cannot be made, and endpoints that fail: somebody is told, and nothing is lost."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from scripted_chat import ScriptedChat, call, calls, delta, refuses, says, streams
+from scripted_chat import call, calls, delta, refuses, says, streams
 from scripted_endpoint import Reply
 
-import jiyi
-from jiyi.agent import Agent, action
-
-Start = Callable[..., ScriptedChat]
-Make = Callable[..., Agent]
+from jiyi.agent import action
 
 
 @action
@@ -35,9 +28,7 @@ def divide(a: int, b: int = 2) -> float:
         (call("", {}), "there is no tool unnamed"),
     ],
 )
-def test_a_bad_call_is_told_to_the_model_which_mends_it(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make, bad: dict[str, Any], told: str
-) -> None:
+def test_a_bad_call_is_told_to_the_model_which_mends_it(memory, scripted, make_agent, bad, told):
     server = scripted(calls(bad), calls(call("divide", {"a": 10}, "c2")), says("5"))
     run = make_agent(server, divide).run("go", "s")
     assert (run.answer, run.stopped) == ("5", "done")
@@ -50,9 +41,7 @@ def test_a_bad_call_is_told_to_the_model_which_mends_it(
                 assert one["function"]["arguments"].startswith("{"), "what is sent back is JSON"
 
 
-def test_the_same_failing_call_three_times_ends_the_run(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_the_same_failing_call_three_times_ends_the_run(memory, scripted, make_agent):
     zero, other = call("divide", {"a": 1, "b": 0}), call("divide", {"a": 2, "b": 0}, "c2")
     server = scripted(calls(zero, other), calls(zero), calls(other), calls(zero), says("never"))
     run = make_agent(server, divide).run("go", "s")
@@ -63,7 +52,7 @@ def test_the_same_failing_call_three_times_ends_the_run(
 
 
 @pytest.mark.parametrize("text", ["\x00 nul", "half \ud83d a smile", "\x1b[31mred", "…" * 10])
-def test_any_text_may_come_back(scripted: Start, make_agent: Make, text: str) -> None:
+def test_any_text_may_come_back(scripted, make_agent, text):
     @action
     def odd() -> str:
         """Give back something odd."""
@@ -78,9 +67,7 @@ def test_any_text_may_come_back(scripted: Start, make_agent: Make, text: str) ->
 # --- endpoints that fail
 
 
-def test_an_endpoint_that_is_away_loses_nothing(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_an_endpoint_that_is_away_loses_nothing(memory, scripted, make_agent):
     server = scripted(calls(call("divide", {"a": 6})), refuses("busy", status=503), says("3"))
     agent = make_agent(server, divide)
     run = agent.run("6 / 2?", "s")
@@ -95,9 +82,7 @@ def test_an_endpoint_that_is_away_loses_nothing(
     assert [m.content for m in memory.session_messages("s")] == ["6 / 2?", "3"]
 
 
-def test_a_model_that_refuses_fails_the_task(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_a_model_that_refuses_fails_the_task(memory, scripted, make_agent):
     server = scripted(calls(call("divide", {"a": 6})), refuses("too long for the context window"))
     run = make_agent(server, divide).run("6 / 2?", "s")
     assert run.stopped == "failed"
@@ -107,9 +92,7 @@ def test_a_model_that_refuses_fails_the_task(
     assert "too long" in episode.outcome_summary
 
 
-def test_what_was_said_before_the_connection_broke_is_kept(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_what_was_said_before_the_connection_broke_is_kept(memory, scripted, make_agent):
     server = scripted(streams(delta(content="The port is "), cut=True))
     pieces: list[str] = []
     run = make_agent(server).run("Which port?", "s", pieces.append)
@@ -118,7 +101,7 @@ def test_what_was_said_before_the_connection_broke_is_kept(
     assert [m.content for m in memory.session_messages("s")] == ["Which port?", "The port is "]
 
 
-def test_nobody_there_at_all(memory: jiyi.MemoryManager, scripted: Start, make_agent: Make) -> None:
+def test_nobody_there_at_all(memory, scripted, make_agent):
     server = scripted(Reply(status=500, body={}), Reply(status=500, body={}), says("here"))
     agent = make_agent(server)
     assert agent.run("hello?", "s").stopped == "failed"

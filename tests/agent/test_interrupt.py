@@ -5,22 +5,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_chat import ScriptedChat, call, calls, says, turn
+from scripted_chat import call, calls, says, turn
 from scripted_endpoint import Reply
 
 import jiyi
-from jiyi.agent import Agent, action
+from jiyi.agent import action
 from jiyi.errors import WrongState
 from jiyi.testing import HashEmbedder
-
-Start = Callable[..., ScriptedChat]
-Make = Callable[..., Agent]
-Open = Callable[..., jiyi.MemoryManager]
 
 
 @action
@@ -35,7 +29,7 @@ def said(memory: jiyi.MemoryManager) -> list[Any]:
     return [m.content for m in memory.session_messages("s")]
 
 
-def test_in_the_middle_of_the_answer(memory: jiyi.MemoryManager, scripted: Start, make_agent: Make) -> None:
+def test_in_the_middle_of_the_answer(memory, scripted, make_agent):
     server = scripted(turn("It is a long story, and it begins here."), says("told"))
     pieces: list[str] = []
 
@@ -57,9 +51,7 @@ def test_in_the_middle_of_the_answer(memory: jiyi.MemoryManager, scripted: Start
     assert said(memory) == ["Tell me", kept, "told"]
 
 
-def test_in_the_middle_of_an_action_and_after_a_restart(
-    open_memory: Open, scripted: Start, make_agent: Make
-) -> None:
+def test_in_the_middle_of_an_action_and_after_a_restart(open_memory, scripted, make_agent):
     first = calls(call("shell", {"cmd": "df"}), text="Look first.")
     second = calls(call("shell", {"cmd": "stop"}, "c2"), call("shell", {"cmd": "ps"}, "c3"))
     server = scripted(first, second, calls(call("shell", {"cmd": "ps"}, "c4")), says("fine"))
@@ -83,7 +75,7 @@ def test_in_the_middle_of_an_action_and_after_a_restart(
     assert [e.outcome for e in again.episodes()] == ["success"]
 
 
-def test_before_anything_was_said(memory: jiyi.MemoryManager, scripted: Start, make_agent: Make) -> None:
+def test_before_anything_was_said(memory, scripted, make_agent):
     def interrupted(asked: dict[str, Any]) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.2)
@@ -101,9 +93,7 @@ def test_before_anything_was_said(memory: jiyi.MemoryManager, scripted: Start, m
     assert said(memory) == ["hello", "now"]
 
 
-def test_just_behind_the_answer(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_just_behind_the_answer(memory, scripted, make_agent, monkeypatch):
     complete = memory.complete_task
     times: list[int] = []
 
@@ -120,9 +110,7 @@ def test_just_behind_the_answer(
     assert len(memory.episodes()) == 1
 
 
-def test_a_listener_that_fails_costs_no_words(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_a_listener_that_fails_costs_no_words(memory, scripted, make_agent):
     def listen(piece: str) -> None:
         raise OSError("the terminal is gone")
 
@@ -131,9 +119,7 @@ def test_a_listener_that_fails_costs_no_words(
     assert said(memory) == ["Tell me", "It i"]
 
 
-def test_a_new_question_ends_what_was_left_open(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_a_new_question_ends_what_was_left_open(memory, scripted, make_agent):
     own = memory.start_task("s", "something of the caller's")
     server = scripted(calls(call("shell", {"cmd": "df"}), call("shell", {"cmd": "stop"}, "c2")), says("hi"))
     agent = make_agent(server, shell)
@@ -144,9 +130,7 @@ def test_a_new_question_ends_what_was_left_open(
     assert [t.id for t in memory.tasks(status="in_progress")] == [own.id]
 
 
-def test_resuming_an_older_question_asks_it_again(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_resuming_an_older_question_asks_it_again(memory, scripted, make_agent):
     server = scripted(calls(call("shell", {"cmd": "df"}), call("shell", {"cmd": "stop"}, "c2")), says("full"))
     agent = make_agent(server, shell)
     agent.run("disk?", "s")
@@ -159,7 +143,7 @@ def test_resuming_an_older_question_asks_it_again(
     assert contents.index("said without the agent") < contents.index("ran df")
 
 
-def test_nothing_to_go_on_with(memory: jiyi.MemoryManager, scripted: Start, make_agent: Make) -> None:
+def test_nothing_to_go_on_with(memory, scripted, make_agent):
     with pytest.raises(WrongState, match="'s' has no question to go on with"):
         make_agent(scripted()).resume("s")
 
@@ -186,9 +170,7 @@ Agent("x", [shell], memory, llm=llm).run("disk?", "s")
 
 
 @pytest.mark.slow
-def test_a_killed_process_goes_on_in_another(
-    path: Path, open_memory: Open, scripted: Start, make_agent: Make
-) -> None:
+def test_a_killed_process_goes_on_in_another(path, open_memory, scripted, make_agent):
     server = scripted(
         calls(call("shell", {"cmd": "df"})), calls(call("shell", {"cmd": "die"}, "c2")), says("full")
     )

@@ -1,19 +1,13 @@
 """The tools over the memory that the model is offered: what they do, and what they refuse."""
 
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_chat import ScriptedChat, call, calls, says
+from scripted_chat import call, calls, says
 from scripted_endpoint import Reply
 
-import jiyi
-from jiyi.agent import Agent, action
-
-Start = Callable[..., ScriptedChat]
-Make = Callable[..., Agent]
+from jiyi.agent import action
 
 
 def results(asked: dict[str, Any]) -> list[str]:
@@ -21,7 +15,7 @@ def results(asked: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-def use(scripted: Start, make_agent: Make) -> Callable[..., list[str]]:
+def use(scripted, make_agent):
     """Let the model call tools one after the other and return what it saw; a function gets what was asked."""
 
     def use(*some: tuple[str, Any], **options: Any) -> list[str]:
@@ -40,7 +34,7 @@ def use(scripted: Start, make_agent: Make) -> Callable[..., list[str]]:
     return use
 
 
-def test_remember_keeps_facts(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+def test_remember_keeps_facts(memory, use):
     told = use(
         ("remember", {"text": "The port of pay-gw is 9443."}), ("remember", {"text": "buy milk & eggs"})
     )
@@ -49,9 +43,7 @@ def test_remember_keeps_facts(memory: jiyi.MemoryManager, use: Callable[..., lis
     assert any("milk" in f.object for f in memory.facts())
 
 
-def test_remember_always_puts_it_into_every_window(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_remember_always_puts_it_into_every_window(memory, use):
     use(
         ("remember", {"text": "Mika reads code on a phone", "always": True}),
         ("remember", {"text": "buy milk & eggs", "always": False}),
@@ -60,9 +52,7 @@ def test_remember_always_puts_it_into_every_window(
     assert "> Mika reads code on a phone" in memory.build_context("new", "What is for dinner?").markdown
 
 
-def test_recall_quotes_with_ids_and_not_the_question(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_recall_quotes_with_ids_and_not_the_question(memory, use):
     memory.save_message("old", role="user", content="the certificate of edge-01 expires in May", id="m-1")
     memory.save_message("old", role="user", content="please do it again: edge-01", id="m-2")
     told, nothing = use(
@@ -74,9 +64,7 @@ def test_recall_quotes_with_ids_and_not_the_question(
     assert nothing
 
 
-def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(memory, use):
     memory.save_message("old", role="user", content="The wifi of the flat is called tulip.")
     memory.save_message("old", role="user", content="the rent of the flat is 900 euros")
     memory.flush()
@@ -88,18 +76,14 @@ def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(
     assert all("tulip" in text for text in told)
 
 
-def test_recall_hides_secrets_that_are_not_asked_for(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_recall_hides_secrets_that_are_not_asked_for(memory, use):
     memory.save_message("old", role="user", content="the router's wifi password is tulip-88", id="m-1")
     other, asked = use(("recall", {"query": "router"}), ("recall", {"query": "wifi password"}))
     assert "> the router's wifi password is [password hidden]" in other
     assert "> the router's wifi password is tulip-88" in asked
 
 
-def test_forget_takes_only_what_was_recalled(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_forget_takes_only_what_was_recalled(memory, use):
     memory.save_message("old", role="user", content="my password is hunter2", id="m-1")
     memory.save_message("old", role="user", content="keep this", id="m-2")
     refused, _, done, again, words = use(
@@ -116,7 +100,7 @@ def test_forget_takes_only_what_was_recalled(
     assert [m.id for m in memory.session_messages("old")] == ["m-2"]
 
 
-def test_forget_reaches_no_other_user(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+def test_forget_reaches_no_other_user(memory, use):
     memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
     recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
     assert "secret" not in recalled
@@ -124,7 +108,7 @@ def test_forget_reaches_no_other_user(memory: jiyi.MemoryManager, use: Callable[
     assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
 
 
-def test_plans_are_steps_of_the_task(memory: jiyi.MemoryManager, use: Callable[..., list[str]]) -> None:
+def test_plans_are_steps_of_the_task(memory, use):
     seen: list[Any] = []
 
     def look(asked: dict[str, Any]) -> dict[str, Any]:
@@ -151,9 +135,7 @@ def test_plans_are_steps_of_the_task(memory: jiyi.MemoryManager, use: Callable[.
     assert left == {"look": "completed", "mend": "completed", "restart": "failed", "tell Ana": "failed"}
 
 
-def test_messages_that_were_shortened_can_be_opened(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_messages_that_were_shortened_can_be_opened(memory, use):
     memory.save_message("old", role="user", content="字" * 3_000, id="m-1")
     first, end, none = use(
         ("open_output", {"id": "m-1"}),
@@ -166,9 +148,7 @@ def test_messages_that_were_shortened_can_be_opened(
     assert "there is no output m-404" in none
 
 
-def test_skills_are_offered_where_the_memory_has_them(
-    tmp_path: Path, open_memory: Callable[..., jiyi.MemoryManager], use: Callable[..., list[str]]
-) -> None:
+def test_skills_are_offered_where_the_memory_has_them(tmp_path, open_memory, use):
     folder = tmp_path / "skills" / "restart-nginx"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(
@@ -188,9 +168,7 @@ def test_skills_are_offered_where_the_memory_has_them(
     assert memory.opened_skills("s") == ("restart-nginx",)
 
 
-def test_an_action_of_the_callers_takes_the_place_of_a_tool(
-    memory: jiyi.MemoryManager, scripted: Start, make_agent: Make
-) -> None:
+def test_an_action_of_the_callers_takes_the_place_of_a_tool(memory, scripted, make_agent):
     @action
     def recall(query: str) -> str:
         """Ask elsewhere."""
@@ -203,17 +181,13 @@ def test_an_action_of_the_callers_takes_the_place_of_a_tool(
     assert names.count("recall") == 1
 
 
-def test_a_chinese_model_is_told_who_spoke_in_chinese(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_a_chinese_model_is_told_who_spoke_in_chinese(memory, use):
     memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
     (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
     assert "[m-1] 用户" in told
 
 
-def test_a_step_that_left_a_chinese_plan_says_so_in_chinese(
-    memory: jiyi.MemoryManager, use: Callable[..., list[str]]
-) -> None:
+def test_a_step_that_left_a_chinese_plan_says_so_in_chinese(memory, use):
     use(("plan", {"steps": ["看", "改"]}), ("plan", {"steps": ["看"]}), goals="让商店一直开着")
     assert [step.result for step in memory.tasks()[0].steps if step.tool_name is None] == [
         None,

@@ -1,6 +1,5 @@
 """A memory with its vectors in Chroma: a folder by default, or a server."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[ChromaProcess]:
+def own_server(tmp_path):
     """A server of this test alone, which may be killed."""
     (tmp_path / "served").mkdir()
     server = ChromaProcess(tmp_path / "served")
@@ -29,7 +28,7 @@ def own_server(tmp_path: Path) -> Iterator[ChromaProcess]:
 
 
 @pytest.fixture
-def open_chroma(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
+def open_chroma(path):
     """Open memories on one file with their vectors in a folder beside it; all are closed in the end."""
     opened: list[jiyi.MemoryManager] = []
 
@@ -44,6 +43,6 @@ def open_chroma(path: Path) -> Iterator[Callable[..., jiyi.MemoryManager]]:
 
 
 @pytest.fixture
-def folder(path: Path) -> Path:
+def folder(path):
     """Where Chroma's files are by default."""
     return path.with_name(f"{path.name}.chroma")

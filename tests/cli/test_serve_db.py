@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def data() -> Iterator[Path]:
+def data():
     """A folder that any user may pass, which pytest's own are not."""
     made = Path(tempfile.mkdtemp(prefix="jiyi-serve-", dir="/tmp"))
     made.chmod(0o755)

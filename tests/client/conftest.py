@@ -1,7 +1,7 @@
 """A real HTTP server that answers as it is told, and keeps what it was asked."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,7 +18,7 @@ class Scripted:
 
 
 @pytest.fixture
-def scripted() -> Iterator[Scripted]:
+def scripted():
     script = Scripted()
 
     class Handler(BaseHTTPRequestHandler):

@@ -94,17 +94,6 @@ def test_code_cannot_travel(memory):
     assert memory.monitor is None
 
 
-def test_budgets_scratch_and_earlier_windows_travel(memory):
-    memory.save_messages("s", ({"role": "user", "content": f"note {n}"} for n in range(3)))
-    budget = jiyi.Budget(max_input_tokens=800)
-    window = memory.build_context(
-        "s", "note?", budget, scratch=[jiyi.Message(role="assistant", content="hm")]
-    )
-    assert window.messages[-1]["content"] == "hm"
-    again = memory.build_context("s", "note?", 800, recalled=window)
-    assert again.blocks == window.blocks
-
-
 @pytest.mark.slow
 def test_files_go_out_whole_and_come_in_once(memory, tmp_path, url, keys):
     memory.save_messages("s", [{"role": "user", "content": f"note {n}"} for n in range(1_200)])

@@ -64,7 +64,7 @@ def check(made, texts, limit) -> None:
 @pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS, rate=st.sampled_from([0.2, 0.5, 0.9]))
-def test_pruning(texts, limit, rate) -> None:
+def test_pruning(texts, limit, rate):
     made = PruneTokens(rate)(texts, max_tokens=limit)
     check(made, texts, limit)
     assert made.text == PruneTokens(rate)(texts, max_tokens=limit).text
@@ -72,7 +72,7 @@ def test_pruning(texts, limit, rate) -> None:
 
 @MANY
 @given(texts=st.lists(PROSE | CODE | JSON, min_size=1, max_size=6, unique=True).map("\n".join))
-def test_pruning_by_rate_keeps_protected_spans_in_order(texts) -> None:
+def test_pruning_by_rate_keeps_protected_spans_in_order(texts):
     made = PruneTokens(0.4)(texts).text
     place = 0
     for start, end in protected_spans(texts):
@@ -86,7 +86,7 @@ def test_pruning_by_rate_keeps_protected_spans_in_order(texts) -> None:
 
 @MANY
 @given(texts=st.lists(PROSE, min_size=2, max_size=6).map(" ".join), limit=st.integers(1, 60))
-def test_pruned_words_are_words_of_the_text_in_order(texts, limit) -> None:
+def test_pruned_words_are_words_of_the_text_in_order(texts, limit):
     made = PruneTokens()(texts, max_tokens=limit).text
     left = iter(re.findall(r"[A-Za-z]+|\d+", texts))
     assert all(word in left for word in re.findall(r"[A-Za-z]+|\d+", made))
@@ -95,20 +95,20 @@ def test_pruned_words_are_words_of_the_text_in_order(texts, limit) -> None:
 @pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS)
-def test_relevance(texts, limit) -> None:
+def test_relevance(texts, limit):
     check(Relevance()(texts, max_tokens=limit, query=QUERY), texts, limit)
 
 
 @pytest.mark.slow
 @MANY
 @given(texts=GIVEN, limit=LIMITS)
-def test_extract(texts, limit) -> None:
+def test_extract(texts, limit):
     check(Extract()(texts, max_tokens=limit), texts, limit)
 
 
 @MANY
 @given(text=TEXTS, limit=st.integers(1, 120))
-def test_tool_output(text, limit) -> None:
+def test_tool_output(text, limit):
     message = Message(role="tool", content=text, tool_call_id="c1", id="out-1")
     made = ToolOutput(max_tokens=limit)(message)
     check(made, text, limit)
@@ -117,7 +117,7 @@ def test_tool_output(text, limit) -> None:
 @pytest.mark.parametrize(
     "text", ["", " ", "\n\n", "\0", "\ud83d", "a\u0301" * 50, "\u200b", "的" * 500], ids=ascii
 )
-def test_any_text_is_accepted(text: str) -> None:
+def test_any_text_is_accepted(text):
     for made in (
         PruneTokens(0.3)(text),
         Relevance()(text, query="q", max_tokens=5),

@@ -27,13 +27,13 @@ WORDS = sorted(
 
 
 @pytest.mark.skipif(INSTALLED, reason="llmlingua is installed")
-def test_without_the_package_it_names_the_line_to_run() -> None:
+def test_without_the_package_it_names_the_line_to_run():
     with pytest.raises(MissingExtra, match=r'pip install "jiyi\[llmlingua\]"'):
         LLMLingua("somewhere")
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     """A multilingual BERT of two layers."""
     return saved_bert(tmp_path_factory.mktemp("models") / "tiny-bert", labels=2)
 
@@ -63,7 +63,7 @@ def saved_bert(folder: Path, labels: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def xlmr(tmp_path_factory):
     """An XLM-RoBERTa of two layers with a unigram vocabulary."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -103,13 +103,11 @@ def xlmr(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 class TestWithTheLibrary:
     @pytest.fixture(params=["bert", "xlmr"])
-    def folder(self, request: pytest.FixtureRequest) -> Path:
+    def folder(self, request):
         return request.getfixturevalue(request.param)
 
     @pytest.mark.parametrize("text", [TALK, TALK_ZH], ids=["en", "zh"])
-    def test_words_are_dropped_and_none_is_chopped(
-        self, folder: Path, text: str, no_network: list[object]
-    ) -> None:
+    def test_words_are_dropped_and_none_is_chopped(self, folder, text, no_network):
         made = LLMLingua(folder, 0.5)(text)
         assert made.method == "llmlingua"
         assert made.tokens == COUNT(made.text) < made.tokens_before
@@ -122,21 +120,21 @@ class TestWithTheLibrary:
             }
         assert no_network == []
 
-    def test_it_is_a_compressor_and_deterministic(self, folder: Path) -> None:
+    def test_it_is_a_compressor_and_deterministic(self, folder):
         assert isinstance(LLMLingua(folder), Compressor)
         assert LLMLingua(folder)(TALK).text == LLMLingua(folder)(TALK).text
 
-    def test_the_limit_holds(self, folder: Path) -> None:
+    def test_the_limit_holds(self, folder):
         for limit in (1, 4, 10):
             assert LLMLingua(folder)(TALK, max_tokens=limit).tokens <= limit
         assert LLMLingua(folder)(TALK, max_tokens=1_000).text == TALK
 
-    def test_forced_tokens_stay(self, folder: Path) -> None:
+    def test_forced_tokens_stay(self, folder):
         made = LLMLingua(folder, 0.4, ["please", "disk"])(TALK)
         assert "please" in made.text.split()
         assert "disk" in made.text.split()
 
-    def test_lines_and_sources_stay_in_order(self, folder: Path) -> None:
+    def test_lines_and_sources_stay_in_order(self, folder):
         messages = [
             Message(role="user", content=TALK, id="a"),
             Message(role="user", content="the disk", id="b"),
@@ -145,7 +143,7 @@ class TestWithTheLibrary:
         assert list(made.sources) == sorted(made.sources)
         assert made.sources[0] == "a"
 
-    def test_loading_leaves_the_dice_alone(self, folder: Path) -> None:
+    def test_loading_leaves_the_dice_alone(self, folder):
         random.seed(5)
         expected = random.Random(5).random()
         LLMLingua(folder)(TALK)
@@ -154,20 +152,20 @@ class TestWithTheLibrary:
     @pytest.mark.parametrize(
         "text", ["", " \n", "\0 a b c d", "端口" * 200, "word " * 500, "a\n\n\nb c d e f"], ids=ascii
     )
-    def test_any_text_is_accepted(self, folder: Path, text: str) -> None:
+    def test_any_text_is_accepted(self, folder, text):
         assert LLMLingua(folder)(text).tokens <= COUNT(text)
 
-    def test_nothing_is_downloaded(self, tmp_path: Path, no_network: list[object]) -> None:
+    def test_nothing_is_downloaded(self, tmp_path, no_network):
         for source in ("nobody/no-such-model", str(tmp_path)):
             with pytest.raises(SettingsError, match="hf download"):
                 LLMLingua(source)(TALK)
         assert no_network == []
 
-    def test_another_kind_of_model_is_refused(self, tmp_path: Path) -> None:
+    def test_another_kind_of_model_is_refused(self, tmp_path):
         with pytest.raises(SettingsError, match="3 labels"):
             LLMLingua(saved_bert(tmp_path / "three", labels=3))(TALK)
 
-    def test_misuse_is_named(self, folder: Path) -> None:
+    def test_misuse_is_named(self, folder):
         with pytest.raises(InputError, match="rate="):
             LLMLingua(folder, 0)
         with pytest.raises(InputError, match="at most 100"):

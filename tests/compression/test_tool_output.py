@@ -36,7 +36,7 @@ LOG = "\n".join(
 )
 
 
-def test_short_outputs_are_unchanged() -> None:
+def test_short_outputs_are_unchanged():
     made = ToolOutput()(output("ok"))
     assert made.text == "ok"
     assert made.sources == ("msg-7",)
@@ -44,7 +44,7 @@ def test_short_outputs_are_unchanged() -> None:
     assert isinstance(ToolOutput(), Compressor)
 
 
-def test_a_log_keeps_head_tail_and_errors() -> None:
+def test_a_log_keeps_head_tail_and_errors():
     made = ToolOutput(max_tokens=250)(output(LOG))
     assert made.tokens == COUNT(made.text) <= 250 < made.tokens_before == COUNT(LOG)
     for kept in ("GET /item/0 200", "ERROR upstream app-03", "601 requests served", "more lines like this"):
@@ -53,7 +53,7 @@ def test_a_log_keeps_head_tail_and_errors() -> None:
     assert "left out" in made.notes[0]
 
 
-def test_errors_amid_different_lines_are_found() -> None:
+def test_errors_amid_different_lines_are_found():
     words = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
     lines = [f"{words[n % 10]} {words[n // 10 % 10]} {words[n // 100]} done" for n in range(900)]
     lines[500] = "RuntimeError: disk quota exceeded on vol-7"
@@ -64,7 +64,7 @@ def test_errors_amid_different_lines_are_found() -> None:
     assert "lines left out" in made.text
 
 
-def test_counts_of_no_errors_are_no_errors() -> None:
+def test_counts_of_no_errors_are_no_errors():
     lines = [f"{chr(97 + n % 26) * (n % 7 + 1)} step finished" for n in range(200)]
     lines[100] = "0 errors, 0 warnings"
     assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
@@ -76,7 +76,7 @@ def shown(value: object, limit: int = 200) -> str:
     return made.text
 
 
-def test_a_long_json_becomes_a_table_of_its_longest_list() -> None:
+def test_a_long_json_becomes_a_table_of_its_longest_list():
     rows = [{"id": n, "name": f"host-{n}", "tags": ["a", "b"], "ok": n % 2 == 0} for n in range(500)]
     lines = shown({"rows": rows, "next": None}).splitlines()
     assert lines[:6] == [
@@ -91,7 +91,7 @@ def test_a_long_json_becomes_a_table_of_its_longest_list() -> None:
     assert 'open_output("msg-7")' in lines[-1]
 
 
-def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand() -> None:
+def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand():
     rows = [{"id": n, "state": "up", "err": None} for n in range(300)]
     for row in rows[280:]:
         row["err"] = "disk full"
@@ -102,7 +102,7 @@ def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand() -
     assert "250 | draining | null" in text
 
 
-def test_what_is_said_of_a_column_is_never_shown_of_another() -> None:
+def test_what_is_said_of_a_column_is_never_shown_of_another():
     rows = [
         {
             "at": f"10.20.3.{n % 9}:9100",
@@ -122,7 +122,7 @@ def test_what_is_said_of_a_column_is_never_shown_of_another() -> None:
             assert set(full) <= known, line
 
 
-def test_values_stand_where_there_is_room() -> None:
+def test_values_stand_where_there_is_room():
     article = "Every word of it counts. " * 16
     made = ToolOutput(max_tokens=300)(
         output(json.dumps({"url": "x", "text": article, "more": "And on it goes. " * 80}))
@@ -130,7 +130,7 @@ def test_values_stand_where_there_is_room() -> None:
     assert article.strip() in made.text
 
 
-def test_an_object_of_objects_is_a_table() -> None:
+def test_an_object_of_objects_is_a_table():
     pods = {f"pod-{n}": {"status": {"phase": "Pending" if n == 70 else "Running"}} for n in range(100)}
     text = shown(pods, 100)
     assert '"key" | status.phase' in text
@@ -138,7 +138,7 @@ def test_an_object_of_objects_is_a_table() -> None:
     assert "pod-70 | Pending" in text
 
 
-def test_a_json_with_five_megabytes_is_read_whole_within_seconds() -> None:
+def test_a_json_with_five_megabytes_is_read_whole_within_seconds():
     rows = [{"id": n, "host": f"app-{n}", "msg": f"request {n} served", "err": None} for n in range(70_000)]
     rows[69_000]["err"] = "disk full"
     text = json.dumps(rows)
@@ -163,7 +163,7 @@ ITEMS = st.lists(st.dictionaries(st.sampled_from("abc"), LEAF, max_size=3), min_
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(items=ITEMS)
-def test_what_the_head_says_of_all_items_is_true(items: list[dict[str, object]]) -> None:
+def test_what_the_head_says_of_all_items_is_true(items):
     made = json_lines(items, errors_in, "en")
     assert made.head[0] == f"JSON, {len(items)} items"
     for line in made.head:
@@ -201,7 +201,7 @@ def check_told(items: list[dict[str, object]], name: str, told: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(items=ITEMS)
-def test_each_row_stands_in_its_place_with_its_values(items: list[dict[str, object]]) -> None:
+def test_each_row_stands_in_its_place_with_its_values(items):
     made = json_lines(items, errors_in, "en")
     names = made.head[-1].split(" | ")
     if len(made.lines) != len(items) or not set(names) <= set("abc"):
@@ -213,19 +213,19 @@ def test_each_row_stands_in_its_place_with_its_values(items: list[dict[str, obje
             assert cell == bare
 
 
-def test_errors_inside_json_are_shown() -> None:
+def test_errors_inside_json_are_shown():
     value = {"items": list(range(2_000)), "error": "quota exceeded for tenant 42"}
     assert "quota exceeded for tenant 42" in ToolOutput(max_tokens=150)(output(json.dumps(value))).text
 
 
-def test_a_table_keeps_its_header() -> None:
+def test_a_table_keeps_its_header():
     rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
     made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
     assert made.text.startswith("id,name,load\n")
     assert "399 more lines like this" in made.text
 
 
-def test_chinese_outputs_are_explained_in_chinese() -> None:
+def test_chinese_outputs_are_explained_in_chinese():
     lines = "\n".join(
         f"第 {n} 步：检查节点{'甲乙丙丁'[n % 4]}，一切正常，{'继续等待' * (n % 3)}" for n in range(300)
     )
@@ -235,24 +235,24 @@ def test_chinese_outputs_are_explained_in_chinese() -> None:
     assert made.tokens <= 200
 
 
-def test_a_bare_text_has_no_handle() -> None:
+def test_a_bare_text_has_no_handle():
     assert "open_output" not in ToolOutput(max_tokens=100)(LOG).text
 
 
-def test_one_very_long_line_is_clipped() -> None:
+def test_one_very_long_line_is_clipped():
     made = ToolOutput(max_tokens=100)(output("head " + "x7 " * 20_000 + "tail"))
     assert made.tokens <= 100
     assert "head" in made.text
     assert made.text.splitlines()[0].endswith("tail")
 
 
-def test_a_limit_too_small_gives_the_beginning() -> None:
+def test_a_limit_too_small_gives_the_beginning():
     made = ToolOutput(max_tokens=5)(output(LOG))
     assert 0 < made.tokens <= 5
     assert LOG.startswith(made.text)
 
 
-def test_misuse_is_named() -> None:
+def test_misuse_is_named():
     with pytest.raises(InputError, match="one output at a time, not 2"):
         ToolOutput()([output("a"), output("b")])
     with pytest.raises(InputError, match="max_tokens"):
@@ -261,7 +261,7 @@ def test_misuse_is_named() -> None:
 
 @pytest.mark.parametrize("text", [LOG, "端口" * 3_000, "a" * 5_000, "👩‍👩‍👧‍👦" * 200, "short"], ids=ascii)
 @pytest.mark.parametrize("size", [1, 50, 1_000])
-def test_pages_make_up_the_whole(text: str, size: int) -> None:
+def test_pages_make_up_the_whole(text, size):
     text = text[: 300 * size]
     read, offset = [], 0
     while offset is not None:
@@ -274,11 +274,11 @@ def test_pages_make_up_the_whole(text: str, size: int) -> None:
     assert "".join(read) == text
 
 
-def test_pages_end_behind_a_line() -> None:
+def test_pages_end_behind_a_line():
     assert page(LOG, 0, 200).text.endswith("\n")
 
 
 @pytest.mark.parametrize("offset", [-1, 10_000, "0", True])
-def test_a_place_outside_is_named(offset: object) -> None:
+def test_a_place_outside_is_named(offset):
     with pytest.raises(InputError, match="offset="):
-        page("text", offset)  # type: ignore[arg-type]
+        page("text", offset)

@@ -179,47 +179,6 @@ def test_the_stable_part_comes_first_and_the_question_last():
     assert window.report.to_dict()["tokens"] == window.report.tokens
 
 
-def test_tool_calls_in_progress_stay_behind_the_question():
-    call = {"id": "c", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
-    tail = [
-        Message.from_openai({"role": "assistant", "tool_calls": [call]}),
-        Message.from_openai({"role": "tool", "tool_call_id": "c", "content": "ok"}),
-    ]
-    window = build_window(
-        Materials(current=said("do it"), tail=tail, blocks=[recalled("note", "x")]),
-        Budget(max_input_tokens=500),
-        counter=EXACT,
-        language="en",
-    )
-    assert [d["role"] for d in window.messages] == ["user", "user", "assistant", "tool"]
-
-
-def test_the_best_blocks_go_in_and_the_rest_says_why_not():
-    many = [
-        Block(section="episodes", text=f"note number {i} " * 10, tokens=0, source_id=f"n{i}", score=i)
-        for i in range(20)
-    ]
-    window = build_window(
-        Materials(current=said("q"), blocks=many), Budget(max_input_tokens=200), counter=EXACT, language="en"
-    )
-    inside = [int(i.id[1:]) for i in window.report.included if i.section == "episodes"]
-    assert sorted(inside) == list(range(20 - len(inside), 20))
-    assert inside[0] == 19, "the best stands at the edge"
-    assert inside[-1] == 18
-    assert 0 < len(inside) < 20
-    assert {i.reason for i in window.report.left_out} == {"no room in its share of the budget"}
-    assert window.report.tokens > 140, "room is used"
-
-
-def test_what_one_section_leaves_the_others_take():
-    long = [said(f"turn {i} " + "words " * 20, id=f"h{i}") for i in range(40)]
-    alone = build_window(
-        Materials(history=long, current=said("q")), Budget(max_input_tokens=600), counter=EXACT, language="en"
-    )
-    assert alone.report.tokens > 540
-    assert all("budget" in i.reason for i in alone.report.left_out)
-
-
 def test_a_record_with_the_id_of_a_message_is_another_record():
     same = Block(section="episodes", text="an experience", tokens=0, kind="episode", source_id="m")
     window = build_window(
@@ -266,3 +225,20 @@ def test_a_stale_count_on_a_message_is_the_callers_and_other_counters_are_not_be
         Materials(current=foreign), Budget(max_input_tokens=100), counter=TokenCounter(), language="en"
     )
     assert window.report.tokens == plain_count(EXACT, window.messages)
+
+
+def test_the_best_blocks_go_in_and_the_rest_says_why_not():
+    many = [
+        Block(section="episodes", text=f"note number {i} " * 10, tokens=0, source_id=f"n{i}", score=i)
+        for i in range(20)
+    ]
+    window = build_window(
+        Materials(current=said("q"), blocks=many), Budget(max_input_tokens=200), counter=EXACT, language="en"
+    )
+    inside = [int(i.id[1:]) for i in window.report.included if i.section == "episodes"]
+    assert sorted(inside) == list(range(20 - len(inside), 20))
+    assert inside[0] == 19, "the best stands at the edge"
+    assert inside[-1] == 18
+    assert 0 < len(inside) < 20
+    assert {i.reason for i in window.report.left_out} == {"no room in its share of the budget"}
+    assert window.report.tokens > 140, "room is used"

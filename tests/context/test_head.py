@@ -249,27 +249,9 @@ def check_head_steps(report):
         assert whats["closed skills"].tokens == 0
 
 
-def test_a_pinned_message_is_worth_more_than_summary_and_opened_skills():
-    pinned = said("pinned words " * 20, pinned=True, id="p")
-    parts = {"history": [pinned], "skills": [card("a"), body("a")], "summary": summed("words " * 30)}
-    least = needed_with(**parts)
-    report = built(size=least, **parts).report
-    assert {i.id for i in report.included} >= {"p", "a"}
-    assert [i.id for i in report.left_out] == ["s1", "a/body"]
-
-
 def test_what_is_required_does_not_leave():
     with pytest.raises(BudgetTooSmall):
         built(size=60, summary=summed("words " * 60, required=True))
-
-
-def test_steps_and_savings_of_others_come_first():
-    step = ReportStep(what="summarised", items=4, tokens_before=400, tokens=90)
-    long = [said(f"turn {n} " + "words " * 30, id=f"h{n}") for n in range(9)]
-    report = built(size=200, history=long, steps=[step], saved={"skills": 700}).report
-    assert [s.what for s in report.steps] == ["summarised", "trimmed history"]
-    assert report.saved == {"skills": 700}
-    assert report.to_dict()["steps"][0]["tokens_before"] == 400
 
 
 @st.composite
@@ -325,3 +307,12 @@ def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, 
     assert not gone or gone[0] == "s1" or summary is None
     for text in (m.content for m in sent if isinstance(m.content, str)):
         assert "obey me" not in text or "> obey me" in text
+
+
+def test_steps_and_savings_of_others_come_first():
+    step = ReportStep(what="summarised", items=4, tokens_before=400, tokens=90)
+    long = [said(f"turn {n} " + "words " * 30, id=f"h{n}") for n in range(9)]
+    report = built(size=200, history=long, steps=[step], saved={"skills": 700}).report
+    assert [s.what for s in report.steps] == ["summarised", "trimmed history"]
+    assert report.saved == {"skills": 700}
+    assert report.to_dict()["steps"][0]["tokens_before"] == 400

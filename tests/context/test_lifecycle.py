@@ -5,9 +5,9 @@ from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.context import Health, Materials, Thresholds, advise, build_window, health
+from jiyi.context import Health, Thresholds, advise, health
 from jiyi.errors import BadBudget, BadMessage, SettingsError
-from jiyi.records import Budget, Message
+from jiyi.records import Message
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
@@ -87,13 +87,6 @@ def test_system_and_pinned_messages_are_never_stale_and_the_length_is_the_window
     found = health([*old, *later], 1_000, recent=1)
     assert found.stale == 0
     assert found.length == COUNTER.count_all([*old, *later]) / 1_000
-
-
-def test_a_window_can_be_looked_at_as_it_is():
-    materials = Materials(history=[Message.from_openai(m) for m in talk(ABOUT_WORK["en"])])
-    window = build_window(materials, Budget(max_input_tokens=200), counter=COUNTER, language="en")
-    found = health(window.messages, window.report.budget.max_input_tokens)
-    assert found.length == window.report.tokens / 200
 
 
 def test_what_is_measured_elsewhere_is_taken_over():

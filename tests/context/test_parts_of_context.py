@@ -5,7 +5,7 @@ from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.context import allot, arrange, context_pieces, edges, pack
+from jiyi.context import allot, arrange, context_pieces, edges
 from jiyi.records import SHARED_SECTIONS, Block, Message
 
 demands = st.dictionaries(st.sampled_from(SHARED_SECTIONS), st.integers(0, 5000))
@@ -34,28 +34,6 @@ def test_a_section_without_a_share_gets_what_nobody_else_wants(available, asked,
     given_out = allot(available, asked, shared)
     if any(shared.get(name, 0) == 0 and given_out[name] for name in asked):
         assert all(given_out[name] == asked[name] for name in asked if shared.get(name, 0) > 0)
-
-
-def test_what_a_section_leaves_flows_on_by_shares():
-    shared = {"task": 0.2, "history": 0.4, "recalled": 0.4}
-    assert allot(100, {"task": 0, "history": 100, "recalled": 100}, shared) == {
-        "task": 0,
-        "history": 50,
-        "recalled": 50,
-    }
-    assert allot(100, {"task": 10, "history": 20, "recalled": 100}, shared)["recalled"] == 70
-
-
-@given(some_blocks, st.integers(-5, 200))
-def test_pack_takes_within_the_allowance_and_loses_nothing(given_blocks, allowance):
-    taken, left = pack(given_blocks, allowance)
-    assert sum(b.tokens for b in taken) <= max(allowance, 0)
-    assert sorted(b.source_id for b in (*taken, *left)) == sorted(b.source_id for b in given_blocks)
-    room = allowance - sum(b.tokens for b in taken)
-    assert all(b.tokens > room for b in left)
-    best = max(given_blocks, key=lambda b: b.score, default=None)
-    if best is not None and best.tokens <= allowance:
-        assert max(b.score for b in taken) == best.score
 
 
 @given(some_blocks)
@@ -95,3 +73,13 @@ def test_a_question_already_asked_is_not_asked_twice():
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_no_blocks_no_context_message(language):
     assert context_pieces({}, "opening", language) == context_pieces({"task": []}, "opening", language) == []
+
+
+def test_what_a_section_leaves_flows_on_by_shares():
+    shared = {"task": 0.2, "history": 0.4, "recalled": 0.4}
+    assert allot(100, {"task": 0, "history": 100, "recalled": 100}, shared) == {
+        "task": 0,
+        "history": 50,
+        "recalled": 50,
+    }
+    assert allot(100, {"task": 10, "history": 20, "recalled": 100}, shared)["recalled"] == 70

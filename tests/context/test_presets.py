@@ -104,8 +104,13 @@ def test_the_rules_of_thumb_judge_an_allocation():
         "history takes 12% of the window; 20% to 30% is usual",
         "output takes 44% of the window; 20% to 30% is usual",
     )
-    assert set(RULES_OF_THUMB) == {"system", "knowledge", "history", "input", "output"}
-    assert all(0 < low < high < 1 for low, high in RULES_OF_THUMB.values())
+    assert RULES_OF_THUMB == {
+        "system": (0.05, 0.10),
+        "knowledge": (0.20, 0.40),
+        "history": (0.20, 0.30),
+        "input": (0.05, 0.15),
+        "output": (0.20, 0.30),
+    }
 
 
 def test_the_default_shares_stay_what_they_are():

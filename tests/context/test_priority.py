@@ -41,10 +41,6 @@ def test_the_text_never_takes_more_than_there_is(pieces, size):
     assert sorted((*queue.best(), *queue.left())) == sorted(text for text, _, _ in pieces)
 
 
-def test_nothing_in_nothing_out():
-    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])
-
-
 def test_what_cannot_be_is_refused():
     for wrong in (0, -1, 2.5, True):
         with pytest.raises(BadBudget, match="max_tokens"):
@@ -53,3 +49,7 @@ def test_what_cannot_be_is_refused():
         PriorityContext(5).add(7, 1)
     with pytest.raises(InputError, match="tokens"):
         PriorityContext(5).add("x", 1, tokens=-1)
+
+
+def test_nothing_in_nothing_out():
+    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])

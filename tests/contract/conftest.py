@@ -1,9 +1,8 @@
 """The backends under contract: one param each, opened on a fresh place or again on the same."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from chroma_server import ABSENT, ChromaProcess, chroma_place, chroma_server  # noqa: F401
@@ -12,7 +11,7 @@ from samples import fact, knowledge
 from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
-from jiyi.storage import Store, Trash, VectorIndex
+from jiyi.storage import Store, VectorIndex
 from jiyi.storage import faiss as approximate
 from jiyi.storage.postgres import held
 
@@ -63,15 +62,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def faiss_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def faiss_at_once(monkeypatch):
     """Let FAISS look through a few vectors already."""
     monkeypatch.setattr(approximate, "FAISS_FROM", 2)
 
 
 @pytest.fixture
-def backend(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Backend]:
+def backend(request, tmp_path, monkeypatch):
     if request.param == "sqlite":
         place = str(tmp_path / "contract.db")
     elif request.param == "faiss":
@@ -99,32 +96,32 @@ def backend(
 
 
 @pytest.fixture
-def every(backend: Backend) -> Opened:
+def every(backend):
     return backend.open_all()
 
 
 @pytest.fixture
-def both(every: Opened) -> tuple[Store, VectorIndex]:
+def both(every):
     return every[:2]
 
 
 @pytest.fixture
-def store(every: Opened) -> Store:
+def store(every):
     return every.store
 
 
 @pytest.fixture
-def vectors(every: Opened) -> VectorIndex:
+def vectors(every):
     return every.vectors
 
 
 @pytest.fixture
-def trash(every: Opened) -> Trash:
+def trash(every):
     return every.trash
 
 
 @pytest.fixture
-def one_of_each(every: Opened) -> Opened:
+def one_of_each(every):
     """A record of each kind for two users, embedded."""
     store, vectors, *_ = every
     for user in ("ben", "ana"):

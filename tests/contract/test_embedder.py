@@ -3,7 +3,6 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -49,7 +48,7 @@ class HashEmbeddings(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def hash_server() -> Iterator[str]:
+def hash_server():
     server = ThreadingHTTPServer(("127.0.0.1", 0), HashEmbeddings)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -60,7 +59,7 @@ def hash_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=["e5", "cached", "openai"])
-def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
+def embedder(request):
     if request.param == "openai":
         endpoint = Endpoint(base_url=request.getfixturevalue("hash_server"), api_key="")
         remote = OpenAIEmbedder("hash", endpoint=endpoint, query_prefix="query: ", batch_size=3)
@@ -72,33 +71,33 @@ def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
         yield E5Embedder()
 
 
-def test_follows_the_protocol(embedder: Embedder) -> None:
+def test_follows_the_protocol(embedder):
     assert isinstance(embedder, Embedder)
     assert embedder.name == embedder.name
     assert embedder.name.strip()
     assert embedder.dims > 0
 
 
-def test_rows_are_unit_vectors_of_the_promised_shape(embedder: Embedder) -> None:
+def test_rows_are_unit_vectors_of_the_promised_shape(embedder):
     vectors = embedder.embed(["磁盘满了", "the disk is full", "ok"], "passage")
     assert vectors.shape == (3, embedder.dims)
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_no_texts_give_no_rows(embedder: Embedder) -> None:
+def test_no_texts_give_no_rows(embedder):
     vectors = embedder.embed([], "query")
     assert vectors.shape == (0, embedder.dims)
     assert vectors.dtype == np.float32
 
 
-def test_same_text_and_kind_give_the_same_row(embedder: Embedder) -> None:
+def test_same_text_and_kind_give_the_same_row(embedder):
     first = embedder.embed(["重启 nginx"], "query")
     again = embedder.embed(["重启 nginx"], "query")
     np.testing.assert_array_equal(first, again)
 
 
-def test_a_batch_equals_single_calls_in_order(embedder: Embedder) -> None:
+def test_a_batch_equals_single_calls_in_order(embedder):
     texts = ["one", "第二个", "three is a longer text than the others", "一", "one", "six", "7"]
     batch = embedder.embed(texts, "passage")
     single = np.concatenate([embedder.embed([text], "passage") for text in texts])
@@ -107,20 +106,20 @@ def test_a_batch_equals_single_calls_in_order(embedder: Embedder) -> None:
     assert not np.allclose(batch[0], batch[1])
 
 
-def test_queries_and_passages_differ(embedder: Embedder) -> None:
+def test_queries_and_passages_differ(embedder):
     query, passage = embedder.embed(["502"], "query"), embedder.embed(["502"], "passage")
     assert not np.allclose(query, passage, atol=1e-3)
 
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
-def test_any_text_is_accepted(embedder: Embedder, text: str) -> None:
+def test_any_text_is_accepted(embedder, text):
     vectors = embedder.embed([text], "passage")
     assert vectors.shape == (1, embedder.dims)
     assert np.isfinite(vectors).all()
     np.testing.assert_allclose(np.linalg.norm(vectors), 1, atol=1e-5)
 
 
-def test_a_changed_answer_does_not_change_later_ones(embedder: Embedder) -> None:
+def test_a_changed_answer_does_not_change_later_ones(embedder):
     before = embedder.embed(["mine"], "passage").copy()
     for _ in range(2):
         vectors = embedder.embed(["mine"], "passage")
@@ -128,7 +127,7 @@ def test_a_changed_answer_does_not_change_later_ones(embedder: Embedder) -> None
     np.testing.assert_array_equal(embedder.embed(["mine"], "passage"), before)
 
 
-def test_several_threads_get_what_one_gets(embedder: Embedder) -> None:
+def test_several_threads_get_what_one_gets(embedder):
     lists = [[f"note {i}", f"记录 {i}"] for i in range(6)]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda texts: embedder.embed(texts, "query"), lists))
@@ -136,10 +135,10 @@ def test_several_threads_get_what_one_gets(embedder: Embedder) -> None:
         np.testing.assert_allclose(vectors, embedder.embed(texts, "query"), atol=1e-6)
 
 
-def test_misuse_is_named(embedder: Embedder) -> None:
+def test_misuse_is_named(embedder):
     with pytest.raises(InputError, match="list of texts"):
         embedder.embed("one string", "query")
     with pytest.raises(InputError, match="int"):
-        embedder.embed([502], "query")  # type: ignore[list-item]
+        embedder.embed([502], "query")
     with pytest.raises(InputError, match="kind"):
-        embedder.embed(["x"], "document")  # type: ignore[arg-type]
+        embedder.embed(["x"], "document")

@@ -18,7 +18,7 @@ def opened(backend):
 
 
 @pytest.fixture
-def ledger(opened) -> Ledger:
+def ledger(opened):
     return Ledger(opened.database)
 
 

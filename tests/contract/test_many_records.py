@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from samples import ANA, BEN, START, by_words, episode, fact, item, knowledge, message, task
+from taken_out import ids, neighbours
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError
 from jiyi.records import Query, Scope
@@ -15,10 +16,6 @@ from jiyi.text import entity_key
 
 MAKE = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
 S = ANA.in_session("s")
-
-
-def ids(records):
-    return [record.id for record in records]
 
 
 def pages(store, query):
@@ -34,14 +31,6 @@ def pages(store, query):
 def scanned(store, **parts):
     query = Query(**({"scope": ANA, "limit": 3} | parts))
     return [record for page in pages(store, query) for record in page]
-
-
-def neighbours(store, text, scope=S):
-    """Who stands before and after each message that search shows."""
-    found = store.match(Query(scope=scope, text=text, limit=100))
-    names = [*(id_ for _, id_ in found.keys), None]
-    pairs = zip(found.previous.tolist(), found.following.tolist(), strict=True)
-    return {id_: (names[a], names[b]) for id_, (a, b) in zip(names, pairs, strict=False)}
 
 
 @pytest.mark.parametrize("kind", MAKE)

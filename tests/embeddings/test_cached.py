@@ -32,7 +32,7 @@ class Counting:
         return self.real.embed(texts, kind)
 
 
-def test_only_misses_are_sent_on_each_once() -> None:
+def test_only_misses_are_sent_on_each_once():
     inner = Counting()
     cached = CachedEmbedder(inner)
     cached.embed(["a", "b"], "passage")
@@ -42,7 +42,7 @@ def test_only_misses_are_sent_on_each_once() -> None:
     np.testing.assert_array_equal(got, want)
 
 
-def test_kinds_are_kept_apart() -> None:
+def test_kinds_are_kept_apart():
     inner = Counting()
     cached = CachedEmbedder(inner)
     query, passage = cached.embed(["a"], "query"), cached.embed(["a"], "passage")
@@ -50,7 +50,7 @@ def test_kinds_are_kept_apart() -> None:
     assert not np.allclose(query, passage)
 
 
-def test_the_longest_unused_is_forgotten_first() -> None:
+def test_the_longest_unused_is_forgotten_first():
     inner = Counting()
     cached = CachedEmbedder(inner, size=2)
     cached.embed(["a"], "query")
@@ -65,20 +65,20 @@ def test_the_longest_unused_is_forgotten_first() -> None:
     assert inner.sent == [("query", ["b"])]
 
 
-def test_a_call_larger_than_the_cache_is_answered_whole() -> None:
+def test_a_call_larger_than_the_cache_is_answered_whole():
     inner = Counting()
     cached = CachedEmbedder(inner, size=2)
     texts = list("abcde")
     np.testing.assert_array_equal(cached.embed(texts, "query"), inner.real.embed(texts, "query"))
 
 
-def test_name_and_size_are_the_inner_ones() -> None:
+def test_name_and_size_are_the_inner_ones():
     inner = Counting()
     cached = CachedEmbedder(inner)
     assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
 
 
-def test_a_failure_inside_leaves_the_cache_as_it_was() -> None:
+def test_a_failure_inside_leaves_the_cache_as_it_was():
     inner = Counting()
     cached = CachedEmbedder(inner)
     before = cached.embed(["a"], "query")
@@ -90,7 +90,7 @@ def test_a_failure_inside_leaves_the_cache_as_it_was() -> None:
     assert cached.embed(["new"], "query").shape == (1, 384)
 
 
-def test_clear_forgets() -> None:
+def test_clear_forgets():
     inner = Counting()
     cached = CachedEmbedder(inner)
     cached.embed(["a"], "query")
@@ -99,7 +99,7 @@ def test_clear_forgets() -> None:
     assert len(inner.sent) == 2
 
 
-def test_a_hit_does_not_wait_for_a_miss() -> None:
+def test_a_hit_does_not_wait_for_a_miss():
     inner = Counting()
     cached = CachedEmbedder(inner)
     cached.embed(["hit"], "query")
@@ -110,7 +110,7 @@ def test_a_hit_does_not_wait_for_a_miss() -> None:
         assert release.wait(10)
         return inner.real.embed(texts, kind)
 
-    inner.embed = slow  # type: ignore[method-assign]
+    inner.embed = slow
     thread = threading.Thread(target=cached.embed, args=(["miss"], "query"))
     thread.start()
     assert entered.wait(10)
@@ -119,6 +119,6 @@ def test_a_hit_does_not_wait_for_a_miss() -> None:
     thread.join()
 
 
-def test_no_room_is_refused() -> None:
+def test_no_room_is_refused():
     with pytest.raises(SettingsError, match="size"):
         CachedEmbedder(E5Embedder(), size=0)

@@ -40,14 +40,14 @@ def run(code: str, **more: str) -> str:
     ],
     ids=["Chinese", "English", "Chinese to English", "English to Chinese"],
 )
-def test_what_means_the_same_is_nearer(engine, query: str, near: str, far: str) -> None:
+def test_what_means_the_same_is_nearer(engine, query, near, far):
     embedder = E5Embedder(engine=engine)
     asked = embedder.embed([query], "query")[0]
     like, unlike = embedder.embed([near, far], "passage") @ asked
     assert like > unlike + 0.02
 
 
-def test_nothing_is_loaded_before_it_is_needed() -> None:
+def test_nothing_is_loaded_before_it_is_needed():
     run("""
         import sys
         import jiyi.embeddings as e
@@ -57,7 +57,7 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
     """)
 
 
-def test_loading_leaves_the_process_as_it_was() -> None:
+def test_loading_leaves_the_process_as_it_was():
     run("""
         import os, sys, threading
         from jiyi.embeddings import E5Embedder
@@ -75,7 +75,7 @@ def test_loading_leaves_the_process_as_it_was() -> None:
 
 
 @pytest.mark.slow
-def test_loading_writes_nothing_and_reports_to_nobody(tmp_path) -> None:
+def test_loading_writes_nothing_and_reports_to_nobody(tmp_path):
     run(
         """
         from jiyi.embeddings import E5Embedder
@@ -86,7 +86,7 @@ def test_loading_writes_nothing_and_reports_to_nobody(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [], "onnxruntime's telemetry keeps a file below ~/.cache"
 
 
-def test_a_model_loads_once_for_all_threads() -> None:
+def test_a_model_loads_once_for_all_threads():
     run("""
         import threading
         from jiyi.embeddings import E5Embedder
@@ -102,7 +102,7 @@ def test_a_model_loads_once_for_all_threads() -> None:
 
 
 @pytest.mark.slow
-def test_a_fork_uses_the_model_of_its_parent_and_waits_for_one_that_loads() -> None:
+def test_a_fork_uses_the_model_of_its_parent_and_waits_for_one_that_loads():
     run("""
         import os
         import numpy as np
@@ -122,7 +122,7 @@ def test_a_fork_uses_the_model_of_its_parent_and_waits_for_one_that_loads() -> N
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
-def test_calls_side_by_side_equal_calls_in_turn(engine) -> None:
+def test_calls_side_by_side_equal_calls_in_turn(engine):
     embedder = E5Embedder(engine=engine)
     texts = [f"note {i}: " + "the gateway answered 网关超时 " * (i % 4) for i in range(9)]
     serial = embedder.embed(texts, "passage")
@@ -132,12 +132,12 @@ def test_calls_side_by_side_equal_calls_in_turn(engine) -> None:
     np.testing.assert_array_equal(E5Embedder(threads=3, engine=engine).embed(texts, "passage"), serial)
 
 
-def test_a_program_may_end_while_the_model_is_being_loaded() -> None:
+def test_a_program_may_end_while_the_model_is_being_loaded():
     said = run("from jiyi.embeddings import E5Embedder; E5Embedder().load_in_background()")
     assert said == ""
 
 
-def test_other_threads_run_meanwhile() -> None:
+def test_other_threads_run_meanwhile():
     embedder = E5Embedder()
     embedder.embed(["loaded"], "query")
     text = "the gateway answered 网关超时 " * 40
@@ -151,7 +151,7 @@ def test_other_threads_run_meanwhile() -> None:
 
 
 @pytest.mark.slow
-def test_a_text_counts_up_to_one_window() -> None:
+def test_a_text_counts_up_to_one_window():
     embedder = E5Embedder()
     head = "nginx 又报 502 了，" * 90
     cut, cut_far_away, part = embedder.embed([head, head + "别的话 " * 700_000, head[:600]], "passage")
@@ -159,18 +159,18 @@ def test_a_text_counts_up_to_one_window() -> None:
     assert not np.array_equal(cut, part)
 
 
-def test_characters_that_grow_are_spelled_out() -> None:
+def test_characters_that_grow_are_spelled_out():
     embedder = E5Embedder()
     ligature, spelled = embedder.embed(["\ufdfa" * 12, "صلى الله عليه وسلم" * 12], "passage")
     np.testing.assert_array_equal(ligature, spelled)
 
 
-def test_surrogate_pairs_are_joined() -> None:
+def test_surrogate_pairs_are_joined():
     paired, plain = E5Embedder().embed(["\ud83c\udf89 party", "🎉 party"], "query")
     np.testing.assert_array_equal(paired, plain)
 
 
-def test_impossible_arguments_are_refused() -> None:
+def test_impossible_arguments_are_refused():
     with pytest.raises(SettingsError, match="threads"):
         E5Embedder(threads=0)
     with pytest.raises(SettingsError, match="auto, onnxruntime, numpy"):

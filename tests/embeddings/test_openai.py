@@ -13,13 +13,10 @@ from jiyi.embeddings import Endpoint, OpenAIEmbedder
 from jiyi.errors import EndpointRefused, SettingsError
 
 KEY = "sk-very-secret-0123456789"
-SOON = {"Retry-After": "0.02"}
-
-Make = Callable[..., OpenAIEmbedder]
 
 
 @pytest.fixture
-def make(adapter_at: Make) -> Make:
+def make(adapter_at):
     """Makes embedders on a server."""
     return partial(adapter_at, OpenAIEmbedder, key=KEY, timeout=5.0, retries=2)
 
@@ -43,20 +40,20 @@ def unit(text: str) -> Any:
 # --- what is sent, and what comes of a good answer
 
 
-def test_vectors_come_back_normalised_and_in_order(make: Make) -> None:
+def test_vectors_come_back_normalised_and_in_order(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[::-1]))) as server:
         vectors = make(server.url).embed(["a", "bbb", "cc"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb"), unit("cc")], rtol=1e-6)
     assert vectors.dtype == np.float32
 
 
-def test_missing_index_means_the_place_in_the_list(make: Make) -> None:
+def test_missing_index_means_the_place_in_the_list(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[0].pop("index") and None))) as server:
         vectors = make(server.url).embed(["a", "bbb"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb")], rtol=1e-6)
 
 
-def test_what_is_sent(make: Make) -> None:
+def test_what_is_sent(make):
     with ScriptedEndpoint() as server:
         embedder = make(
             server.url, query_model="mq", query_prefix="find: ", passage_prefix="", dimensions=3, max_chars=6
@@ -76,7 +73,7 @@ def test_what_is_sent(make: Make) -> None:
     assert server.keys == [f"Bearer {KEY}"] * 2
 
 
-def test_batches_stay_small_by_count_and_by_characters(make: Make) -> None:
+def test_batches_stay_small_by_count_and_by_characters(make):
     texts = [f"{'x' * i}" for i in range(1, 8)]
     with ScriptedEndpoint() as server:
         vectors = make(server.url, batch_size=3).embed(texts, "passage")
@@ -87,7 +84,7 @@ def test_batches_stay_small_by_count_and_by_characters(make: Make) -> None:
         assert [len(asked["input"]) for asked in server.asked] == [2, 2, 1]
 
 
-def test_size_is_asked_once(make: Make) -> None:
+def test_size_is_asked_once(make):
     with ScriptedEndpoint() as server:
         embedder = make(server.url)
         assert embedder.embed([], "query").shape == (0, 4)
@@ -99,7 +96,7 @@ def test_size_is_asked_once(make: Make) -> None:
         assert len(server.asked) == 2
 
 
-def test_extreme_numbers_survive_normalising(make: Make) -> None:
+def test_extreme_numbers_survive_normalising(make):
     def extreme(data: list[dict[str, Any]]) -> None:
         data[0]["embedding"] = [3e300, 4e300]
         data[1]["embedding"] = [3e-300, -4e-300]
@@ -113,14 +110,14 @@ def test_extreme_numbers_survive_normalising(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_retry_after_is_honoured(make: Make) -> None:
+def test_retry_after_is_honoured(make):
     with ScriptedEndpoint(Reply(status=429, body={}, headers={"Retry-After": "1"})) as server:
         started = time.monotonic()
         make(server.url).embed(["a"], "query")
         assert time.monotonic() - started >= 0.95
 
 
-def test_a_batch_that_fails_fails_the_call(make: Make) -> None:
+def test_a_batch_that_fails_fails_the_call(make):
     with ScriptedEndpoint(Reply(), Reply(status=401, body={"error": {"message": "bad"}})) as server:
         embedder = make(server.url, batch_size=1)
         with pytest.raises(EndpointRefused):
@@ -152,13 +149,13 @@ def put(key: str, value: Any) -> Callable[[list[dict[str, Any]]], None]:
         ([1, 2], "no list under 'data'"),
     ],
 )
-def test_junk_is_refused_at_once(make: Make, body: Any, says: str) -> None:
+def test_junk_is_refused_at_once(make, body, says):
     with ScriptedEndpoint(Reply(body=body)) as server, pytest.raises(EndpointRefused, match=says):
         make(server.url).embed(["a", "bb"], "query")
     assert len(server.asked) == 1
 
 
-def test_a_size_that_changes_is_refused(make: Make) -> None:
+def test_a_size_that_changes_is_refused(make):
     longer = changed(put("embedding", [1.0] * 5))
     with ScriptedEndpoint(Reply(), Reply(body=longer), Reply(body=longer)) as server:
         embedder = make(server.url)
@@ -172,7 +169,7 @@ def test_a_size_that_changes_is_refused(make: Make) -> None:
 # --- keys and settings
 
 
-def test_the_environment_gives_address_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_gives_address_and_key(monkeypatch):
     with ScriptedEndpoint() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "from-outside\n")
@@ -183,37 +180,37 @@ def test_the_environment_gives_address_and_key(monkeypatch: pytest.MonkeyPatch) 
     assert server.keys == ["Bearer from-outside", "Bearer none"]
 
 
-def test_openai_itself_needs_a_key() -> None:
+def test_openai_itself_needs_a_key():
     with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
         OpenAIEmbedder("text-embedding-3-small")
 
 
 @pytest.mark.parametrize("url", ["localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(SettingsError, match="base_url"):
         Endpoint(base_url=url, api_key=KEY)
 
 
 @pytest.mark.parametrize("key", ["两个字", "a b", "a\nb"])
-def test_a_key_that_is_none_is_refused_unseen(key: str) -> None:
+def test_a_key_that_is_none_is_refused_unseen(key):
     with pytest.raises(SettingsError, match="paste error") as caught:
         Endpoint(base_url="http://localhost", api_key=key)
     assert key not in str(caught.value)
 
 
 @pytest.mark.parametrize("fields", [{"timeout": 0}, {"retries": -1}, {"timeout": float("nan")}])
-def test_impossible_patience_is_refused(fields: dict[str, Any]) -> None:
+def test_impossible_patience_is_refused(fields):
     with pytest.raises(SettingsError, match="timeout"):
         Endpoint(base_url="http://localhost", **fields)
 
 
 @pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_chars": 0}, {"dimensions": 0}])
-def test_impossible_sizes_are_refused(make: Make, options: dict[str, Any]) -> None:
+def test_impossible_sizes_are_refused(make, options):
     with pytest.raises(SettingsError, match="at least 1"):
         make("http://localhost", **options)
 
 
-def test_the_name_changes_with_whatever_changes_vectors(make: Make) -> None:
+def test_the_name_changes_with_whatever_changes_vectors(make):
     url = "http://localhost/v1"
     options: list[dict[str, Any]] = [
         {},

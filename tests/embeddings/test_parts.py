@@ -23,47 +23,47 @@ def solid(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t\u3000 "])
-def test_blank_text_has_no_parts(text: str) -> None:
+def test_blank_text_has_no_parts(text):
     assert split_parts(text) == []
 
 
 @pytest.mark.parametrize("text", ["a", "word " * 290, CHINESE * 14])
-def test_a_text_of_about_one_part_is_one_part(text: str) -> None:
+def test_a_text_of_about_one_part_is_one_part(text):
     assert split_parts(text) == [text.strip()]
 
 
 @pytest.mark.parametrize(("text", "ends"), [(ENGLISH * 40, ".!"), (CHINESE * 60, "。？")])
-def test_parts_end_with_sentences(text: str, ends: str) -> None:
+def test_parts_end_with_sentences(text, ends):
     parts = split_parts(text)
     assert len(parts) > 2
     assert all(part[-1] in ends for part in parts)
     assert solid("".join(parts)) == solid(text)
 
 
-def test_paragraphs_are_preferred_to_sentences() -> None:
+def test_paragraphs_are_preferred_to_sentences():
     paragraphs = [f"{i} " + ENGLISH.strip() * 9 for i in range(5)]
     assert split_parts("\n\n".join(paragraphs)) == paragraphs
 
 
-def test_text_without_any_pause_is_cut_anyway() -> None:
+def test_text_without_any_pause_is_cut_anyway():
     parts = split_parts("x" * 5_000)
     assert "".join(parts) == "x" * 5_000
     assert max(map(len, parts)) <= 1_500
 
 
-def test_no_scrap_is_left_at_the_end() -> None:
+def test_no_scrap_is_left_at_the_end():
     for length in range(1_400, 4_000, 37):
         parts = split_parts(("word " * 1_000)[:length])
         assert min(map(len, parts)) > 400
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, LOG, "昨日の夜、メモリ不足で停止しました。", "🎉"])
-def test_a_part_fits_the_models_window(text: str) -> None:
+def test_a_part_fits_the_models_window(text):
     tokenizer = Tokenizer(Weights(model_file()).vocabulary())
     assert max(len(tokenizer.ids(f"passage: {part}")) for part in split_parts(text * 150)) <= 510
 
 
-def test_the_middle_of_a_very_long_text_is_left_out() -> None:
+def test_the_middle_of_a_very_long_text_is_left_out():
     words = [f"word{i}" for i in range(20_000)]
     parts = split_parts(" ".join(words), most=5)
     assert len(parts) == 5
@@ -77,7 +77,7 @@ def test_the_middle_of_a_very_long_text_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4])
-def test_few_parts_are_possible(most: int) -> None:
+def test_few_parts_are_possible(most):
     parts = split_parts(ENGLISH * 200 + "the very end", most=most)
     assert len(parts) == most
     assert parts[0].startswith("The deployment")
@@ -85,7 +85,7 @@ def test_few_parts_are_possible(most: int) -> None:
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, "x", "a" + " " * 999, "\n\n", "ab\n"])
-def test_five_megabytes_are_quick(text: str) -> None:
+def test_five_megabytes_are_quick(text):
     huge = text * (5_000_000 // len(text))
     started = time.process_time()
     parts = split_parts(huge)
@@ -93,7 +93,7 @@ def test_five_megabytes_are_quick(text: str) -> None:
     assert len(parts) <= 8
 
 
-def test_impossible_sizes_are_refused() -> None:
+def test_impossible_sizes_are_refused():
     for arguments in ({"size": 15}, {"most": 0}):
         with pytest.raises(InputError, match="size"):
             split_parts("text", **arguments)
@@ -108,7 +108,7 @@ texts = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(text=texts, size=st.integers(16, 80), most=st.integers(1, 9))
-def test_parts_are_pieces_in_order(text: str, size: int, most: int) -> None:
+def test_parts_are_pieces_in_order(text, size, most):
     parts = split_parts(text, size=size, most=most)
     assert len(parts) <= most
     place = 0
@@ -123,5 +123,5 @@ def test_parts_are_pieces_in_order(text: str, size: int, most: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(text=texts, size=st.integers(16, 80))
-def test_all_parts_together_are_the_text(text: str, size: int) -> None:
+def test_all_parts_together_are_the_text(text, size):
     assert solid("".join(split_parts(text, size=size, most=10_000))) == solid(text)

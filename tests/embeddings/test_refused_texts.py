@@ -1,6 +1,5 @@
 """Texts that an endpoint refuses: cut to what it takes, or told apart from what it refuses altogether."""
 
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,11 +14,9 @@ from jiyi.errors import EndpointRefused, TextRefused
 LONG = "alpha " * 1_300
 OTHERS = ["one", "two three", "four five six"]
 
-Make = Callable[..., OpenAIEmbedder]
-
 
 @pytest.fixture
-def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     made: list[OpenAIEmbedder] = []
 
@@ -50,7 +47,7 @@ SAID = {
 
 @pytest.mark.parametrize("case", SAID)
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_text_is_cut_at_the_limit_that_is_named_else_halved(make: Make, case: str, status: int) -> None:
+def test_a_text_is_cut_at_the_limit_that_is_named_else_halved(make, case, status):
     says, (least, most) = SAID[case]
     with RefusingEndpoint(most=512, status=status, says=says) as server:
         vectors = make(server.url).embed([*OTHERS[:2], LONG, OTHERS[2]], "passage")
@@ -60,20 +57,20 @@ def test_a_text_is_cut_at_the_limit_that_is_named_else_halved(make: Make, case: 
     np.testing.assert_allclose(vectors, rows(*OTHERS[:2], cut, OTHERS[2]), rtol=1e-6)
 
 
-def test_a_limit_that_is_too_wide_for_the_text_is_halved(make: Make) -> None:
+def test_a_limit_that_is_too_wide_for_the_text_is_halved(make):
     with RefusingEndpoint(most=100, says="maximum context length is 9000 tokens") as server:
         make(server.url).embed([LONG], "query")
     assert 50 < len(server.asked[-1]["input"][0].split()) <= 100
 
 
-def test_the_prefix_stays(make: Make) -> None:
+def test_the_prefix_stays(make):
     with RefusingEndpoint(most=100) as server:
         make(server.url, passage_prefix="passage: ").embed([LONG], "passage")
     assert server.asked[-1]["input"][0].startswith("passage: alpha alpha")
 
 
 @pytest.mark.parametrize("text", [POISON, f"{POISON} " * 900])
-def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make: Make, text: str) -> None:
+def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make, text):
     with RefusingEndpoint(status=422, says="not this one") as server:
         with pytest.raises(TextRefused, match=r"422 \(not this one") as caught:
             make(server.url).embed([*OTHERS, text], "passage")
@@ -81,7 +78,7 @@ def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make: Make,
         assert len(server.asked) < 20
 
 
-def test_an_endpoint_that_refuses_everything_is_told_from_that(make: Make) -> None:
+def test_an_endpoint_that_refuses_everything_is_told_from_that(make):
     with RefusingEndpoint(most=0, says="no such model") as server:
         with pytest.raises(EndpointRefused, match="no such model") as caught:
             make(server.url).embed([*OTHERS, LONG], "passage")
@@ -89,7 +86,7 @@ def test_an_endpoint_that_refuses_everything_is_told_from_that(make: Make) -> No
         assert len(server.asked) == 2
 
 
-def test_other_failures_end_it_at_once(make: Make) -> None:
+def test_other_failures_end_it_at_once(make):
     with RefusingEndpoint(most=100) as server, closing(make(server.url)) as embedder:
         server.replies += [Reply(status=413), Reply(), Reply(status=401)]
         with pytest.raises(EndpointRefused, match="401"):

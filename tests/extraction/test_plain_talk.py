@@ -77,7 +77,7 @@ def named(text: str, context: Sequence[str] = ()) -> set[tuple[str, str, str]]:
         ("我们的结婚纪念日是5月3号", [("结婚纪念日", "5月3号")]),
     ],
 )
-def test_what_is_said_of_the_speaker(text: str, expected: list[tuple[str, str]]) -> None:
+def test_what_is_said_of_the_speaker(text, expected):
     assert named(text) == {("Ana", *one) for one in expected}
 
 
@@ -105,7 +105,7 @@ def test_what_is_said_of_the_speaker(text: str, expected: list[tuple[str, str]])
         ("账单服务归纳迪娅管", [("账单服务", "负责人", "纳迪娅")]),
     ],
 )
-def test_what_is_said_of_others_and_of_things(text: str, expected: list[tuple[str, str, str]]) -> None:
+def test_what_is_said_of_others_and_of_things(text, expected):
     assert named(text) == set(expected)
 
 
@@ -125,9 +125,7 @@ def test_what_is_said_of_others_and_of_things(text: str, expected: list[tuple[st
         ([], "her birthday is coming up, it's on 14 August", []),
     ],
 )  # fmt: skip
-def test_a_pronoun_means_the_last_person_it_can(
-    context: list[str], text: str, expected: list[tuple[str, str, str]]
-) -> None:
+def test_a_pronoun_means_the_last_person_it_can(context, text, expected):
     assert named(text, context) == set(expected)
 
 
@@ -151,12 +149,12 @@ def test_a_pronoun_means_the_last_person_it_can(
         "我有个问题",
     ],
 )
-def test_what_gives_no_point_of_anybody(text: str) -> None:
+def test_what_gives_no_point_of_anybody(text):
     assert not named(text)
     assert not [one for one in read(text) if text.startswith(("he ", "she ", "他", "她"))]
 
 
-def test_a_new_job_holds_from_its_day() -> None:
+def test_a_new_job_holds_from_its_day():
     (one,) = read("promoted! head of product from next month")
     assert one.valid_from == datetime(2026, 7, 1, tzinfo=UTC)
 

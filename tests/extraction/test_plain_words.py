@@ -39,7 +39,7 @@ def read(text: str, speaker: str) -> list[Statement]:
         ("我吃素。", {"饮食": "吃素"}),
     ],
 )
-def test_several_points_in_plain_words(text: str, expected: dict[str, str]) -> None:
+def test_several_points_in_plain_words(text, expected):
     named = [one for one in read(text, "Ana") if not one.predicate.startswith(("(", "（"))]
     assert {one.predicate: one.object for one in named} == expected
     assert {one.subject for one in named} == {"Ana"}
@@ -55,7 +55,7 @@ def test_several_points_in_plain_words(text: str, expected: dict[str, str]) -> N
         "女儿今年在上学。",
     ],
 )
-def test_what_is_not_said_of_the_speaker(text: str) -> None:
+def test_what_is_not_said_of_the_speaker(text):
     own = {one.predicate for one in read(text, "Ana") if one.subject == "Ana"}
     assert not own & {"name", "lives in", "works at", "工作单位", "年龄", "女儿"}
 
@@ -70,6 +70,6 @@ def test_what_is_not_said_of_the_speaker(text: str) -> None:
         ("医生说我现在对海鲜不过敏了。", "Ana"),
     ],
 )
-def test_what_has_ended(text: str, subject: str) -> None:
+def test_what_has_ended(text, subject):
     (found,) = read(text, "Ana")
     assert (found.action, found.subject) == ("end", subject)

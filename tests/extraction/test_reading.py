@@ -43,7 +43,7 @@ def day(month: int, number: int) -> datetime:
         ("I'm 32 years old", ("Ana", "age", "32")),
     ],
 )
-def test_who_somebody_is(text: str, expected: tuple[str, str, str]) -> None:
+def test_who_somebody_is(text, expected):
     assert parts(text) == [expected]
     assert read(text)[0].category == "profile" or "的妈" in expected[0]
 
@@ -65,7 +65,7 @@ def test_who_somebody_is(text: str, expected: tuple[str, str, str]) -> None:
         ("My favourite colour is blue", ("Ana", "favourite colour", "blue")),
     ],
 )
-def test_what_somebody_likes(text: str, expected: tuple[str, str, str]) -> None:
+def test_what_somebody_likes(text, expected):
     assert parts(text) == [expected]
     assert read(text)[0].category == "preference"
 
@@ -93,11 +93,11 @@ def test_what_somebody_likes(text: str, expected: tuple[str, str, str]) -> None:
         ("Dad's hip operation is on 8 October", ("Dad's hip operation", "time", "8 October")),
     ],
 )  # fmt: skip
-def test_points_with_their_values(text: str, expected: tuple[str, str, str]) -> None:
+def test_points_with_their_values(text, expected):
     assert parts(text) == [expected]
 
 
-def test_an_omitted_subject_is_the_thing_the_sentence_spoke_of() -> None:
+def test_an_omitted_subject_is_the_thing_the_sentence_spoke_of():
     text = "库存服务 stock-svc 由 Go 写成，对外超时 3 秒，熔断阈值 50%。"
     assert parts(text) == [("stock-svc", "超时", "3 秒"), ("stock-svc", "熔断阈值", "50%")]
     text = "staging 的测试账号是 qa_robot，登录口令 Mx7-tulip-93。"
@@ -106,7 +106,7 @@ def test_an_omitted_subject_is_the_thing_the_sentence_spoke_of() -> None:
     assert parts(two) == [("edge-02", "端口", "8443"), ("edge-05", "端口", "9080")]
 
 
-def test_it_is_what_was_spoken_of_just_before() -> None:
+def test_it_is_what_was_spoken_of_just_before():
     assert parts("Its port is 8443", context=["edge-02 is up", "Good."]) == [("edge-02", "port", "8443")]
     assert parts("It is on 14.11", context=["We upgrade Postgres"]) == [("Postgres", "version", "14.11")]
     assert parts("It is on 14.11") == []
@@ -132,7 +132,7 @@ def test_it_is_what_was_spoken_of_just_before() -> None:
         ("TODO: rotate the keys", "todo", ("Ana", "to-do", "rotate the keys")),
     ],
 )
-def test_decisions_relations_and_to_dos(text: str, category: str, expected: tuple[str, str, str]) -> None:
+def test_decisions_relations_and_to_dos(text, category, expected):
     assert parts(text) == [expected]
     assert read(text)[0].category == category
 
@@ -148,7 +148,7 @@ def test_decisions_relations_and_to_dos(text: str, category: str, expected: tupl
         ("The build server, which everyone calls gizmo, is slow", "build server", "gizmo"),
     ],
 )
-def test_names_for_the_same_thing(text: str, one: str, other: str) -> None:
+def test_names_for_the_same_thing(text, one, other):
     assert parts(text) == [(one, "alias", other)]
 
 
@@ -183,7 +183,7 @@ def test_names_for_the_same_thing(text: str, one: str, other: str) -> None:
         "   \n ",
     ],
 )
-def test_what_is_no_statement(text: str) -> None:
+def test_what_is_no_statement(text):
     assert read(text) == []
 
 
@@ -199,7 +199,7 @@ def test_what_is_no_statement(text: str) -> None:
         ("Dad's hip operation is on 8 October", None, None),
     ],
 )
-def test_since_when_and_until_when(text: str, begins: object, ends: object) -> None:
+def test_since_when_and_until_when(text, begins, ends):
     (one,) = read(text)
     assert (one.valid_from, one.valid_to) == (begins, ends)
 
@@ -215,7 +215,7 @@ def test_since_when_and_until_when(text: str, begins: object, ends: object) -> N
         ("I plan to stay home until Sunday", "never said"),
     ],
 )
-def test_plans_begin_on_their_day(text: str, begins: object) -> None:
+def test_plans_begin_on_their_day(text, begins):
     (one,) = read(text)
     assert one.category in ("plan", "todo")
     assert one.valid_to is None
@@ -241,7 +241,7 @@ def test_plans_begin_on_their_day(text: str, begins: object) -> None:
         ("Delete the charting licence key you hold.", True),
     ],
 )
-def test_taking_back(text: str, erases: bool) -> None:
+def test_taking_back(text, erases):
     (one,) = read(text)
     assert one.action == "retract"
     assert one.quote == text
@@ -249,7 +249,7 @@ def test_taking_back(text: str, erases: bool) -> None:
     assert read(text, role="assistant") == []
 
 
-def test_corrections_name_the_old_value() -> None:
+def test_corrections_name_the_old_value():
     (one,) = read("对了，我手滑写错了，02 那台不是 8443，实际开的是 8444，8443 是它的健康检查口。")
     assert (one.subject, one.predicate, one.object, one.replaces) == ("02", "", "8444", "8443")
     assert one.corrects
@@ -257,28 +257,28 @@ def test_corrections_name_the_old_value() -> None:
     assert (one.subject, one.object, one.replaces, one.corrects) == ("Ana", "May 2026", "2027", True)
 
 
-def test_going_back() -> None:
+def test_going_back():
     (one,) = read("定了，ledger-api 退回最早那套 SQLAlchemy，别再折腾了。")
     assert (one.action, one.subject, one.object) == ("revert", "ledger-api", "SQLAlchemy")
     (one,) = read("Bus events return to JSON as of Monday")
     assert (one.action, one.subject, one.object) == ("revert", "Bus events", "JSON")
 
 
-def test_the_speaker_is_the_first_person() -> None:
+def test_the_speaker_is_the_first_person():
     assert parts("I live in Berlin", speaker=None) == [("user", "lives in", "Berlin")]
     assert parts("我住在杭州", speaker="小雨") == [("小雨", "住址", "杭州")]
     (one,) = read("I live in Berlin", speaker="Bo")
     assert (one.speaker, one.said_at, one.quote) == ("Bo", NOW, "I live in Berlin")
 
 
-def test_assistants_state_points_of_things_only() -> None:
+def test_assistants_state_points_of_things_only():
     assert parts("I live in Berlin. I love tea. Remember to drink water.", role="assistant") == []
     (one,) = read("The port of edge-02 is 8443.", role="assistant")
     assert one.confidence < read("The port of edge-02 is 8443.")[0].confidence
     assert read("The port of edge-02 is 8443.", role="system") == []
 
 
-def test_tools_are_read_by_their_name_and_value_lines_only() -> None:
+def test_tools_are_read_by_their_name_and_value_lines_only():
     line = "inspect pay-gw → Image=lan/pay-gw:2.9.0 StartedAt=2026-06-16T23:58:07 RestartCount=0 Health=ok"
     (one,) = read(line, role="tool", speaker="docker")
     assert (one.subject, one.predicate, one.object) == ("pay-gw", "Image", "lan/pay-gw:2.9.0")
@@ -287,11 +287,11 @@ def test_tools_are_read_by_their_name_and_value_lines_only() -> None:
     assert read("The port of edge-02 is 8443.\nI live in Berlin", role="tool") == []
 
 
-def test_a_statement_said_twice_in_a_message_is_read_once() -> None:
+def test_a_statement_said_twice_in_a_message_is_read_once():
     assert len(read("The port of edge-02 is 8443. The port of edge-02 is 8443.")) == 1
 
 
-def test_long_texts_are_bounded() -> None:
+def test_long_texts_are_bounded():
     begin = "The port of edge-02 is 8443. "
     filler = "Nothing of note happened on that day, people came and went. " * 100
     late = begin + filler + "The port of edge-03 is 9000."
@@ -311,7 +311,7 @@ def test_long_texts_are_bounded() -> None:
     assert time.thread_time() - started < 5
 
 
-def test_an_ordinary_message_costs_little() -> None:
+def test_an_ordinary_message_costs_little():
     texts = [
         "记一下，edge-02 网关对外监听的端口是 8443，nginx 那层直接转过去。",
         "Thanks, that was a great help today!",
@@ -332,7 +332,7 @@ def test_an_ordinary_message_costs_little() -> None:
 
 
 @given(st.text(max_size=400))
-def test_any_text_can_be_read(text: str) -> None:
+def test_any_text_can_be_read(text):
     for one in read(text):
         assert one.quote
         assert one.object or one.action != "state"
@@ -345,7 +345,7 @@ _SIGNS = (
 
 
 @given(st.lists(st.sampled_from(_SIGNS.split()), max_size=30), st.sampled_from(["user", "assistant", "tool"]))
-def test_any_mixture_of_signs_can_be_read(pieces: list[str], role: str) -> None:
+def test_any_mixture_of_signs_can_be_read(pieces, role):
     for one in read(" ".join(pieces), role=role):
         assert one.valid_to is None or one.valid_to > NOW
         assert len(one.subject) <= 80
@@ -365,12 +365,10 @@ def test_any_mixture_of_signs_can_be_read(pieces: list[str], role: str) -> None:
         (["在吗", "你的手机尾号还是6620吗？"], "3158！老号停机了 套餐太坑", [("Ana", "手机尾号", "3158")]),
     ],
 )
-def test_a_short_answer_is_about_whom_the_question_names(
-    before: list[str], text: str, expected: list[tuple[str, str, str]]
-) -> None:
+def test_a_short_answer_is_about_whom_the_question_names(before, text, expected):
     assert [one for one in parts(text, context=before) if one[1][0] not in "(（"] == expected
 
 
-def test_half_of_a_surrogate_pair_is_no_letter() -> None:
+def test_half_of_a_surrogate_pair_is_no_letter():
     found = parts("我住在杭州，\ud801今天很热\udc00")
     assert found == parts("我住在杭州，今天很热") == [("Ana", "住址", "杭州")]

@@ -1,7 +1,7 @@
 """Standing instructions to the assistant: which are read, how well, and what becomes of them as facts."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,13 +9,12 @@ import pytest
 
 from jiyi.extraction import Statement, extract
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Message, Role, Scope
+from jiyi.records import Message, Scope
 from jiyi.storage import SqliteDatabase, Store
 
 LABELLED = Path(__file__).parents[2] / "bench" / "data" / "rules.txt"
 ANA = Scope(user_id="ana", session_id="s")
 BOUNDS = {"en": (0.9, 0.75), "zh": (0.8, 0.45)}  # precision and recall of what nothing was tuned on
-Say = Callable[..., list[str]]
 
 
 def rules(text: str) -> list[Statement]:
@@ -34,7 +33,7 @@ def labelled(part: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("language", BOUNDS)
-def test_what_was_not_tuned_on_is_read_well_enough(language: str) -> None:
+def test_what_was_not_tuned_on_is_read_well_enough(language):
     right = given = wanted = 0
     for text, label in labelled("unseen"):
         if (re.search("[\u4e00-\u9fff]", text) is not None) != (language == "zh"):
@@ -65,7 +64,7 @@ def test_what_was_not_tuned_on_is_read_well_enough(language: str) -> None:
         ("不要叫我先生", "规则"),
     ],
 )
-def test_a_rule_is_its_own_words_and_names_its_point(text: str, predicate: str) -> None:
+def test_a_rule_is_its_own_words_and_names_its_point(text, predicate):
     (rule,) = rules(text)
     assert (rule.predicate, rule.object, rule.action) == (predicate, text.rstrip("."), "state")
 
@@ -86,12 +85,12 @@ def test_a_rule_is_its_own_words_and_names_its_point(text: str, predicate: str) 
         "老师说以后作业都用英文写",
     ],
 )
-def test_what_is_no_rule(text: str) -> None:
+def test_what_is_no_rule(text):
     assert rules(text) == []
 
 
 @pytest.mark.parametrize("role", ["assistant", "tool", "system"])
-def test_only_users_give_rules(role: Role) -> None:
+def test_only_users_give_rules(role):
     said = extract(
         "Always answer in German.",
         speaker=None,
@@ -103,7 +102,7 @@ def test_only_users_give_rules(role: Role) -> None:
 
 
 @pytest.fixture
-def say(path: Path) -> Iterator[Say]:
+def say(path):
     database = SqliteDatabase(path)
     store = Store(database)
     now = [datetime(2026, 6, 1, 9, tzinfo=UTC)]
@@ -138,14 +137,14 @@ def say(path: Path) -> Iterator[Say]:
         ("keep your answers short", "you don't have to keep it short any more"),
     ],
 )
-def test_a_rule_is_taken_back_and_nothing_else_is(say: Say, rule: str, back: str) -> None:
+def test_a_rule_is_taken_back_and_nothing_else_is(say, rule, back):
     others = ["Don't use tables", "I live in Leiden"]
     before = say(*others)
     assert len(say(rule)) == len(before) + 1
     assert say(back) == before
 
 
-def test_what_is_no_longer_asked_ends_the_rule_and_stays_itself(say: Say) -> None:
+def test_what_is_no_longer_asked_ends_the_rule_and_stays_itself(say):
     say("Always answer in German.")
     assert say("Don't answer in German any more") == ["Don't answer in German any more"]
     assert say("以后都用德语回答") == ["以后都用德语回答"]
@@ -162,7 +161,7 @@ def test_what_is_no_longer_asked_ends_the_rule_and_stays_itself(say: Say) -> Non
         ("Always answer in German.", "forget the rule about emojis"),
     ],
 )
-def test_what_takes_back_something_else_leaves_a_rule(say: Say, rule: str, back: str) -> None:
+def test_what_takes_back_something_else_leaves_a_rule(say, rule, back):
     assert say(rule) == say(back)
 
 
@@ -177,13 +176,11 @@ def test_what_takes_back_something_else_leaves_a_rule(say: Say, rule: str, back:
         ("Always address me as Dr. Okafor", "以后请称呼我老王"),
     ],
 )
-def test_a_newer_rule_about_the_same_point_takes_the_place_of_the_older(
-    say: Say, older: str, newer: str
-) -> None:
+def test_a_newer_rule_about_the_same_point_takes_the_place_of_the_older(say, older, newer):
     say("Don't use tables", older)
     assert say(newer) == ["Don't use tables", newer]
 
 
-def test_the_same_rule_again_makes_it_surer(say: Say) -> None:
+def test_the_same_rule_again_makes_it_surer(say):
     assert say("Always answer in German.", "以后都用德语回答") == ["Always answer in German"]
     assert len(say("Don't use tables", "never use emojis")) == 3

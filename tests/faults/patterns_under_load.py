@@ -47,7 +47,7 @@ def watch_compile() -> dict[re.Pattern[str], str]:
             found.setdefault(made, f"{caller.f_globals['__name__']}:{caller.f_lineno}")
         return made
 
-    re.compile = watched  # type: ignore[assignment]
+    re.compile = watched
     return found
 
 

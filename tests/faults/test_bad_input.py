@@ -31,6 +31,10 @@ def deep():
     return value
 
 
+def say(memory, **fields):
+    memory.save_message("s", **{"role": "user", "content": "x"} | fields)
+
+
 BAD = {
     "nothing": (BadMessage, lambda m: m.save_message("s")),
     "a dict and a role": (BadMessage, lambda m: m.save_message("s", {"role": "user"}, role="user")),
@@ -39,8 +43,8 @@ BAD = {
         lambda m: m.save_message("s", {"role": "user", "content": "a"}, content="b"),
     ),
     "wrong role": (BadMessage, lambda m: m.save_message("s", role="robot", content="x")),
-    "content of a number": (BadMessage, lambda m: m.save_message("s", role="user", content=5)),
-    "bytes": (BadMessage, lambda m: m.save_message("s", role="user", content=b"x")),
+    "content of a number": (BadMessage, lambda m: say(m, content=5)),
+    "bytes": (BadMessage, lambda m: say(m, content=b"x")),
     "a set in a message": (
         BadMessage,
         lambda m: m.save_message("s", {"role": "user", "content": "x", "a": {1}}),
@@ -55,24 +59,12 @@ BAD = {
         lambda m: m.save_message("s", {"role": "user", "content": "x", "a": deep()}),
     ),
     "an object of a client library": (BadMessage, lambda m: m.save_message("s", object())),
-    "an id of a number": (BadMessage, lambda m: m.save_message("s", role="user", content="x", id=5)),
-    "importance above one": (
-        BadMessage,
-        lambda m: m.save_message("s", role="user", content="x", importance=7),
-    ),
-    "importance in words": (
-        BadMessage,
-        lambda m: m.save_message("s", role="user", content="x", importance="a"),
-    ),
-    "pinned in words": (BadMessage, lambda m: m.save_message("s", role="user", content="x", pinned="yes")),
-    "a naive date": (
-        NaiveDatetime,
-        lambda m: m.save_message("s", role="user", content="x", created_at=NAIVE),
-    ),
-    "a date as text": (
-        InputError,
-        lambda m: m.save_message("s", role="user", content="x", created_at="2026"),
-    ),
+    "an id of a number": (BadMessage, lambda m: say(m, id=5)),
+    "importance above one": (BadMessage, lambda m: say(m, importance=7)),
+    "importance in words": (BadMessage, lambda m: say(m, importance="a")),
+    "pinned in words": (BadMessage, lambda m: say(m, pinned="yes")),
+    "a naive date": (NaiveDatetime, lambda m: say(m, created_at=NAIVE)),
+    "a date as text": (InputError, lambda m: say(m, created_at="2026")),
     "a date before year 1": (
         InputError,
         lambda m: m.save_message(
@@ -92,18 +84,12 @@ BAD = {
             "s", [jiyi.Message(role="user", content=c, id="same") for c in ("first", "second")]
         ),
     ),
-    "an id taken by other words": (
-        DuplicateId,
-        lambda m: m.save_message("s", role="user", content="x", id="known"),
-    ),
+    "an id taken by other words": (DuplicateId, lambda m: say(m, id="known")),
     "no session": (BadScope, lambda m: m.save_message(None, role="user", content="x")),
     "an empty session": (BadScope, lambda m: m.save_message("", role="user", content="x")),
     "a session of a number": (BadScope, lambda m: m.save_message(42, role="user", content="x")),
-    "an empty user": (BadScope, lambda m: m.save_message("s", role="user", content="x", user_id="")),
-    "an endless user": (
-        BadScope,
-        lambda m: m.save_message("s", role="user", content="x", user_id="u" * 9999),
-    ),
+    "an empty user": (BadScope, lambda m: say(m, user_id="")),
+    "an endless user": (BadScope, lambda m: say(m, user_id="u" * 9999)),
     "a negative limit": (BadQuery, lambda m: m.search("x", limit=-1)),
     "limit zero": (BadQuery, lambda m: m.recent_messages("s", limit=0)),
     "no question": (BadQuery, lambda m: m.search("  ")),

@@ -1,6 +1,5 @@
 """What is shown of a conversation that a framework keeps, without a framework."""
 
-from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -18,7 +17,7 @@ TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {}}}
 
 
 @pytest.fixture(scope="module")
-def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+def owner(tmp_path_factory):
     file = tmp_path_factory.mktemp("memory") / "a.db"
     with jiyi.open(file, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         yield Owner(memory, None, "s")
@@ -42,7 +41,7 @@ MESSAGES = st.builds(
 @pytest.mark.slow
 @given(st.lists(MESSAGES, max_size=30), st.integers(300, 900))
 @settings(max_examples=30)
-def test_what_is_shown_fits_and_every_call_has_its_results(owner: Owner, talk: list[Message], budget: int):
+def test_what_is_shown_fits_and_every_call_has_its_results(owner, talk, budget):
     talk = [*talk, Message(role="user", content="And now?")]
     fitting = Fitting.of(owner.memory, budget, 100)
     fitted = fitting.fit(owner, talk, system="Be brief.", tools=[TOOL])
@@ -56,7 +55,7 @@ def test_what_is_shown_fits_and_every_call_has_its_results(owner: Owner, talk: l
 
 
 @pytest.mark.slow
-def test_history_leaves_several_turns_at_a_time(owner: Owner):
+def test_history_leaves_several_turns_at_a_time(owner):
     talk: list[Message] = []
     beginnings = []
     fitting = Fitting.of(owner.memory, 1_000, 100)
@@ -68,7 +67,7 @@ def test_history_leaves_several_turns_at_a_time(owner: Owner):
     assert 5 <= moves <= 15
 
 
-def test_a_memory_that_fails_leaves_the_conversation(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_that_fails_leaves_the_conversation(open_memory):
     memory = open_memory()
     fitting = Fitting.of(memory, 1_000)
     memory.close()

@@ -13,7 +13,7 @@ KEEPS = re.compile(r"keeps = frozenset\(\{(.*?)\}\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=["en", "zh"])
-def test_the_documentation_says_which_promises_concern_which(page: Path) -> None:
+def test_the_documentation_says_which_promises_concern_which(page):
     rows = [cells for _, _, *cells in ROW.findall(page.read_text("utf-8"))]
     told = [sorted(name for name, cell in zip(ORDER, cells, strict=True) if cell != "–") for cells in rows]
     files = [file.read_text("utf-8") for file in HERE.glob("*/promised_*.py")]

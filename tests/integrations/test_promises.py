@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from promises import Adapter, Request, adapters, recalled_in, tokens_of, without_partner
+from promises import Request, adapters, recalled_in, tokens_of, without_partner
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -60,7 +60,7 @@ def new_memory(**options: Any) -> Iterator[jiyi.MemoryManager]:
 @every("history")
 @settings(max_examples=15)
 @given(said=st.lists(texts, min_size=1, max_size=6, unique=True))
-def test_history_comes_back_as_it_went_in(adapter: Adapter, said: list[str]):
+def test_history_comes_back_as_it_went_in(adapter, said):
     async def through() -> None:
         await adapter.save(memory, "ana", "s", said[:1])
         await adapter.save(memory, "ana", "s", said[1:])
@@ -76,7 +76,7 @@ def test_history_comes_back_as_it_went_in(adapter: Adapter, said: list[str]):
     rounds=st.lists(st.tuples(st.integers(3, 60), st.booleans()), min_size=3, max_size=7),
     budget=st.integers(900, 2_500),
 )
-def test_windows_are_sound(adapter: Adapter, rounds: list[tuple[int, bool]], budget: int):
+def test_windows_are_sound(adapter, rounds, budget):
     """Calls stand beside their results, everything counts, the beginning stays, what is recalled is last."""
     said = [f"{i}. {'tea 绿茶 ' * words}{'use the tool' * tool}" for i, (words, tool) in enumerate(rounds)]
 
@@ -114,7 +114,7 @@ def begins_as(former: Request, later: Request, said: list[str], counter: TokenCo
 
 
 @every("window")
-def test_a_memory_that_fails_changes_nothing(adapter: Adapter):
+def test_a_memory_that_fails_changes_nothing(adapter):
     with new_memory() as memory:
         memory.close()
         sent = asyncio.run(
@@ -124,7 +124,7 @@ def test_a_memory_that_fails_changes_nothing(adapter: Adapter):
 
 
 @every("recall")
-def test_chinese_is_found_and_what_is_found_says_why(adapter: Adapter):
+def test_chinese_is_found_and_what_is_found_says_why(adapter):
     async def through() -> None:
         await adapter.save(memory, "ana", "before", ["蓝色门的密码是 7341。", "我们周五去杭州。"])
         found = await adapter.recall(memory, "ana", "now", "蓝色门的密码是什么？")
@@ -139,7 +139,7 @@ def test_chinese_is_found_and_what_is_found_says_why(adapter: Adapter):
 
 
 @every("delete")
-def test_deleting_leaves_nothing_that_was_derived(adapter: Adapter):
+def test_deleting_leaves_nothing_that_was_derived(adapter):
     async def through() -> None:
         await adapter.save(memory, "ana", "s", ["My name is Ana Quillfeather and I live in Porto."])
         await adapter.save(memory, "ana", "other", ["I have a dog."])
@@ -160,7 +160,7 @@ USERS = ("acme", "acme-corp", "Acme", "acme/corp", "acme%", "ac_e")
 @every("recall")
 @settings(max_examples=8)
 @given(order=st.lists(st.sampled_from(USERS), min_size=2, max_size=8))
-def test_users_never_meet(adapter: Adapter, order: list[str]):
+def test_users_never_meet(adapter, order):
     async def through() -> None:
         for i, user in enumerate(order):
             await adapter.save(memory, user, "s", [f"The door code is {owned(user)} ({i})."])
@@ -180,7 +180,7 @@ def test_users_never_meet(adapter: Adapter, order: list[str]):
         asyncio.run(through())
 
 
-def test_eight_processes_on_one_file_lose_nothing(tmp_path: Path):
+def test_eight_processes_on_one_file_lose_nothing(tmp_path):
     """Each writes by every adapter; then all is there, in each writer's order."""
     file = tmp_path / "m.db"
     folders = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # what adapters import of our tests

@@ -3,13 +3,10 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from threading import Timer
 
 import pytest
 
-import jiyi
 from jiyi.errors import DatabaseLocked
 from jiyi.integrations.recalling import Entry, Owner, Saver, whole
 from jiyi.records import Message
@@ -25,11 +22,11 @@ def texts(owner: Owner) -> list[str]:
 
 
 @pytest.fixture
-def owner(memory: jiyi.MemoryManager) -> Owner:
+def owner(memory):
     return Owner(memory, None, "s")
 
 
-def test_each_message_is_saved_once(owner: Owner):
+def test_each_message_is_saved_once(owner):
     saver = Saver()
     saver.save(owner, talk("a", "b"))
     ids = [message.id for message in whole(owner)]
@@ -41,7 +38,7 @@ def test_each_message_is_saved_once(owner: Owner):
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_changed_message_takes_the_place_of_the_one_before(owner: Owner, again: bool):
+def test_a_changed_message_takes_the_place_of_the_one_before(owner, again):
     saver = Saver()
     saver.save(owner, talk("a", "b", "c"))
     owner.memory.save_message("s", role="user", content="by other means", id="b.1")
@@ -50,7 +47,7 @@ def test_a_changed_message_takes_the_place_of_the_one_before(owner: Owner, again
     assert [hit.text for hit in owner.memory.search("changed", limit=1)] == ["b changed"]
 
 
-def test_a_message_that_is_put_between_others_stands_there(owner: Owner):
+def test_a_message_that_is_put_between_others_stands_there(owner):
     saver = Saver()
     saver.save(owner, talk("a", "d"))
     saver.save(owner, talk("0", "a", "b", "c", "d", "e"))
@@ -58,7 +55,7 @@ def test_a_message_that_is_put_between_others_stands_there(owner: Owner):
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_what_was_forgotten_is_not_saved_again(owner: Owner, again: bool):
+def test_what_was_forgotten_is_not_saved_again(owner, again):
     saver = Saver()
     saver.save(owner, talk("a", "b", "c"))
     owner.memory.forget(ids=[whole(owner)[1].id])
@@ -76,7 +73,7 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_a_database_that_is_in_use_is_waited_for(open_memory: Callable[..., jiyi.MemoryManager], path: Path):
+def test_a_database_that_is_in_use_is_waited_for(open_memory, path):
     owner = Owner(open_memory(lock_timeout=1), None, "s")
     Saver().save(owner, talk("0"))
     with subprocess.Popen(

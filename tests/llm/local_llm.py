@@ -35,14 +35,14 @@ sys.stdin.read()
 
 
 @pytest.fixture(scope="session")
-def local_llm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def local_llm(tmp_path_factory):
     """The base URL of a chat model of this machine, in a process of its own."""
     with _served("chat", tmp_path_factory.mktemp("local_llm")) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def local_reranker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def local_reranker(tmp_path_factory):
     """The base URL of a reranker of this machine, in a process of its own."""
     with _served("rerank", tmp_path_factory.mktemp("local_reranker")) as url:
         yield url

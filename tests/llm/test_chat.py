@@ -3,7 +3,6 @@
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -38,8 +37,6 @@ SHELL = {
 }
 LS = ToolCall(id="c1", name="shell", arguments='{"cmd": "ls"}')
 
-Make = Callable[..., OpenAILLM]
-
 
 def heard(llm: OpenAILLM, **options: Any) -> tuple[Turn, list[str]]:
     """Take a turn as a stream; its text must be what the pieces say."""
@@ -53,7 +50,7 @@ def heard(llm: OpenAILLM, **options: Any) -> tuple[Turn, list[str]]:
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
-def test_a_turn_has_text_calls_and_counts(make: Make, streaming: bool) -> None:
+def test_a_turn_has_text_calls_and_counts(make, streaming):
     reply = turn("我看看：", tool_calls=[call("shell", {"cmd": "ls"}), call("read", {"文": 1}, "c2")])
     with ScriptedChat(reply) as server:
         llm = make(server.url)
@@ -74,7 +71,7 @@ def test_a_turn_has_text_calls_and_counts(make: Make, streaming: bool) -> None:
     assert (sent["role"], sent["content"], sent["tool_calls"][0]) == ("assistant", "我看看：", LS.to_openai())
 
 
-def test_without_tools_and_calls_a_message_is_plain(make: Make) -> None:
+def test_without_tools_and_calls_a_message_is_plain(make):
     with ScriptedChat() as server:
         found = make(server.url).chat(HELLO, max_tokens=9, temperature=0.3)
     assert server.asked == [{"model": "m", "messages": HELLO, "max_tokens": 9, "temperature": 0.3}]
@@ -82,7 +79,7 @@ def test_without_tools_and_calls_a_message_is_plain(make: Make) -> None:
     assert Turn().to_openai() == {"role": "assistant", "content": None}
 
 
-def test_the_text_comes_as_it_is_said(make: Make) -> None:
+def test_the_text_comes_as_it_is_said(make):
     times: list[float] = []
     body = sse(*[delta(content=word) for word in ("one ", "two ", "three")], END, "[DONE]")
     slow = Reply(body=body, drip=0.002, headers={"Content-Type": "text/event-stream"})
@@ -119,7 +116,7 @@ BAD_STREAMS = {
 
 
 @pytest.mark.parametrize("events", BAD_STREAMS.values(), ids=BAD_STREAMS.keys())
-def test_unusual_streams_are_understood(make: Make, events: list[Any]) -> None:
+def test_unusual_streams_are_understood(make, events):
     with ScriptedChat(streams(*events)) as server:
         found, _ = heard(make(server.url, retries=0))
     assert (found.text, found.tool_calls) == ("hi", ())
@@ -143,7 +140,7 @@ BAD_CALLS = {
 
 
 @pytest.mark.parametrize("events", BAD_CALLS.values(), ids=BAD_CALLS.keys())
-def test_unusual_calls_are_understood(make: Make, events: list[Any]) -> None:
+def test_unusual_calls_are_understood(make, events):
     with ScriptedChat(streams(*events, END, "[DONE]")) as server:
         found, pieces = heard(make(server.url, retries=0))
     assert found.tool_calls == (LS,)
@@ -151,7 +148,7 @@ def test_unusual_calls_are_understood(make: Make, events: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["without an index", "all with index 0"])
-def test_several_calls_are_told_apart_whatever_is_counted(make: Make, index: dict[str, int]) -> None:
+def test_several_calls_are_told_apart_whatever_is_counted(make, index):
     events = [piece("{}", id=f"c{n}", name="shell", **index) for n in range(3)]
     with ScriptedChat(streams(*events, END)) as server:
         found, _ = heard(make(server.url))
@@ -161,7 +158,7 @@ def test_several_calls_are_told_apart_whatever_is_counted(make: Make, index: dic
 
 
 @pytest.mark.parametrize("streaming", [False, True], ids=["whole", "stream"])
-def test_calls_without_ids_or_names_get_some(make: Make, streaming: bool) -> None:
+def test_calls_without_ids_or_names_get_some(make, streaming):
     bare = {"function": {"name": "shell", "arguments": {"cmd": "ls"}}}
     two = [bare, bare, call("", None, "x", index=2), call("shell", "{}", "x", index=3), "junk", {"id": 5}]
     reply = streams(delta(tool_calls=two), END) if streaming else says(None, tool_calls=two)
@@ -175,12 +172,12 @@ def test_calls_without_ids_or_names_get_some(make: Make, streaming: bool) -> Non
     assert all(ids)
 
 
-def test_line_ends_of_unicode_do_not_cut_an_event(make: Make) -> None:
+def test_line_ends_of_unicode_do_not_cut_an_event(make):
     with ScriptedChat(streams(delta(content="a\u2028b\x85c\x0bd"), END)) as server:
         assert heard(make(server.url, retries=0))[0].text == "a\u2028b\x85c\x0bd"
 
 
-def test_an_endpoint_that_answers_whole_all_the_same_is_read(make: Make) -> None:
+def test_an_endpoint_that_answers_whole_all_the_same_is_read(make):
     with ScriptedChat(says("<think>hm</think>all at once", tool_calls=WHOLE)) as server:
         found, pieces = heard(make(server.url))
     assert (found.text, found.tool_calls, pieces) == ("all at once", (LS,), ["all at once"])
@@ -197,7 +194,7 @@ def test_an_endpoint_that_answers_whole_all_the_same_is_read(make: Make) -> None
         (["", "<think></think>", "", " ", "\n", "yes ", "\n"], "yes \n"),
     ],
 )
-def test_thoughts_are_taken_off_as_from_a_whole_answer(make: Make, pieces: list[str], text: str) -> None:
+def test_thoughts_are_taken_off_as_from_a_whole_answer(make, pieces, text):
     spoken = WithoutThoughts()
     assert "".join([*map(spoken, pieces), spoken.rest()]) == text
     with ScriptedChat(Reply(body=answer("".join(pieces)))) as server:
@@ -207,7 +204,7 @@ def test_thoughts_are_taken_off_as_from_a_whole_answer(make: Make, pieces: list[
 # --- what the endpoint does not know
 
 
-def test_what_is_refused_of_tools_and_streams_is_left_out_and_remembered(make: Make) -> None:
+def test_what_is_refused_of_tools_and_streams_is_left_out_and_remembered(make):
     refusals = [
         refuses("Unrecognized request argument supplied: stream_options"),
         refuses("gemma:2b does not support tools"),
@@ -225,7 +222,7 @@ def test_what_is_refused_of_tools_and_streams_is_left_out_and_remembered(make: M
     assert all(asked == {"model": "m", "messages": HELLO, "temperature": 0} for asked in server.asked[3:])
 
 
-def test_a_refused_conversation_does_not_cost_the_tools(make: Make) -> None:
+def test_a_refused_conversation_does_not_cost_the_tools(make):
     words = "messages with role 'tool' must follow a message with 'tool_calls'"
     with ScriptedChat(refuses(words)) as server, pytest.raises(LLMRefused, match="must follow"):
         make(server.url).chat(HELLO, tools=[SHELL])
@@ -246,7 +243,7 @@ def test_a_refused_conversation_does_not_cost_the_tools(make: Make) -> None:
     ],
     ids=["500", "dies", "no end", "an error for an event", "half an event"],
 )
-def test_before_the_first_word_it_is_tried_again(make: Make, bad: Reply) -> None:
+def test_before_the_first_word_it_is_tried_again(make, bad):
     with ScriptedChat(bad) as server:
         assert heard(make(server.url))[0].text == "ok"
     assert len(server.asked) == 2
@@ -262,7 +259,7 @@ def test_before_the_first_word_it_is_tried_again(make: Make, bad: Reply) -> None
     ],
     ids=["dies", "no end", "error", "the key"],
 )
-def test_after_the_first_word_it_is_not_said_twice(make: Make, bad: Reply, says: str) -> None:
+def test_after_the_first_word_it_is_not_said_twice(make, bad, says):
     pieces: list[str] = []
     with ScriptedChat(bad, turn("again")) as server, pytest.raises(LLMUnreachable, match=says) as caught:
         make(server.url).chat(HELLO, on_text=pieces.append)
@@ -270,7 +267,7 @@ def test_after_the_first_word_it_is_not_said_twice(make: Make, bad: Reply, says:
     assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
 
 
-def test_silence_in_the_middle_ends_at_the_timeout(make: Make) -> None:
+def test_silence_in_the_middle_ends_at_the_timeout(make):
     body = sse(delta(content="so far"), delta(content=" and on"))
     hangs = Reply(body=body, drip=0.001, headers={"Content-Length": str(len(body) + 9)}, cut=True)
     with ScriptedChat(hangs) as server, pytest.raises(LLMUnreachable, match="broke off"):
@@ -278,7 +275,7 @@ def test_silence_in_the_middle_ends_at_the_timeout(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_a_stream_that_never_ends_is_left_alone(make: Make) -> None:
+def test_a_stream_that_never_ends_is_left_alone(make):
     endless = Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)
     pieces: list[str] = []
     with ScriptedChat(*[endless] * 9) as server:
@@ -298,7 +295,7 @@ def test_a_stream_that_never_ends_is_left_alone(make: Make) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_what_the_listener_raises_ends_the_call_at_once(make: Make, error: type[BaseException]) -> None:
+def test_what_the_listener_raises_ends_the_call_at_once(make, error):
     pieces: list[str] = []
 
     def stop(piece: str) -> None:
@@ -328,13 +325,13 @@ def test_what_the_listener_raises_ends_the_call_at_once(make: Make, error: type[
         (refuses("bad key", status=401), "check api_key"),
     ],
 )
-def test_junk_is_refused_at_once(make: Make, reply: Reply, says: str) -> None:
+def test_junk_is_refused_at_once(make, reply, says):
     with ScriptedChat(reply) as server, pytest.raises(LLMError, match=says):
         make(server.url).chat(HELLO, on_text=lambda piece: None)
     assert len(server.asked) == 1
 
 
-def test_what_cannot_be_sent_is_named(make: Make) -> None:
+def test_what_cannot_be_sent_is_named(make):
     llm = make("http://localhost")
     with pytest.raises(InputError, match="tools cannot be written"):
         llm.chat(HELLO, tools=[{"x": object()}])
@@ -344,7 +341,7 @@ def test_what_cannot_be_sent_is_named(make: Make) -> None:
         llm.chat(HELLO, max_tokens=0)
 
 
-def test_tool_results_go_round(make: Make) -> None:
+def test_tool_results_go_round(make):
     with ScriptedChat(calls(call("shell", {"cmd": "ls"}))) as server:
         llm = make(server.url)
         first = llm.chat(HELLO, tools=[SHELL])

@@ -1,11 +1,9 @@
 """The language model adapter and the JSON asker on a real server of this machine."""
 
-from collections.abc import Callable
-
 import pytest
 
 from jiyi.errors import LLMRefused
-from jiyi.llm import OpenAILLM, ask_json
+from jiyi.llm import ask_json
 
 SCHEMA = {
     "type": "object",
@@ -20,12 +18,12 @@ SCHEMA = {
 
 
 @pytest.fixture
-def llm(local_llm: str, llm_at: Callable[..., OpenAILLM]) -> OpenAILLM:
+def llm(local_llm, llm_at):
     return llm_at(local_llm, "smollm2", timeout=30, retries=4, time_limit=120)
 
 
 @pytest.mark.slow
-def test_it_answers_and_counts(llm: OpenAILLM) -> None:
+def test_it_answers_and_counts(llm):
     reply = llm.complete([{"role": "user", "content": "Say hello."}], max_tokens=8)
     assert reply.text.strip()
     assert reply.finish in ("stop", "length")
@@ -33,7 +31,7 @@ def test_it_answers_and_counts(llm: OpenAILLM) -> None:
     assert 0 < (reply.output_tokens or 0) <= 8
 
 
-def test_it_is_cut_off_where_told(llm: OpenAILLM) -> None:
+def test_it_is_cut_off_where_told(llm):
     cut = llm.complete([{"role": "user", "content": "Count from 1 to 100."}], max_tokens=3)
     assert (cut.finish, cut.output_tokens) == ("length", 3)
     whole = llm.complete([{"role": "user", "content": "Say: one two"}], max_tokens=12)
@@ -43,21 +41,21 @@ def test_it_is_cut_off_where_told(llm: OpenAILLM) -> None:
     assert first.finish == "stop"
 
 
-def test_it_refuses_what_it_cannot_hold(llm: OpenAILLM) -> None:
+def test_it_refuses_what_it_cannot_hold(llm):
     with pytest.raises(LLMRefused, match=r"400 .*context"):
         llm.complete([{"role": "user", "content": "word " * 10_000}])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("question", ["Tell me about a party in Paris.", "说说杭州的一次聚会。"])
-def test_it_is_held_to_a_schema(llm: OpenAILLM, question: str) -> None:
+def test_it_is_held_to_a_schema(llm, question):
     found = ask_json(llm, [{"role": "user", "content": question}], SCHEMA, max_tokens=200)
     assert found.keys() == {"city", "people", "mood"}
     assert 1 <= found["people"] <= 99
     assert found["mood"] in ("good", "bad")
 
 
-def test_any_text_is_accepted(llm: OpenAILLM) -> None:
+def test_any_text_is_accepted(llm):
     for odd in (
         "",
         " \n",
@@ -69,7 +67,7 @@ def test_any_text_is_accepted(llm: OpenAILLM) -> None:
         assert llm.complete([{"role": "user", "content": odd}], max_tokens=2).finish in ("stop", "length")
 
 
-def test_the_stream_says_what_the_whole_answer_says(llm: OpenAILLM) -> None:
+def test_the_stream_says_what_the_whole_answer_says(llm):
     pieces: list[str] = []
     asked = [{"role": "user", "content": "Say hello."}]
     streamed = llm.chat(asked, max_tokens=12, on_text=pieces.append)
@@ -78,7 +76,7 @@ def test_the_stream_says_what_the_whole_answer_says(llm: OpenAILLM) -> None:
     assert (streamed.finish, streamed.output_tokens) == ("length", 12)
 
 
-def test_tools_and_their_results_are_taken(llm: OpenAILLM) -> None:
+def test_tools_and_their_results_are_taken(llm):
     weather = {
         "name": "weather",
         "description": "The weather of a city.",

@@ -4,8 +4,6 @@ import json
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from at_once import at_once
@@ -13,20 +11,18 @@ from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable, SettingsError
-from jiyi.llm import LLM, OpenAILLM
+from jiyi.llm import LLM
 from jiyi.llm import Reply as Answer
 
 KEY = "sk-very-secret-0123456789"
 HELLO = [{"role": "user", "content": "hello"}]
 SCHEMA = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
 
-Make = Callable[..., OpenAILLM]
-
 
 # --- what is sent, and what comes of a good answer
 
 
-def test_a_reply_is_read_whole(make: Make) -> None:
+def test_a_reply_is_read_whole(make):
     with ScriptedChat(says("你好")) as server:
         llm = make(server.url)
         reply = llm.complete(HELLO)
@@ -36,7 +32,7 @@ def test_a_reply_is_read_whole(make: Make) -> None:
     assert isinstance(llm, LLM)
 
 
-def test_what_is_sent(make: Make) -> None:
+def test_what_is_sent(make):
     messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "\ud83d ok \ud83d\ude00"}]
     with ScriptedChat() as server:
         llm = make(server.url, extra_body={"enable_thinking": False})
@@ -74,20 +70,20 @@ def test_what_is_sent(make: Make) -> None:
         ({"choices": [{"message": {"content": "bare"}, "finish_reason": None}], "usage": 5}, "bare", "stop"),
     ],
 )
-def test_unusual_answers_are_understood(make: Make, body: Any, text: str, finish: str) -> None:
+def test_unusual_answers_are_understood(make, body, text, finish):
     with ScriptedChat(Reply(body=body)) as server:
         reply = make(server.url).complete(HELLO)
     assert (reply.text, reply.finish) == (text, finish)
 
 
-def test_counts_that_are_none_are_not_believed(make: Make) -> None:
+def test_counts_that_are_none_are_not_believed(make):
     body = answer("x") | {"usage": {"prompt_tokens": -1, "completion_tokens": "3"}, "model": None}
     with ScriptedChat(Reply(body=body)) as server:
         reply = make(server.url).complete(HELLO)
     assert (reply.input_tokens, reply.output_tokens, reply.model) == (None, None, "")
 
 
-def test_stop_words_end_the_reply_whatever_the_endpoint_knows(make: Make) -> None:
+def test_stop_words_end_the_reply_whatever_the_endpoint_knows(make):
     with ScriptedChat(says("one\ntwo END three")) as server:
         reply = make(server.url).complete(HELLO, stop=["END", "\n", ""])
     assert reply.text == "one"
@@ -100,7 +96,7 @@ def formats(server: ScriptedChat) -> list[str]:
     return [asked.get("response_format", {"type": "none"})["type"] for asked in server.asked]
 
 
-def test_where_schemas_are_refused_json_mode_is_asked_for_and_then_only_the_prompt(make: Make) -> None:
+def test_where_schemas_are_refused_json_mode_is_asked_for_and_then_only_the_prompt(make):
     unknown = refuses("This response_format type is unavailable now")
     with ScriptedChat(unknown, says("{}"), unknown, says("{}")) as server:
         llm = make(server.url)
@@ -123,9 +119,7 @@ def test_where_schemas_are_refused_json_mode_is_asked_for_and_then_only_the_prom
     ],
     ids=["Chinese", "parts", "not the user"],
 )
-def test_the_schema_is_said_at_the_end_in_the_language_spoken(
-    make: Make, last: dict[str, Any], expected: str
-) -> None:
+def test_the_schema_is_said_at_the_end_in_the_language_spoken(make, last, expected):
     with ScriptedChat(refuses("no", status=422)) as server:
         make(server.url).complete([*HELLO, last], schema=SCHEMA)
     final = server.asked[1]["messages"][-1]
@@ -134,7 +128,7 @@ def test_the_schema_is_said_at_the_end_in_the_language_spoken(
     assert expected in said
 
 
-def test_fields_a_model_does_not_take_are_renamed_or_left_out_and_that_is_remembered(make: Make) -> None:
+def test_fields_a_model_does_not_take_are_renamed_or_left_out_and_that_is_remembered(make):
     refusals = [
         refuses("Use 'max_completion_tokens' instead.", param="max_tokens", code="unsupported_parameter"),
         refuses("Only the default (1) value is supported.", param="temperature", code="unsupported_value"),
@@ -148,7 +142,7 @@ def test_fields_a_model_does_not_take_are_renamed_or_left_out_and_that_is_rememb
     assert server.asked[-1] == {"model": "m", "messages": HELLO, "max_completion_tokens": 6}
 
 
-def test_a_refusal_for_another_reason_is_the_answer_and_teaches_nothing(make: Make) -> None:
+def test_a_refusal_for_another_reason_is_the_answer_and_teaches_nothing(make):
     too_long = refuses("maximum context length is 8192 tokens", code="context_length_exceeded")
     with ScriptedChat(*[too_long] * 3) as server:
         llm = make(server.url)
@@ -162,7 +156,7 @@ def test_a_refusal_for_another_reason_is_the_answer_and_teaches_nothing(make: Ma
 
 
 @pytest.mark.slow
-def test_pauses_grow(make: Make) -> None:
+def test_pauses_grow(make):
     bad = Reply(status=500, body={})
     with ScriptedChat(bad, bad) as server:
         started = time.monotonic()
@@ -170,7 +164,7 @@ def test_pauses_grow(make: Make) -> None:
         assert time.monotonic() - started >= 0.75 * (0.5 + 1.0)
 
 
-def test_a_pause_longer_than_the_time_there_is_is_not_begun(make: Make) -> None:
+def test_a_pause_longer_than_the_time_there_is_is_not_begun(make):
     with ScriptedChat(Reply(status=429, body={}, headers={"Retry-After": "60"})) as server:
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="HTTP 429"):
@@ -179,7 +173,7 @@ def test_a_pause_longer_than_the_time_there_is_is_not_begun(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_the_time_limit_holds_over_all_tries(make: Make) -> None:
+def test_the_time_limit_holds_over_all_tries(make):
     with ScriptedChat(*[Reply(silent=True)] * 5) as server:
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="did not answer within"):
@@ -189,7 +183,7 @@ def test_the_time_limit_holds_over_all_tries(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
+def test_an_answer_that_never_ends_is_left_alone(make):
     endless = Reply(body=b" " * 1_000, drip=0.05)
     with ScriptedChat(*[endless] * 9) as server:
         llm = make(server.url, time_limit=0.2)
@@ -217,7 +211,7 @@ def test_an_answer_that_never_ends_is_left_alone(make: Make) -> None:
         (answer(None, refusal="I can't help with that"), "declined, saying: I can't help"),
     ],
 )
-def test_junk_is_refused_at_once(make: Make, body: Any, says: str) -> None:
+def test_junk_is_refused_at_once(make, body, says):
     with ScriptedChat(Reply(body=body)) as server, pytest.raises(LLMRefused, match=says):
         make(server.url).complete(HELLO)
     assert len(server.asked) == 1
@@ -226,13 +220,13 @@ def test_junk_is_refused_at_once(make: Make, body: Any, says: str) -> None:
 @pytest.mark.parametrize(
     "messages", [[], "hello", {"role": "user", "content": "x"}, [5], [{"role": "user", "content": object()}]]
 )
-def test_messages_that_are_none_are_named(make: Make, messages: Any) -> None:
+def test_messages_that_are_none_are_named(make, messages):
     with ScriptedChat() as server, pytest.raises(InputError, match="messages"):
         make(server.url).complete(messages)
     assert server.asked == []
 
 
-def test_impossible_options_are_refused(make: Make) -> None:
+def test_impossible_options_are_refused(make):
     for name in ("schema", "stop"):
         with pytest.raises(InputError, match=f"{name} cannot be written as JSON"):
             make("http://localhost").complete(
@@ -250,14 +244,14 @@ def test_impossible_options_are_refused(make: Make) -> None:
 # --- keys, names, the package
 
 
-def test_a_refusal_that_quotes_the_key_does_not_show_it(make: Make) -> None:
+def test_a_refusal_that_quotes_the_key_does_not_show_it(make):
     bad = says(None, refusal=f"not with {KEY}")
     with ScriptedChat(bad) as server, pytest.raises(LLMError, match=r"\*\*\*") as caught:
         make(server.url, retries=0).complete(HELLO)
     assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
 
 
-def test_several_threads_get_their_own_answers(make: Make) -> None:
+def test_several_threads_get_their_own_answers(make):
     class Echo(ScriptedChat):
         honest = staticmethod(lambda asked: answer(asked["messages"][0]["content"]))
 

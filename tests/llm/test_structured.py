@@ -1,6 +1,5 @@
 """Asking for JSON: found wherever it is, checked, mended once."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.errors import BadReply, InputError, LLMError, LLMRefused
-from jiyi.llm import OpenAILLM, ask_json
+from jiyi.llm import ask_json
 
 SCHEMA = {
     "type": "object",
@@ -17,8 +16,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ASK = [{"role": "user", "content": "Which port, as JSON?"}]
-
-Make = Callable[..., OpenAILLM]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +35,7 @@ Make = Callable[..., OpenAILLM]
         '[{"port": 9443}]',
     ],
 )
-def test_the_object_is_found(make: Make, said: str) -> None:
+def test_the_object_is_found(make, said):
     with ScriptedChat(says(said)) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
     assert len(server.asked) == 1
@@ -46,7 +43,7 @@ def test_the_object_is_found(make: Make, said: str) -> None:
     assert server.asked[0]["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
-def test_line_breaks_and_lone_surrogates_in_strings_are_mended(make: Make) -> None:
+def test_line_breaks_and_lone_surrogates_in_strings_are_mended(make):
     with ScriptedChat(says('{"port": 1, "why": "a\nb \\ud83d \\ud83d\\ude00"}')) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 1, "why": "a\nb \ufffd 😀"}
 
@@ -67,9 +64,7 @@ def test_line_breaks_and_lone_surrogates_in_strings_are_mended(make: Make) -> No
         ('{"port": 94', "no JSON object"),
     ],
 )
-def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(
-    make: Make, said: str, reason: str
-) -> None:
+def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(make, said, reason):
     with ScriptedChat(says(said), says('{"port": 9443}')) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
     first, again = server.asked
@@ -80,7 +75,7 @@ def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(
     assert again["response_format"] == first["response_format"]
 
 
-def test_an_answer_that_was_cut_off_is_called_that(make: Make) -> None:
+def test_an_answer_that_was_cut_off_is_called_that(make):
     body = answer('{"port": 94')
     body["choices"][0]["finish_reason"] = "length"
     with ScriptedChat(Reply(body=body), says('{"port": 9}')) as server:
@@ -89,13 +84,13 @@ def test_an_answer_that_was_cut_off_is_called_that(make: Make) -> None:
     assert [asked["max_tokens"] for asked in server.asked] == [4, 4]
 
 
-def test_the_words_around_are_in_the_language_asked_for(make: Make) -> None:
+def test_the_words_around_are_in_the_language_asked_for(make):
     with ScriptedChat(says("不知道"), says('{"port": 9}')) as server:
         ask_json(make(server.url), ASK, SCHEMA, language="zh")
     assert server.asked[1]["messages"][2]["content"].startswith("你的回答无法使用：")
 
 
-def test_a_second_bad_answer_is_an_error_that_quotes_it(make: Make) -> None:
+def test_a_second_bad_answer_is_an_error_that_quotes_it(make):
     with ScriptedChat(says("no"), says("still\nno")) as server:
         with pytest.raises(BadReply, match=r"twice: it holds no JSON object; .*begins: still no") as caught:
             ask_json(make(server.url), ASK, SCHEMA)
@@ -103,12 +98,12 @@ def test_a_second_bad_answer_is_an_error_that_quotes_it(make: Make) -> None:
     assert isinstance(caught.value, LLMError)
 
 
-def test_what_the_endpoint_refuses_is_passed_on(make: Make) -> None:
+def test_what_the_endpoint_refuses_is_passed_on(make):
     with ScriptedChat(refuses("bad key", status=401)) as server, pytest.raises(LLMRefused, match="bad key"):
         ask_json(make(server.url), ASK, SCHEMA)
 
 
-def test_nothing_is_filled_in_and_nothing_handed_in_is_changed(make: Make) -> None:
+def test_nothing_is_filled_in_and_nothing_handed_in_is_changed(make):
     messages: list[dict[str, Any]] = [dict(ASK[0])]
     with ScriptedChat(says("no"), says('{"port": 9}')) as server:
         assert ask_json(make(server.url), messages, SCHEMA) == {"port": 9}
@@ -128,13 +123,13 @@ def test_nothing_is_filled_in_and_nothing_handed_in_is_changed(make: Make) -> No
         {"type": "object", "properties": {"a": object()}},
     ],
 )
-def test_a_schema_that_is_none_is_refused_before_anyone_is_asked(make: Make, schema: Any) -> None:
+def test_a_schema_that_is_none_is_refused_before_anyone_is_asked(make, schema):
     with ScriptedChat() as server, pytest.raises(InputError, match="schema"):
         ask_json(make(server.url), ASK, schema)
     assert server.asked == []
 
 
-def test_a_schema_reaches_for_nothing_outside_itself(make: Make, tmp_path: Any) -> None:
+def test_a_schema_reaches_for_nothing_outside_itself(make, tmp_path):
     file = tmp_path / "port.json"
     file.write_text('{"type": "integer"}')
     with ScriptedChat() as server:

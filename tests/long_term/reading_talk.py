@@ -1,6 +1,5 @@
 """Memories whose language model reads in the background, on both databases, and what is said in them."""
 
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -10,7 +9,7 @@ from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 from jiyi.testing import ManualClock
 
-__all__ = ["clock", "keepers", "make", "place", "plain_environment", "server", "talk", "wait_until"]
+__all__ = ["clock", "keepers", "make", "place", "plain_environment", "server", "talk"]
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -59,10 +58,3 @@ def talk(memory, numbers, session="s", **options):
 
 def keepers(memory, **options):
     return {fact.subject: fact.object for fact in memory.facts(**options) if fact.predicate == "keeper"}
-
-
-def wait_until(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)

@@ -6,7 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from samples import ANA, START, episode, knowledge, message
+from at_once import wait_until
+from samples import ANA, START, episode, message
 
 from jiyi.errors import DatabaseLocked, StorageError
 from jiyi.long_term import Accesses
@@ -57,37 +58,6 @@ def hit(record, kind):
 def counts(store, *ids):
     found = store.find(Query(scope=ANA, kinds=("episode", "knowledge"), ids=ids or None, limit=10_000))
     return {record.id: (record.access_count, record.last_accessed_at) for record in found}
-
-
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def test_what_was_recalled_is_counted_with_the_time(store, accesses, clock):
-    past, lesson = store.put([episode(id="e"), knowledge(id="k")])
-    first = clock()
-    accesses.note(ANA, [hit(past, "episode"), hit(lesson, "knowledge")])
-    second = clock.forward(hours=1)
-    accesses.note(ANA, [hit(lesson, "knowledge")])
-    assert counts(store) == {"e": (0, None), "k": (0, None)}, "noting writes nothing"
-    accesses.flush()
-    assert counts(store) == {"e": (1, first), "k": (2, second)}
-    accesses.flush()
-    assert counts(store) == {"e": (1, first), "k": (2, second)}
-
-
-def test_all_else_of_a_record_stays(store, accesses):
-    (lesson,) = store.put([knowledge(id="k", key_points=("df -h",), confidence=0.9, pinned=True)])
-    accesses.note(ANA, [hit(lesson, "knowledge")])
-    accesses.flush()
-    (got,) = store.find(Query(scope=ANA, kinds=("knowledge",)))
-    unchanged = {name: getattr(lesson, name) for name in type(lesson).__dataclass_fields__}
-    unchanged |= {"access_count": 1, "last_accessed_at": got.last_accessed_at}
-    assert got == type(lesson)(**unchanged)
-    assert store.match(Query(scope=ANA, text="df")).keys == (("knowledge", "k"),)
 
 
 def test_messages_are_not_counted(store, accesses):

@@ -1,8 +1,6 @@
 """Where a fact says what is asked for, it comes first, with the message it was read from."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,7 @@ OTHERS = (
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[MemoryManager]:
+def memory(tmp_path):
     with jiyi.open(tmp_path / "memory.db", user_id="ana") as opened:
         yield opened
 
@@ -49,7 +47,7 @@ def first(memory: MemoryManager, question: str, **more: object) -> list[str]:
         ("小王在哪家公司上班", AskedPoint(("works at",), name="小王")),
     ],
 )
-def test_a_question_for_one_point_of_somebody(text: str, found: AskedPoint) -> None:
+def test_a_question_for_one_point_of_somebody(text, found):
     assert asked_point(text) == found
 
 
@@ -64,7 +62,7 @@ def test_a_question_for_one_point_of_somebody(text: str, found: AskedPoint) -> N
         "为什么搬家",
     ],
 )
-def test_other_questions_ask_for_none(text: str) -> None:
+def test_other_questions_ask_for_none(text):
     found = asked_point(text)
     assert found is None or found.name  # of something that has this name
 
@@ -98,9 +96,7 @@ def test_other_questions_ask_for_none(text: str) -> None:
         ),
     ],
 )
-def test_the_fact_and_its_message_come_first(
-    memory: MemoryManager, told: list[str], question: str, answer: str
-) -> None:
+def test_the_fact_and_its_message_come_first(memory, told, question, answer):
     tell(memory, *told)
     fact, message = memory.search(question, limit=2, asked_at=LATER)
     assert (fact.kind, message.kind, message.text) == ("fact", "message", answer)
@@ -122,7 +118,7 @@ def test_the_fact_and_its_message_come_first(
         ("我对海鲜过敏。", "医生说我现在对海鲜不过敏了。", "我对什么过敏？"),
     ],
 )
-def test_what_has_ended_is_not_put_first(memory: MemoryManager, told: str, ended: str, question: str) -> None:
+def test_what_has_ended_is_not_put_first(memory, told, ended, question):
     tell(memory, told)
     assert "asked_point" in memory.search(question, asked_at=LATER)[0].why
     memory.save_message("s", {"role": "user", "content": ended, "created_at": BEGIN + timedelta(days=9)})
@@ -130,7 +126,7 @@ def test_what_has_ended_is_not_put_first(memory: MemoryManager, told: str, ended
     assert all("asked_point" not in hit.why for hit in memory.search(question, asked_at=LATER))
 
 
-def test_a_fact_stands_after_what_took_the_place_of_its_message(memory: MemoryManager) -> None:
+def test_a_fact_stands_after_what_took_the_place_of_its_message(memory):
     told = "I have a dentist appointment on March 3rd at 2pm with Dr Patel."
     changed = "The dentist called, they've pushed me to March 10th same time."
     tell(memory, told, *OTHERS, changed)
@@ -140,7 +136,7 @@ def test_a_fact_stands_after_what_took_the_place_of_its_message(memory: MemoryMa
     assert hits[1].maybe_outdated_by == (older.outdated_by or older.maybe_outdated_by)
 
 
-def test_a_question_about_another_time_and_filters_are_left_alone(memory: MemoryManager) -> None:
+def test_a_question_about_another_time_and_filters_are_left_alone(memory):
     tell(memory, "I live in Leeds.", "We moved to Manchester.")
     assert all(
         "asked_point" not in hit.why for hit in memory.search("Where did I live before?", asked_at=LATER)
@@ -149,18 +145,18 @@ def test_a_question_about_another_time_and_filters_are_left_alone(memory: Memory
     assert all("Manchester" not in hit.text for hit in found)
 
 
-def test_where_several_speak_of_themselves_nobody_is_meant_by_i(memory: MemoryManager) -> None:
+def test_where_several_speak_of_themselves_nobody_is_meant_by_i(memory):
     tell(memory, "I live in Leeds.", name="Ana")
     tell(memory, "I live in Porto.", name="Rui")
     assert all("asked_point" not in hit.why for hit in memory.search("Where do I live?", asked_at=LATER))
     assert "Porto" in first(memory, "Where does Rui live?")[0]
 
 
-def test_nothing_of_another_user(memory: MemoryManager) -> None:
+def test_nothing_of_another_user(memory):
     tell(memory, "I live in Leeds.")
     assert not memory.search("Where do I live?", user_id="eve")
 
 
-def test_a_point_that_is_told_is_not_missing(memory: MemoryManager) -> None:
+def test_a_point_that_is_told_is_not_missing(memory):
     tell(memory, "I live in Leeds.", "The weather is fine.")
     assert memory.search("Where do I live?", asked_at=LATER).nothing_relevant <= 0.1

@@ -17,6 +17,18 @@ from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store
 from jiyi.testing import ManualClock
 
 
+def everything(path):
+    """All rows of all tables that hold records."""
+    database = SqliteDatabase(path)
+    with database.read() as db:
+        rows = {
+            name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}")))
+            for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
+        }
+    database.close()
+    return rows
+
+
 @pytest.fixture
 def clock():
     return ManualClock(START + timedelta(days=100))
@@ -31,44 +43,7 @@ def nginx(*numbers, target="nginx container", **fields):
     return [episode(f"n{n}", target, n, steps=["docker restart nginx"], **fields) for n in numbers]
 
 
-def everything(path):
-    """All rows of all tables that hold records."""
-    database = SqliteDatabase(path)
-    with database.read() as db:
-        rows = {
-            name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}")))
-            for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
-        }
-    database.close()
-    return rows
-
-
 # --- by target
-
-
-def test_three_spellings_of_one_target_become_one_knowledge(store, consolidation, clock):
-    names = ["nginx 容器", "the nginx container", "nginx的容器"]
-    store.put([episode(f"e{n}", name, n) for n, name in enumerate(names)])
-    receipt = consolidation.run(ANA)
-    (known,) = knowledge_of(store)
-    assert known.id == stable_id("knowledge", "ana", "", "target", "nginx container")
-    assert known.source_episodes == ("e0", "e1", "e2")
-    assert known.created_at == known.updated_at == clock()
-    assert known.confidence == 0.6875
-    assert known.scope == ANA
-    assert (receipt.created, receipt.updated, receipt.episodes) == ((known.id,), (), 3)
-    assert receipt.methods == {"extractive": 1}
-    assert (receipt.waiting, receipt.skipped, receipt.notes) == (0, 0, ())
-    assert receipt.seconds > 0
-    assert unconsolidated(store) == set()
-
-
-def test_two_are_too_few_and_wait(store, consolidation):
-    store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
-    receipt = consolidation.run(ANA)
-    assert knowledge_of(store) == []
-    assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
-    assert len(unconsolidated(store)) == 5
 
 
 def test_how_many_it_takes_can_be_chosen(store, vectors):
@@ -76,23 +51,6 @@ def test_how_many_it_takes_can_be_chosen(store, vectors):
     assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
     with pytest.raises(SettingsError, match="at least 2"):
         Consolidation(store, vectors, min_episodes=1)
-
-
-def test_one_new_episode_grows_the_knowledge_there_is(store, consolidation, clock):
-    store.put(nginx(1, 2, 3))
-    consolidation.run(ANA)
-    (before,) = knowledge_of(store)
-    store.put([replace(before, access_count=7, pinned=True, last_accessed_at=START)])
-    clock.forward(days=1)
-    store.put(nginx(4, target="nginx 容器", outcome="failed", summary="port in use"))
-    receipt = consolidation.run(ANA)
-    (after,) = knowledge_of(store)
-    assert (receipt.created, receipt.updated, receipt.episodes) == ((), (before.id,), 1)
-    assert after.source_episodes == ("n1", "n2", "n3", "n4")
-    assert (after.created_at, after.updated_at) == (before.created_at, clock())
-    assert (after.access_count, after.pinned, after.last_accessed_at) == (7, True, START)
-    assert after.key_points == ("docker restart nginx (4 of 4)", "Did not succeed: port in use (1 of 1)")
-    assert after.confidence < before.confidence
 
 
 def test_it_grows_also_when_the_old_episodes_are_gone(store, consolidation):
@@ -164,22 +122,6 @@ def test_a_group_larger_than_what_is_read_keeps_all_its_sources(store, consolida
     assert known.content.endswith("Counted over the newest 1000.")
     assert known.key_points == ("step 1 (500 of 1000)", "step 0 (500 of 1000)")
     assert unconsolidated(store) == set()
-
-
-def test_progress_counts_groups(store, consolidation):
-    store.put([episode(f"{target}{n}", target, n) for target in ("a", "b", "c") for n in range(3)])
-    store.put([episode("alone")])
-    seen = []
-    consolidation.run(ANA, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
-def test_odd_texts_are_consolidated_too(store, consolidation):
-    odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
-    for number, name in enumerate(odd):
-        store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
-    receipt = consolidation.run(ANA)
-    assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))
 
 
 # --- without a target
@@ -371,3 +313,19 @@ def test_any_mix_is_consolidated_once_and_then_stable(tmp_path_factory, mix):
     assert len(sources) == len(set(sources))
     assert set(sources) == set(ids) - unconsolidated(store)
     database.close()
+
+
+def test_odd_texts_are_consolidated_too(store, consolidation):
+    odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
+    for number, name in enumerate(odd):
+        store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
+    receipt = consolidation.run(ANA)
+    assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))
+
+
+def test_two_are_too_few_and_wait(store, consolidation):
+    store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
+    receipt = consolidation.run(ANA)
+    assert knowledge_of(store) == []
+    assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
+    assert len(unconsolidated(store)) == 5

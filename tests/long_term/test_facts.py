@@ -12,7 +12,7 @@ from scripted_chat import ScriptedChat, refuses, says
 from stating import START, at
 
 from jiyi.embeddings import Endpoint
-from jiyi.errors import BadQuery, NaiveDatetime
+from jiyi.errors import BadQuery
 from jiyi.llm import OpenAILLM
 from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
@@ -25,17 +25,17 @@ HERE = ANA.in_session("s")
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock(START)
 
 
 @pytest.fixture
-def memory(store: Store, clock: ManualClock) -> FactMemory:
+def memory(store, clock):
     return FactMemory(store, clock=clock)
 
 
 @pytest.fixture
-def say(store: Store, memory: FactMemory, clock: ManualClock) -> Any:
+def say(store, memory, clock):
     def say(text: str, day: float, *, name: str = "Ana", scope: Scope = HERE, **fields: Any) -> Any:
         given: dict[str, Any] = {"role": "user"} | fields
         message = Message(content=text, name=name, created_at=at(day), scope=scope, **given)
@@ -51,7 +51,7 @@ def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
     return [(fact.subject, fact.predicate, fact.object, fact.status) for fact in facts]
 
 
-def test_what_is_said_is_known(memory: FactMemory, say: Any) -> None:
+def test_what_is_said_is_known(memory, say):
     learned = say("记一下，edge-02 网关对外监听的端口是 8443。", 1)
     (fact,) = learned.facts
     assert learned.new == (fact.id,)
@@ -61,7 +61,7 @@ def test_what_is_said_is_known(memory: FactMemory, say: Any) -> None:
     assert say("嗯，好的", 2).facts == ()
 
 
-def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory, say: Any) -> None:
+def test_a_story_with_corrections_exceptions_and_retractions(memory, say):
     say("dinner is at seven", 1)
     say("dinner is at six until January 20", 9)
     say("edge-02 的端口是 8443", 10)
@@ -82,40 +82,7 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory: FactMemory,
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
 
 
-def test_reading_a_message_again_changes_nothing(store: Store, memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    say("The port of edge-02 is 8444.", 2)
-    before = memory.history(ANA, "edge-02")
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
-    learned = memory.learn(messages)
-    assert (learned.facts, learned.passed) == ((), 2)
-    assert memory.history(ANA, "edge-02") == before
-
-
-def test_sessions_and_agents_and_users(memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    other = ANA.in_session("other")
-    say("The port of edge-02 is 8444.", 2, scope=other)
-    bo = Scope(user_id="bo", session_id="s")
-    say("The port of edge-02 is 9000.", 3, scope=bo)
-    assert [(fact.object, fact.status) for fact in memory.history(ANA, "edge-02")] == [
-        ("8443", "superseded"),
-        ("8444", "active"),
-    ]
-    assert [fact.object for fact in memory.facts(other)] == ["8444"]
-    assert memory.facts(HERE) == []
-    assert [fact.object for fact in memory.facts(Scope(user_id="bo"))] == ["9000"]
-
-
-def test_a_message_saved_late_does_not_supersede(memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is a-1.", 1)
-    say("The port of edge-02 is a-1.", 5)
-    say("The port of edge-02 is b-2.", 3)
-    assert [fact.object for fact in memory.history(ANA, "edge-02")] == ["a-1", "b-2", "a-1"]
-    assert [fact.object for fact in memory.facts(ANA, as_of=at(4))] == ["b-2"]
-
-
-def test_names_lead_to_the_same_thing(memory: FactMemory, say: Any) -> None:
+def test_names_lead_to_the_same_thing(memory, say):
     say("gizmo has 6 executors. gadget has 4 executors.", 1)
     say("gizmo-1 is up to 6 executors", 1)
     say("gizmo-1 becomes ci-forge from today", 2)
@@ -128,7 +95,7 @@ def test_names_lead_to_the_same_thing(memory: FactMemory, say: Any) -> None:
     assert memory.history(ANA, "ci-forge") == memory.history(ANA, "gizmo-1")
 
 
-def test_neighbours_are_found_both_ways_over_other_names(memory: FactMemory) -> None:
+def test_neighbours_are_found_both_ways_over_other_names(memory):
     for subject, predicate, object_ in (
         ("Mia", "works at", "Acme"),
         ("Acme", "located in", "Porto"),
@@ -151,7 +118,7 @@ def test_neighbours_are_found_both_ways_over_other_names(memory: FactMemory) -> 
             neighbours(memory.store, ANA, "Mia", depth)
 
 
-def test_remembering(memory: FactMemory, clock: ManualClock) -> None:
+def test_remembering(memory, clock):
     (fact,) = memory.remember(ANA, "I live in Berlin", speaker="Ana").facts
     assert (fact.subject, fact.object, fact.method, fact.sources) == ("Ana", "Berlin", "said", ())
     assert fact.confidence > 0.8
@@ -170,84 +137,6 @@ def test_remembering(memory: FactMemory, clock: ManualClock) -> None:
     assert ranged.superseded == ()
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"text": " "},
-        {"subject": "Ana", "predicate": "age"},
-        {"text": "x", "subject": "Ana"},
-        {"subject": "Ana", "predicate": " ", "object": "x"},
-        {"text": "x", "valid_from": at(2), "valid_to": at(1)},
-    ],
-)
-def test_what_cannot_be_remembered(memory: FactMemory, given: dict[str, Any]) -> None:
-    with pytest.raises(BadQuery):
-        memory.remember(ANA, **given)
-    with pytest.raises(NaiveDatetime):
-        memory.remember(ANA, "x", valid_from=at(1).replace(tzinfo=None))
-    assert memory.facts(ANA) == []
-
-
-def test_what_is_over_ends(memory: FactMemory, say: Any) -> None:
-    say("dinner is at seven", 1)
-    say("dinner is at six until January 20", 9)
-    say("从 1 月 15 日起，edge-02 的端口是 9000", 9)
-    say("edge-02 的端口是 8443", 8)
-    assert memory.expire(ANA, at(10)) == 0
-    assert memory.expire(ANA, at(30)) == 2
-    assert memory.expire(ANA, at(30)) == 0
-    assert {
-        fact.object: fact.status for fact in memory.facts(ANA, status=("active", "expired", "superseded"))
-    } == {
-        "seven": "active",
-        "six": "expired",
-        "9000": "active",
-        "8443": "superseded",
-    }
-    assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(12))] == ["six"]
-
-
-def test_facts_can_be_limited_to_the_newest(memory: FactMemory, say: Any) -> None:
-    for day in range(5):
-        say(f"The port of edge-{day} is 8443.", day)
-    assert [fact.subject for fact in memory.facts(ANA, limit=2)] == ["edge-3", "edge-4"]
-
-
-def test_a_failure_leaves_nothing_half_done(store: Store, memory: FactMemory, say: Any) -> None:
-    say("The port of edge-02 is 8443.", 1)
-    before = memory.history(ANA, "edge-02")
-
-    def fail() -> None:
-        with store.transaction():
-            say("The port of edge-02 is 8444.", 2)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert memory.history(ANA, "edge-02") == before
-
-
-def test_learning_with_a_model(store: Store, clock: ManualClock, say: Any, memory: FactMemory) -> None:
-    say("We are all on gate 7 now, tell everybody", 1)
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
-    fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
-    fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
-    answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
-    with ScriptedChat(says(answer), refuses("no", status=401)) as server:
-        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
-        by_llm = FactMemory(store, llm=llm, clock=clock)
-        learned = by_llm.learn_with_llm(HERE, messages)
-        failed = by_llm.learn_with_llm(HERE, messages)
-        llm.close()
-    assert (learned.method, learned.notes) == ("llm", ())
-    assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
-    assert learned.facts[0].method == "llm"
-    assert failed.method == "patterns"
-    assert "read nothing" in failed.notes[0]
-    assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
 
 
 def _learn(path: str, number: int) -> None:
@@ -269,7 +158,7 @@ def _learn(path: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_leave_what_one_would_leave(path: Path, memory: FactMemory) -> None:
+def test_two_processes_leave_what_one_would_leave(path, memory):
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_learn, args=(str(path), number)) for number in (0, 1)]
     for worker in workers:
@@ -285,7 +174,7 @@ def test_two_processes_leave_what_one_would_leave(path: Path, memory: FactMemory
         assert one.valid_to == other.created_at
 
 
-def test_a_thing_is_found_by_the_identifier_in_its_name(memory: FactMemory) -> None:
+def test_a_thing_is_found_by_the_identifier_in_its_name(memory):
     memory.remember(ANA, subject="edge-02", predicate="port", object="8443")
     for name in ("edge-02", "the edge-02 gateway", "edge-02 网关"):
         assert [fact.object for fact in memory.facts(ANA, name)] == ["8443"]
@@ -293,7 +182,7 @@ def test_a_thing_is_found_by_the_identifier_in_its_name(memory: FactMemory) -> N
     assert memory.facts(ANA, "edge-03 网关") == memory.facts(ANA, "the gateway") == []
 
 
-def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
+def test_what_is_no_longer_so_is_over(memory, say):
     say("I work at Acme", 1)
     say("My wife is Carmen", 1)
     say("I live in Leiden", 1)
@@ -306,9 +195,7 @@ def test_what_is_no_longer_so_is_over(memory: FactMemory, say: Any) -> None:
     assert "Acme" in [fact.object for fact in memory.facts(ANA, "Ana", as_of=at(2))]
 
 
-def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
-    memory: FactMemory, say: Any
-) -> None:
+def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(memory, say):
     say("we swim at half past seven", 1)
     say("we swim at half past eight", 2)
     facts = memory.facts(ANA)
@@ -316,13 +203,13 @@ def test_facts_without_a_named_point_stand_side_by_side_and_are_not_searched(
     assert all("half past" in fact.line and not fact.search_text for fact in facts)
 
 
-def test_a_short_answer_takes_its_point_from_the_question(memory: FactMemory, say: Any) -> None:
+def test_a_short_answer_takes_its_point_from_the_question(memory, say):
     say("What is the port of edge-02?", 1)
     say("8443", 2)
     assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
 
 
-def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemory, store: Store) -> None:
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
     for number, (role, text) in enumerate(
         (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
     ):
@@ -332,3 +219,31 @@ def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory: FactMemo
     first, second = memory.facts(ANA, "edge-02")
     assert (first.object, first.status) == ("8443", "active")
     assert (second.object, second.line) == ("9000", "assistant: The port of edge-02 is 9000")
+
+
+def test_learning_with_a_model(store, clock, say, memory):
+    say("We are all on gate 7 now, tell everybody", 1)
+    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
+    fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
+    fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
+    answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
+    with ScriptedChat(says(answer), refuses("no", status=401)) as server:
+        llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
+        by_llm = FactMemory(store, llm=llm, clock=clock)
+        learned = by_llm.learn_with_llm(HERE, messages)
+        failed = by_llm.learn_with_llm(HERE, messages)
+        llm.close()
+    assert (learned.method, learned.notes) == ("llm", ())
+    assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
+    assert learned.facts[0].method == "llm"
+    assert failed.method == "patterns"
+    assert "read nothing" in failed.notes[0]
+    assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
+
+
+def test_a_message_saved_late_does_not_supersede(memory, say):
+    say("The port of edge-02 is a-1.", 1)
+    say("The port of edge-02 is a-1.", 5)
+    say("The port of edge-02 is b-2.", 3)
+    assert [fact.object for fact in memory.history(ANA, "edge-02")] == ["a-1", "b-2", "a-1"]
+    assert [fact.object for fact in memory.facts(ANA, as_of=at(4))] == ["b-2"]

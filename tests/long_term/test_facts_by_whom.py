@@ -8,7 +8,6 @@ from stating import START, at
 
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Message, Scope
-from jiyi.storage import Store
 from jiyi.testing import ManualClock
 
 ANA = Scope(user_id="ana")
@@ -16,17 +15,17 @@ HERE = ANA.in_session("s")
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock(START + timedelta(days=10))
 
 
 @pytest.fixture
-def memory(store: Store, clock: ManualClock) -> FactMemory:
+def memory(store, clock):
     return FactMemory(store, clock=clock)
 
 
 @pytest.fixture
-def say(store: Store, memory: FactMemory) -> Any:
+def say(store, memory):
     def say(text: str, day: float, **who: Any) -> None:
         message = Message(content=text, created_at=at(day), scope=HERE, **{"role": "user", **who})
         with store.transaction():
@@ -49,9 +48,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("other", [{"name": "webpage"}, {"role": "assistant"}, {"name": "Bo"}], ids=str)
 @pytest.mark.parametrize(("own", "told"), CHANGES)
-def test_nobody_else_ends_what_the_owner_said(
-    memory: FactMemory, say: Any, own: str, told: str, other: dict[str, Any]
-) -> None:
+def test_nobody_else_ends_what_the_owner_said(memory, say, own, told, other):
     say(own, 1)
     say(told, 2, **other)
     (kept,) = [fact for fact in memory.facts(ANA) if fact.speaker == "user"]
@@ -64,17 +61,13 @@ def test_nobody_else_ends_what_the_owner_said(
     [({"name": "Mia"}, ["9999"]), ({}, ["9999"]), ({"role": "assistant"}, ["8443", "9999"])],
     ids=str,
 )
-def test_a_person_ends_what_another_said_but_an_assistant_does_not(
-    memory: FactMemory, say: Any, later: dict[str, Any], hold: list[str]
-) -> None:
+def test_a_person_ends_what_another_said_but_an_assistant_does_not(memory, say, later, hold):
     say(PORT, 1, name="Bo")
     say("The port of ledger-api is 9999 now.", 2, **later)
     assert sorted(fact.object for fact in memory.facts(ANA)) == hold
 
 
-def test_a_tool_does_not_speak_for_the_user_and_the_user_ends_what_it_said(
-    memory: FactMemory, say: Any
-) -> None:
+def test_a_tool_does_not_speak_for_the_user_and_the_user_ends_what_it_said(memory, say):
     say(PORT, 1)
     say("ledger-api: Port=9999", 2, role="tool", name="user", tool_call_id="c")
     assert {(fact.speaker, fact.object) for fact in memory.facts(ANA)} == {("user", "8443"), ("tool", "9999")}
@@ -97,9 +90,7 @@ def test_a_tool_does_not_speak_for_the_user_and_the_user_ends_what_it_said(
         "自公元前500年起ledger-api的端口是9999。",
     ],
 )
-def test_what_is_dated_beyond_every_calendar_changes_nothing(
-    memory: FactMemory, say: Any, own: str, told: str
-) -> None:
+def test_what_is_dated_beyond_every_calendar_changes_nothing(memory, say, own, told):
     say(own, 1)
     say(told, 2)
     assert [(fact.object, fact.valid_to) for fact in memory.facts(ANA)] == [("8443", None)]
@@ -108,12 +99,12 @@ def test_what_is_dated_beyond_every_calendar_changes_nothing(
 @pytest.mark.parametrize(
     "told", ["edge-02's port changed from 1500 to 8443", "the rent of the hall is 3000 since May 2024"]
 )
-def test_numbers_are_no_years(memory: FactMemory, say: Any, told: str) -> None:
+def test_numbers_are_no_years(memory, say, told):
     say(told, 1)
     assert [fact.object for fact in memory.facts(ANA)] in (["8443"], ["3000"])
 
 
-def test_a_message_dated_ahead_is_said_by_now(memory: FactMemory, say: Any, clock: ManualClock) -> None:
+def test_a_message_dated_ahead_is_said_by_now(memory, say, clock):
     say("The port of edge-02 is 9999.", 400_000)
     clock.forward(days=2)
     say("The port of edge-02 is 8443.", 12)

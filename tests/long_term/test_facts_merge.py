@@ -8,11 +8,11 @@ from jiyi.long_term.facts.slots import Names, value_key
 
 
 @pytest.fixture
-def known() -> Known:
+def known():
     return Known()
 
 
-def test_a_new_statement_is_a_fact(known: Known) -> None:
+def test_a_new_statement_is_a_fact(known):
     changes = known.take(states("8443", 1, quote="it is 8443", source="m-a"))
     (fact,) = changes.facts
     assert changes.new == (fact.id,)
@@ -20,60 +20,7 @@ def test_a_new_statement_is_a_fact(known: Known) -> None:
     assert (fact.status, fact.created_at, fact.method) == ("active", at(1), "patterns")
 
 
-def test_the_same_value_again_reinforces(known: Known) -> None:
-    known.take(states("30 days", 1, source="a", point="retention"))
-    first = known.one("30 days")
-    changes = known.take(states("30 d", 5, source="b", point="retention"))
-    (again,) = changes.facts
-    assert changes.reinforced == (first.id,)
-    assert changes.new == ()
-    assert again.sources == ("a", "b")
-    assert again.created_at == at(1)
-    assert first.confidence < again.confidence < 1
-
-
-def test_the_same_source_again_changes_nothing(known: Known) -> None:
-    statement = states("8443", 1)
-    known.take(statement)
-    known.take(states("8444", 2))
-    assert known.take(statement).facts == ()
-    assert known.take(statement).passed == 1
-    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
-
-
-def test_a_new_value_supersedes_with_links_both_ways(known: Known) -> None:
-    known.take(states("8443", 1))
-    changes = known.take(states("8444", 5, subject="the edge-02", point="端口"))
-    old, new = known.one("8443"), known.one("8444")
-    assert changes.superseded == (old.id,)
-    assert (old.status, old.superseded_by, old.valid_to) == ("superseded", new.id, at(5))
-    assert (new.status, new.supersedes, new.valid_to) == ("active", old.id, None)
-
-
-def test_what_begins_later_supersedes_when_it_begins(known: Known) -> None:
-    known.take(states("8443", 1))
-    known.take(states("9000", 2, valid_from=at(30)), now=3)
-    old, new = known.one("8443"), known.one("9000")
-    assert (old.status, new.status) == ("active", "active")
-    assert (old.valid_to, old.superseded_by) == (at(30), new.id)
-    assert [known.value_at(day) for day in (1, 29, 30, 99)] == ["8443", "8443", "9000", "9000"]
-
-
-def test_what_was_said_earlier_and_arrives_later_does_not_supersede(known: Known) -> None:
-    known.take(states("8444", 5))
-    known.take(states("8443", 1))
-    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
-    assert known.one("8443").superseded_by == known.one("8444").id
-
-
-def test_a_value_between_two_sayings_of_another_parts_them(known: Known) -> None:
-    known.take(states("a", 1), states("a", 5))
-    known.take(states("b", 3))
-    assert known.rows() == [("a", "superseded"), ("b", "superseded"), ("a", "active")]
-    assert [known.value_at(day) for day in (2, 3.5, 6)] == ["a", "b", "a"]
-
-
-def test_a_correction_says_that_the_old_was_never_true(known: Known) -> None:
+def test_a_correction_says_that_the_old_was_never_true(known):
     known.take(states("8443", 1))
     known.take(
         Statement(speaker="Ana", subject="02", object="8444", replaces="8443", corrects=True, said_at=at(3))
@@ -83,20 +30,20 @@ def test_a_correction_says_that_the_old_was_never_true(known: Known) -> None:
     assert [known.value_at(day) for day in (1, 2, 9)] == ["8444"] * 3
 
 
-def test_a_correction_that_fits_two_things_or_none_is_passed_over(known: Known) -> None:
+def test_a_correction_that_fits_two_things_or_none_is_passed_over(known):
     known.take(states("8443", 1), states("8443", 1, subject="edge-05"))
     for replaces in ("8443", "77"):
         changes = known.take(Statement(speaker="Ana", object="8444", replaces=replaces, said_at=at(3)))
         assert (changes.facts, changes.passed) == ((), 1)
 
 
-def test_part_of_the_old_value_finds_it(known: Known) -> None:
+def test_part_of_the_old_value_finds_it(known):
     known.take(states("May 2027", 1, subject="Hallie's passport", point="runs out"))
     known.take(Statement(speaker="Ana", subject="Hallie", object="May 2026", replaces="2027", said_at=at(2)))
     assert known.one("May 2026").subject == "Hallie's passport"
 
 
-def test_a_change_without_a_point_fits_the_one_of_its_shape(known: Known) -> None:
+def test_a_change_without_a_point_fits_the_one_of_its_shape(known):
     known.take(
         states("SQLAlchemy", 1, subject=("ledger-api"), point="ORM"),
         states("3 s", 1, subject="ledger-api", point="timeout"),
@@ -106,7 +53,7 @@ def test_a_change_without_a_point_fits_the_one_of_its_shape(known: Known) -> Non
     assert known.one("3 s").status == "active"
 
 
-def test_for_a_while_only_the_old_value_returns(known: Known) -> None:
+def test_for_a_while_only_the_old_value_returns(known):
     known.take(states("half past seven", 1, subject="dinner", point="time"))
     known.take(states("six", 10, subject="dinner", point="time", valid_from=at(14), valid_to=at(28)), now=20)
     usual, while_ = known.one("half past seven"), known.one("six")
@@ -119,27 +66,17 @@ def test_for_a_while_only_the_old_value_returns(known: Known) -> None:
     ]
 
 
-def test_what_is_said_later_counts_more_than_an_exception(known: Known) -> None:
+def test_what_is_said_later_counts_more_than_an_exception(known):
     known.take(states("a", 1), states("b", 2, valid_to=at(20)), states("c", 10))
     assert [known.value_at(day) for day in (1.5, 5, 12, 30)] == ["a", "b", "c", "c"]
 
 
-def test_an_exception_that_is_over_when_it_arrives_has_expired(known: Known) -> None:
+def test_an_exception_that_is_over_when_it_arrives_has_expired(known):
     known.take(states("a", 1), states("b", 2, valid_to=at(20)), now=50)
     assert dict(known.rows()) == {"a": "active", "b": "expired"}
 
 
-def test_taking_back_what_was_said_last(known: Known) -> None:
-    known.take(states("8443", 1), states("8444", 2))
-    changes = known.take(takes_back("算了，别记这个", 2.1))
-    assert changes.retracted == (known.one("8444").id,)
-    assert changes.revived == (known.one("8443").id,)
-    assert known.rows() == [("8443", "active"), ("8444", "retracted")]
-    assert known.one("8443").superseded_by is None
-    assert [known.value_at(day) for day in (1, 9)] == ["8443", "8443"]
-
-
-def test_taking_back_what_is_named(known: Known) -> None:
+def test_taking_back_what_is_named(known):
     known.take(
         states("8443", 1, quote="the port of edge-02 is 8443"),
         states("12", 2, subject="build", point="seat count", quote="seat count is 12"),
@@ -152,12 +89,12 @@ def test_taking_back_what_is_named(known: Known) -> None:
 
 
 @pytest.mark.parametrize("quote", ["Forget the bastion-1 shutdown, please.", "把周五的会议那条删掉"])
-def test_taking_back_what_is_not_known_changes_nothing(known: Known, quote: str) -> None:
+def test_taking_back_what_is_not_known_changes_nothing(known, quote):
     known.take(states("22022", 1, subject="bastion-1", quote="bastion-1 has port 22022"))
     assert known.take(takes_back(quote, 2)).facts == ()
 
 
-def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known: Known) -> None:
+def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known):
     known.take(states("8443", 1))
     for other in (
         Statement(quote="forget that", said_at=at(1.1), speaker="Bo", action="retract"),
@@ -168,7 +105,7 @@ def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known:
     assert known.rows() == [("8443", "active")]
 
 
-def test_asking_for_a_thing_to_go_takes_its_older_values_along(known: Known) -> None:
+def test_asking_for_a_thing_to_go_takes_its_older_values_along(known):
     said = {"subject": "door", "point": "password"}
     known.take(
         states("6029", 1, quote="door password 6029", **said),
@@ -178,7 +115,7 @@ def test_asking_for_a_thing_to_go_takes_its_older_values_along(known: Known) -> 
     assert known.rows() == [("6029", "retracted"), ("7100", "retracted")]
 
 
-def test_said_again_after_it_was_taken_back(known: Known) -> None:
+def test_said_again_after_it_was_taken_back(known):
     known.take(states("8443", 1), takes_back("forget that", 1.1))
     known.take(states("8443", 5))
     assert known.rows() == [("8443", "retracted"), ("8443", "active")]
@@ -186,7 +123,7 @@ def test_said_again_after_it_was_taken_back(known: Known) -> None:
     assert known.rows() == [("8443", "retracted"), ("8443", "active")]
 
 
-def test_going_back_to_what_was(known: Known) -> None:
+def test_going_back_to_what_was(known):
     orm = {"subject": "ledger-api", "point": "ORM"}
     known.take(states("SQLAlchemy", 1, **orm), states("Tortoise", 2, **orm))
     known.take(
@@ -200,7 +137,7 @@ def test_going_back_to_what_was(known: Known) -> None:
     assert [known.value_at(day) for day in (1, 2, 3)] == ["SQLAlchemy", "Tortoise", "SQLAlchemy"]
 
 
-def test_going_back_without_naming_the_value(known: Known) -> None:
+def test_going_back_without_naming_the_value(known):
     known.take(states("a", 1), states("b", 2), states("c", 3))
     known.take(
         Statement(
@@ -214,14 +151,14 @@ def test_going_back_without_naming_the_value(known: Known) -> None:
     assert known.rows()[-1] == ("c", "active")
 
 
-def test_going_back_to_nothing_is_passed_over(known: Known) -> None:
+def test_going_back_to_nothing_is_passed_over(known):
     known.take(states("a", 1))
     for subject, value in (("edge-02", "zzz"), ("other", "a"), ("edge-02", "")):
         statement = Statement(speaker="Ana", subject=subject, object=value, action="revert", said_at=at(2))
         assert known.take(statement).passed == 1
 
 
-def test_what_can_be_true_side_by_side_does_not_supersede(known: Known) -> None:
+def test_what_can_be_true_side_by_side_does_not_supersede(known):
     for point, category in (
         ("likes", "preference"),
         ("to-do", "todo"),
@@ -239,13 +176,13 @@ def test_what_can_be_true_side_by_side_does_not_supersede(known: Known) -> None:
     assert len(known.facts) == 10
 
 
-def test_a_favourite_is_one(known: Known) -> None:
+def test_a_favourite_is_one(known):
     for day, value in ((1, "blue"), (2, "green")):
         known.take(states(value, day, subject="Ana", point="favourite colour", category="preference"))
     assert known.rows() == [("blue", "superseded"), ("green", "active")]
 
 
-def test_disliking_supersedes_liking_the_same(known: Known) -> None:
+def test_disliking_supersedes_liking_the_same(known):
     likes = {"subject": "Ana", "category": "preference"}
     known.take(states("coffee", 1, point="likes", **likes), states("tea", 1, point="喜欢", **likes))
     known.take(states("coffee", 2, point="讨厌", **likes))
@@ -256,7 +193,7 @@ def test_disliking_supersedes_liking_the_same(known: Known) -> None:
     ]
 
 
-def test_a_thing_keeps_its_points_under_a_new_name(known: Known) -> None:
+def test_a_thing_keeps_its_points_under_a_new_name(known):
     known.take(states("3 s", 1, subject="order-svc", point="timeout"))
     known.take(
         Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(2))
@@ -265,7 +202,7 @@ def test_a_thing_keeps_its_points_under_a_new_name(known: Known) -> None:
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
 
-def test_two_names_that_turn_out_to_be_one_thing(known: Known) -> None:
+def test_two_names_that_turn_out_to_be_one_thing(known):
     known.take(states("3 s", 1, subject="order-svc"), states("5 s", 3, subject="trade-core"))
     assert {fact.status for fact in known.facts.values()} == {"active"}
     known.take(
@@ -274,7 +211,7 @@ def test_two_names_that_turn_out_to_be_one_thing(known: Known) -> None:
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
 
-def test_names_in_a_circle() -> None:
+def test_names_in_a_circle():
     known = Known()
     for one, other in (("a1", "b2"), ("b2", "c3"), ("c3", "a1"), ("a1", "a1")):
         known.take(Statement(speaker="Ana", subject=one, object=other, action="rename", said_at=at(1)))
@@ -284,7 +221,7 @@ def test_names_in_a_circle() -> None:
     assert names.of("d4") == ["d4"]
 
 
-def test_a_name_taken_back_is_none(known: Known) -> None:
+def test_a_name_taken_back_is_none(known):
     known.take(
         Statement(
             subject=("gizmo"),
@@ -307,12 +244,35 @@ def test_a_name_taken_back_is_none(known: Known) -> None:
         )), ("5 s", "5秒"), ("Node 20", "node 20."), ("1,000 ms", "1000ms"), ("the library", "Library"),
      ("周三 晚上", "周三晚上"), ("10.8.3.21", "10.8.3.21。")],
 )  # fmt: skip
-def test_values_that_are_the_same(one: str, other: str) -> None:
+def test_values_that_are_the_same(one, other):
     assert value_key(one) == value_key(other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [("8443", "8444"), ("5 s", "5 ms"), ("1.31", "131"), ("v1", "v2"), ("7:30", "730")]
 )
-def test_values_that_are_not(one: str, other: str) -> None:
+def test_values_that_are_not(one, other):
     assert value_key(one) != value_key(other)
+
+
+def test_the_same_source_again_changes_nothing(known):
+    statement = states("8443", 1)
+    known.take(statement)
+    known.take(states("8444", 2))
+    assert known.take(statement).facts == ()
+    assert known.take(statement).passed == 1
+    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
+
+
+def test_what_was_said_earlier_and_arrives_later_does_not_supersede(known):
+    known.take(states("8444", 5))
+    known.take(states("8443", 1))
+    assert known.rows() == [("8443", "superseded"), ("8444", "active")]
+    assert known.one("8443").superseded_by == known.one("8444").id
+
+
+def test_a_value_between_two_sayings_of_another_parts_them(known):
+    known.take(states("a", 1), states("a", 5))
+    known.take(states("b", 3))
+    assert known.rows() == [("a", "superseded"), ("b", "superseded"), ("a", "active")]
+    assert [known.value_at(day) for day in (2, 3.5, 6)] == ["a", "b", "a"]

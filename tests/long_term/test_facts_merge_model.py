@@ -1,7 +1,5 @@
 """Merging against a model that keeps every statement: arrival, repetition, exceptions, retraction."""
 
-from datetime import datetime
-
 from hypothesis import given
 from hypothesis import strategies as st
 from stating import Known, at, states, takes_back
@@ -38,7 +36,7 @@ def checked(known: Known) -> None:
 
 
 @given(st.data())
-def test_any_order_of_arrival_gives_the_same_answers(data: st.DataObject) -> None:
+def test_any_order_of_arrival_gives_the_same_answers(data):
     said = data.draw(sayings)
     known = Known()
     for value, day in data.draw(st.permutations(said)):
@@ -49,7 +47,7 @@ def test_any_order_of_arrival_gives_the_same_answers(data: st.DataObject) -> Non
 
 
 @given(sayings, st.data())
-def test_repetition_changes_nothing(said: list[Saying], data: st.DataObject) -> None:
+def test_repetition_changes_nothing(said, data):
     known = Known()
     for value, day in said:
         known.take(states(value, day, source=f"{value}{day}"))
@@ -60,9 +58,7 @@ def test_repetition_changes_nothing(said: list[Saying], data: st.DataObject) -> 
 
 
 @given(sayings, st.integers(0, 30), st.integers(1, 9), st.integers(0, 30))
-def test_an_exception_covers_its_range_and_nothing_else(
-    said: list[Saying], begins: int, length: int, told: int
-) -> None:
+def test_an_exception_covers_its_range_and_nothing_else(said, begins, length, told):
     known = Known()
     for value, day in said:
         known.take(states(value, day, source=f"{value}{day}"))
@@ -90,7 +86,7 @@ def _run_begin(said: list[Saying], day: float) -> float | None:
 
 
 @given(sayings)
-def test_taking_back_the_last_word_brings_back_the_one_before(said: list[Saying]) -> None:
+def test_taking_back_the_last_word_brings_back_the_one_before(said):
     ordered = sorted(said, key=lambda one: one[1])
     known = Known()
     for value, day in ordered:
@@ -109,7 +105,7 @@ def test_taking_back_the_last_word_brings_back_the_one_before(said: list[Saying]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef")), max_size=12))
-def test_names_join_as_in_a_plain_search(pairs: list[tuple[str, str]]) -> None:
+def test_names_join_as_in_a_plain_search(pairs):
     known = Known()
     for one, other in pairs:
         known.take(Statement(subject=f"x-{one}", object=f"x-{other}", action="rename", said_at=at(1)))
@@ -124,11 +120,3 @@ def test_names_join_as_in_a_plain_search(pairs: list[tuple[str, str]]) -> None:
                         seen.add(end)
                         todo.append(end)
         assert set(names.of(f"x-{start}")) == {f"x-{one}" for one in seen}
-
-
-def test_times_are_kept_in_utc() -> None:
-    known = Known()
-    known.take(states("a", 1))
-    (fact,) = known.facts.values()
-    assert isinstance(fact.created_at, datetime)
-    assert fact.created_at.utcoffset() is not None

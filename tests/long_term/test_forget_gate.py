@@ -70,57 +70,6 @@ def test_what_is_worth_too_little_goes_and_the_rest_is_recomputed(gate):
     assert gone.record.importance == pytest.approx(item.importance)
 
 
-def test_what_goes_is_found_by_no_search(gate):
-    gate.store.put([failed("old"), episode("the disk of the mail server", id="good")])
-    gate.clock.forward(days=61)
-    gate.run()
-    assert gate.store.match(Query(scope=ANA, text="disk")).keys == (("episode", "good"),)
-
-
-@pytest.mark.parametrize(
-    "kept",
-    [
-        failed("e", pinned=True),
-        failed("e", access_count=2),
-        failed("e", trigger_type="alert"),
-        replace(failed("e"), created_at=START + 10_000 * DAY),
-    ],
-    ids=["pinned", "recalled", "alert", "from the future"],
-)
-def test_what_stays(gate, kept):
-    gate.store.put([kept])
-    gate.clock.forward(days=70)
-    assert gate.run().total == 0
-    assert gate.ids() == {"e"}
-
-
-def test_the_young_stay_however_little_they_are_worth(gate):
-    class Nothing(ForgetRule):
-        def importance(self, record, now):
-            return 0.0
-
-    gate.store.put([episode(id="young", at=1), episode(id="old")])
-    gate.clock.forward(days=7, seconds=1)
-    assert gate.run(rule=Nothing()).discarded == {"episode": {"importance below 0.25": 1}}
-    assert gate.ids() == {"young"}
-
-
-def test_a_rule_of_ones_own(gate):
-    class Tagged:
-        """Any object with these four parts is a rule."""
-
-        threshold, min_age, max_episodes = 0.5, timedelta(0), 100
-
-        def importance(self, record, now):
-            return 1.0 if "keep" in record.tags else 0.0
-
-    gate.store.put([episode(id="a", tags=("keep",)), episode(id="b")])
-    gate.clock.forward(days=1)
-    gate.run(rule=Tagged())
-    (kept,) = gate.store.find(Query(scope=ANA, kinds=("episode",)))
-    assert (kept.id, kept.importance) == ("a", 1.0)
-
-
 @pytest.mark.parametrize(("given", "stored"), [(7, 1.0), (-7, 0.0)])
 def test_importance_is_kept_between_0_and_1(gate, given, stored):
     class Loud(ForgetRule):
@@ -207,28 +156,6 @@ def test_its_task_goes_with_an_episode_and_comes_back_with_it(gate):
     (restored,) = gate.store.find(Query(scope=ANA, kinds=("task",), ids=("job",)))
     assert restored.steps == (step,)
     assert gate.lying() == {}
-
-
-def test_what_was_restored_is_judged_again_unless_it_is_pinned(gate):
-    gate.store.put([failed("e")])
-    gate.clock.forward(days=61)
-    gate.run()
-    gate.trash.restore(ANA, [("episode", "e")])
-    assert gate.run().total == 1
-    (back,) = gate.trash.restore(ANA, [("episode", "e")])
-    gate.store.put([replace(back, pinned=True)])
-    assert gate.run().total == 0
-
-
-def test_a_lesson_outlives_its_experiences(gate):
-    gate.store.put([failed("e"), knowledge(id="k", source_episodes=("e",), confidence=0.9)])
-    gate.store.put([message("I moved to Lyon", id="m"), fact(id="f", sources=("m",))])
-    gate.clock.forward(days=400)
-    gate.run(others=(MessageRule(max_age=DAY),))
-    assert gate.ids() == gate.ids("message") == set()
-    (lesson,) = gate.store.find(Query(scope=ANA, kinds=("knowledge",)))
-    assert (lesson.source_episodes, lesson.confidence) == (("e",), 0.9)
-    assert gate.ids("fact") == {"f"}
 
 
 def test_other_kinds_go_by_their_own_rules(gate):
@@ -376,12 +303,18 @@ def test_only_what_lies_in_the_scope_is_looked_at(gate):
     assert gate.run(ops, rule=SMALL).discarded == {"episode": {"importance below 0.25": 5}}
 
 
-def test_an_empty_memory_is_fine(gate):
-    receipt = gate.run()
-    assert (receipt.total, receipt.items, receipt.recomputed) == (0, (), 0)
-
-
 @pytest.mark.parametrize("options", [{"batch": 0}, {"batch": 10_001}, {"grace": timedelta(seconds=-1)}])
 def test_impossible_options_are_refused(gate, options):
     with pytest.raises(InputError):
         gate.run(**options)
+
+
+def test_a_lesson_outlives_its_experiences(gate):
+    gate.store.put([failed("e"), knowledge(id="k", source_episodes=("e",), confidence=0.9)])
+    gate.store.put([message("I moved to Lyon", id="m"), fact(id="f", sources=("m",))])
+    gate.clock.forward(days=400)
+    gate.run(others=(MessageRule(max_age=DAY),))
+    assert gate.ids() == gate.ids("message") == set()
+    (lesson,) = gate.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    assert (lesson.source_episodes, lesson.confidence) == (("e",), 0.9)
+    assert gate.ids("fact") == {"f"}

@@ -18,35 +18,6 @@ def memory(database):
 # --- what is asked for
 
 
-def test_by_ids_a_message_goes_from_every_list_and_search(memory):
-    kept, gone = memory.say("猫在睡觉"), memory.say("狗在跑步", at=1)
-    receipt = memory.forget(ids=[gone.id])
-    assert (receipt.counts, receipt.total, receipt.dry_run) == ({"message": 1}, 1, False)
-    assert of_kind(receipt) == {("message", gone.id): "asked for"}
-    assert [m.id for m in memory.find("message")] == [kept.id]
-    assert memory.words_found("跑步") == []
-    assert memory.lying() == {("message", gone.id)}
-
-
-def test_unknown_ids_are_refused_and_nothing_changes(memory):
-    known = memory.say("hello")
-    with pytest.raises(NotFound, match="'nobody'"):
-        memory.forget(ids=[known.id, "nobody"])
-    assert [m.id for m in memory.find("message")] == [known.id]
-    memory.forget(ids=[known.id])
-    with pytest.raises(NotFound, match="restore or purge"):
-        memory.forget(ids=[known.id])
-
-
-def test_ids_are_looked_for_within_the_scope(memory):
-    mine = memory.say("hello", "one")
-    with pytest.raises(NotFound):
-        memory.forget(scope=ANA.in_session("two"), ids=[mine.id])
-    with pytest.raises(NotFound):
-        memory.forget(scope=Scope(user_id="ben"), ids=[mine.id])
-    assert memory.forget(scope=ANA.in_session("one"), ids=[mine.id]).total == 1
-
-
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
@@ -165,49 +136,6 @@ def test_a_whole_agent(memory):
     assert memory.find("message") == [kept]
 
 
-def test_a_whole_user_and_nobody_else(memory):
-    for n in range(5):
-        memory.say(f"我的生日是 5 月 {n + 1} 日", at=n)
-    memory.do("a", "b")
-    others = memory.say("我喜欢茶", scope=Scope(user_id="ben"))
-    told = memory.forget(dry_run=True)
-    assert len(memory.find("message")) == 5
-    receipt = memory.forget()
-    assert receipt.counts == told.counts
-    assert receipt.counts["message"] == 5
-    assert memory.everything() == {}
-    assert memory.find("session") == []
-    assert others in memory.find("message", scope=Scope(user_id="ben"))
-    assert (receipt.counts["task"], receipt.counts["episode"]) == (1, 1)
-
-
-@pytest.mark.slow
-def test_a_receipt_names_a_thousand_and_counts_all(memory):
-    many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
-    receipt = memory.forget(scope=ANA.in_session("s"))
-    assert receipt.counts == {"message": len(many)}
-    assert len(receipt.items) == 1_000
-
-
-def test_a_dry_run_tells_what_would_happen_and_does_nothing(memory):
-    first = memory.say("nginx 监听端口是 8080")
-    memory.do("重启 nginx", target="nginx")
-    before = memory.everything()
-    told = memory.forget(query=words("nginx"), dry_run=True)
-    assert told.dry_run
-    assert memory.everything() == before
-    assert memory.lying() == set()
-    done = memory.forget(query=words("nginx"))
-    assert (done.counts, done.changed, done.items) == (told.counts, told.changed, told.items)
-    assert ("message", first.id) in of_kind(done)
-
-
-def test_pinned_records_go_when_they_are_asked_for(memory):
-    pinned = memory.say("记住 xyz", pinned=True, learn=False)
-    assert memory.forget(query=words("xyz")).total == 1
-    assert pinned not in memory.find("message")
-
-
 def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     memory.say("我的生日是 5 月 3 日")
     before = memory.everything()
@@ -220,3 +148,21 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
         memory.forget(query=words("生日"))
     assert memory.everything() == before
     assert memory.lying() == set()
+
+
+def test_unknown_ids_are_refused_and_nothing_changes(memory):
+    known = memory.say("hello")
+    with pytest.raises(NotFound, match="'nobody'"):
+        memory.forget(ids=[known.id, "nobody"])
+    assert [m.id for m in memory.find("message")] == [known.id]
+    memory.forget(ids=[known.id])
+    with pytest.raises(NotFound, match="restore or purge"):
+        memory.forget(ids=[known.id])
+
+
+@pytest.mark.slow
+def test_a_receipt_names_a_thousand_and_counts_all(memory):
+    many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
+    receipt = memory.forget(scope=ANA.in_session("s"))
+    assert receipt.counts == {"message": len(many)}
+    assert len(receipt.items) == 1_000

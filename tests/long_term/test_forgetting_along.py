@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from forgettable import ANA, LATER, Memory, lesson, of_kind
 
-from jiyi.errors import NotFound
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Query, Scope
 
@@ -57,9 +56,6 @@ def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
     assert ("episode", "brought") in of_kind(memory.forget(ids=[made.task_id]))
 
 
-# --- facts
-
-
 def test_a_fact_goes_with_the_only_message_that_says_it(memory):
     said = memory.say("我的生日是 5 月 3 日")
     fact = memory.fact("生日")
@@ -67,6 +63,9 @@ def test_a_fact_goes_with_the_only_message_that_says_it(memory):
     assert of_kind(receipt)["fact", fact.id] == "rests on messages that go"
     assert memory.find("fact") == []
     assert memory.words_found("生日") == []
+
+
+# --- facts
 
 
 def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memory):
@@ -190,23 +189,3 @@ def test_a_lesson_of_another_hand_goes_as_well(memory):
 
 
 # --- pins
-
-
-def test_pin_and_unpin_every_kind(memory):
-    message, (episode, *_) = memory.say("我的生日是 5 月 3 日"), three(memory)
-    memory.consolidation.run(ANA)
-    ids = [message.id, episode.id, memory.fact("生日").id, memory.find("knowledge")[0].id]
-    assert memory.forgetting.pin(ANA, [*ids, ids[0]]) == 4
-    assert {r.id for r in memory.find(*("message", "episode", "fact", "knowledge"), pinned=True)} == set(ids)
-    assert memory.forgetting.pin(ANA, ids[:1], pinned=False) == 1
-    assert memory.find("message", pinned=True) == []
-
-
-def test_pinning_the_unknown_changes_nothing(memory):
-    message, episode = memory.say("hi"), memory.do("a task")
-    for odd in ("nobody", episode.task_id):
-        with pytest.raises(NotFound, match=odd):
-            memory.forgetting.pin(ANA, [message.id, odd])
-    with pytest.raises(NotFound):
-        memory.forgetting.pin(Scope(user_id="ben"), [message.id])
-    assert memory.find("message", pinned=True) == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from forgettable import ANA, LATER, Memory, words
+from forgettable import ANA, LATER, Memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -203,13 +203,3 @@ def test_a_whole_user_comes_back(memory):
     assert memory.everything() == {}
     memory.restore(forgotten_at=receipt.at)
     same(before, memory.everything())
-
-
-def test_a_forget_by_words_is_undone_by_its_moment_alone(memory):
-    one = memory.say("密码 abc", learn=False)
-    two = memory.say("密码 def", learn=False)
-    receipt = memory.forget(query=words("abc"))
-    memory.forget(query=words("def"), at=LATER + timedelta(microseconds=1))
-    memory.restore(forgotten_at=receipt.at)
-    assert memory.find("message") == [one]
-    assert memory.lying() == {("message", two.id)}

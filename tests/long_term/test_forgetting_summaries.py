@@ -47,15 +47,6 @@ def test_a_message_takes_the_versions_from_the_first_that_covers_it_on(memory):
     assert [m.id for m in memory.summaries.unfolded(S, made[1].upto_seq)] == [said[3].id]
 
 
-def test_a_message_that_is_in_none_takes_none(memory):
-    said, made = folded(memory, 2)
-    later = memory.say("not folded yet", at=9, learn=False)
-    assert memory.forget(ids=[later.id]).counts == {"message": 1}
-    assert memory.summaries.versions(S) == made
-    assert memory.forget(ids=[said[0].id]).counts == {"message": 1, "summary": 2}
-    assert memory.summaries.latest(S) is None
-
-
 def test_summaries_of_the_session_and_of_each_agent_by_what_they_cover(memory):
     first = memory.say("one", scope=OPS, learn=False)
     second = memory.say("two", scope=OPS, at=1, learn=False)
@@ -165,15 +156,6 @@ def test_a_message_that_comes_back_is_folded_again(memory):
     memory.restore(forgotten_at=receipt.at)
     assert memory.summaries.latest(S) == made[0], "the versions do not come back"
     assert [m.id for m in memory.summaries.unfolded(S, made[0].upto_seq)] == [m.id for m in said[1:]]
-
-
-def test_also_where_others_were_folded_meanwhile(memory):
-    said, made = folded(memory)
-    receipt = memory.forget(ids=[said[1].id])
-    memory.fold(said[2], said[3], text="without the second")
-    memory.restore(forgotten_at=receipt.at)
-    assert memory.summaries.latest(S) == made[0], "a version that skips it does not stand"
-    assert [m.id for m in memory.summaries.unfolded(S, 0)] == [m.id for m in said[1:]]
 
 
 def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from at_once import wait_until
 from embedders import Moody, unreachable
 from samples import ANA, message
 
@@ -48,13 +49,6 @@ def make(path):
     yield setup
     for one in made:
         one.close()
-
-
-def wait_until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_the_worker_finishes_what_is_stored(make):

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from at_once import wait_until
 
 import jiyi
 from jiyi.errors import SettingsError
@@ -45,13 +46,6 @@ def runs(monkeypatch):
 
     monkeypatch.setattr(long_term, "maintain", noted)
     return done
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def test_it_ends_what_is_over_for_every_user_once_a_day(opened, clock, runs):

@@ -1,8 +1,6 @@
 """Plain talk in a memory: what is moved, what stays as it was, and where somebody lives now."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ START = datetime(2026, 6, 1, 9, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[Store]:
+def store(path):
     database = SqliteDatabase(path)
     yield Store(database)
     database.close()
@@ -68,7 +66,7 @@ def active(store: Store, *said: str) -> set[str]:
         (("我住在浦东", "我们公司搬到望京了"), {"user · 住址: 浦东", "user的公司 · 地址: 望京"}),
     ],
 )  # fmt: skip
-def test_what_is_known_after_plain_talk(store: Store, said: tuple[str, ...], expected: set[str]) -> None:
+def test_what_is_known_after_plain_talk(store, said, expected):
     assert active(store, *said) == expected
 
 
@@ -76,7 +74,7 @@ def test_what_is_known_after_plain_talk(store: Store, said: tuple[str, ...], exp
     ("now", "move"),
     [("I live in Kraków", "we're moving to Poznań end of June"), ("我住在浦东", "六月底我们搬去苏州")],
 )
-def test_who_will_move_lives_where_they_live_until_then(store: Store, now: str, move: str) -> None:
+def test_who_will_move_lives_where_they_live_until_then(store, now, move):
     said = [START, START + timedelta(days=1)]
     memory = FactMemory(store, clock=lambda: said[-1])
     for at, text in zip(said, (now, move), strict=True):

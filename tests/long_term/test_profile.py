@@ -58,17 +58,6 @@ def test_it_stays_the_same_text_whatever_is_asked(memory):
     assert heads[0].startswith("## 关于用户\n")
 
 
-def test_a_rule_is_added_by_a_verb_and_taken_out_by_verbs(memory):
-    learned = memory.remember("Never mention the merger", category="rule")
-    pinned = memory.remember("The plant needs water on Fridays", pinned=True)
-    assert lines(memory)[0] == ["Never mention the merger", "The plant needs water on Fridays"]
-    memory.unpin([pinned.kept])
-    assert lines(memory)[0] == ["Never mention the merger"]
-    memory.forget(ids=[learned.kept])
-    assert lines(memory)[0] == []
-    assert memory.profile() == []
-
-
 def test_another_name_takes_the_place_of_the_first(memory):
     memory.save_message("s", role="user", content="My name is Ana.", created_at=NOW - timedelta(days=2))
     memory.remember(subject="user", predicate="name", object="Ana Lopez", category="profile")

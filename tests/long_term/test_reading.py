@@ -5,10 +5,10 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from at_once import at_once
+from at_once import at_once, wait_until
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, place, plain_environment, server, talk, wait_until
+from reading_talk import clock, keepers, make, place, plain_environment, server, talk
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint

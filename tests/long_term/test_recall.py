@@ -1,33 +1,16 @@
 """Recall: words, meaning and what stands around, all kinds in one ranking, within one scope."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from recalling import search, talk, texts
-from samples import ANA, BEN, START, episode, knowledge, message, task
+from samples import ANA, START, episode, knowledge, message, task
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import BadQuery, NaiveDatetime
 from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query, Scope
 from jiyi.testing import ManualClock
-
-MEANING = {"meaning", "apart", "first_by_meaning"}
-
-
-def test_a_record_is_found_by_its_words_before_its_vector_is_there(store, recall, flush):
-    (said,) = store.put([message("nginx 又 502 了")])
-    (before,) = search(recall, "502")
-    assert before.id == said.id
-    assert before.why["first_by_words"] > 0
-    assert not MEANING & set(before.why)
-    assert flush() == 1
-    after = search(recall, "502")
-    assert [h.id for h in after] == [said.id]
-    assert after[0].why["first_by_words"] > 0
-    assert MEANING & set(after[0].why)
-    assert (after[0].record, after[0].kind, after[0].text) == (said, "message", said.content)
-    assert after.notes == ()
 
 
 def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
@@ -43,17 +26,6 @@ def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flus
     for kinds in (("task",), ("message", "session")):
         with pytest.raises(BadQuery, match="can be searched"):
             search(recall, "disk", kinds=kinds)
-
-
-def test_kinds_compete_for_the_first_places(store, recall, flush):
-    store.put([message(f"small talk number {i}", at=i) for i in range(20)])
-    store.put(
-        [episode("certificate of the gateway expired"), knowledge("rotate the certificate", topic="tls")]
-    )
-    flush()
-    assert {h.kind for h in search(recall, "certificate", limit=2)} == {"episode", "knowledge"}
-    assert search(recall, "gateway certificate", limit=1)[0].kind == "episode"
-    assert search(recall, "rotate certificate", limit=1)[0].kind == "knowledge"
 
 
 def test_limits_of_kinds_hold_for_each_by_itself(store, recall, flush):
@@ -74,18 +46,6 @@ def test_limits_of_kinds_hold_for_each_by_itself(store, recall, flush):
 def test_an_empty_question_is_refused(recall, text):
     with pytest.raises(BadQuery, match="empty"):
         search(recall, text)
-
-
-def test_nothing_of_another_user_is_ever_found(store, recall, flush):
-    store.put([message("the secret word is rhubarb", user="ben", id=f"{i}") for i in range(5)])
-    store.put([message("the secret word is tea", id="1")])
-    flush()
-    found = search(recall, "secret rhubarb", limit=100, around=5)
-    assert [h.record.scope.user_id for h in found] == ["ana"]
-    assert [h.around for h in found] == [()]
-    assert len(search(recall, "secret rhubarb", scope=BEN, limit=100)) == 5
-    stranger = search(recall, "secret", scope=Scope(user_id="cy"))
-    assert (list(stranger), stranger.nothing_relevant) == ([], 1)
 
 
 def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
@@ -187,19 +147,6 @@ def test_a_name_in_the_question_is_not_searched_by_meaning(store, recall, flush,
     assert embedder.asked[-1] == ("query", ["Melanie?"])
 
 
-@pytest.mark.parametrize("text", ["What did I have for lunch last Friday?", "上周五午饭吃了什么？"])
-def test_the_time_a_question_names_is_seen_from_when_it_is_asked(store, recall, flush, text):
-    """START is a Sunday, the first of March; what is told on the day after counts as well."""
-    days = [day for day in range(1, 29) if day % 7]  # no Saturdays
-    store.put([message(f"lunch 午饭: dish {d}", at=(d - 1) * 86_400, id=f"{d}") for d in days])
-    flush()
-    for asked, friday in ((10, "6"), (13, "6"), (18, "13"), (27, "20")):
-        moment = datetime(2026, 3, asked, 9, tzinfo=UTC)
-        found = search(recall, text, asked_at=moment, limit=3)
-        assert found[0].id == friday, asked
-        assert found[0].why["in_time"] > 0
-
-
 def test_what_was_said_long_after_the_question_counts_for_little(store, recall, flush):
     store.put([message("the port is 8443", id="old"), message("the port is 9443", at=10 * 86_400, id="new")])
     flush()
@@ -252,19 +199,6 @@ def test_repeats_stand_behind(store, recall, flush):
     got = [h.id for h in search(recall, "disk full")]
     assert sorted(got) == sorted(["r0", "r1", "r2", "other", "c"])
     assert set(got[:3]) == {"r2", "other", "c"}
-
-
-def test_messages_come_with_what_was_said_around_them(store, recall, flush):
-    said = talk(store, "Ana: hello", "Ben: the disk is full", "Ana: which one?", "Ben: web-7")
-    past = store.put([episode("disk alarm")])[0]
-    flush()
-    found = {h.id: h for h in search(recall, "disk", limit=2, around=1)}
-    assert set(found) == {said[1].id, past.id}
-    assert found[said[1].id].around == (said[0], said[2])
-    assert found[past.id].around == ()
-    shown = [m.id for h in search(recall, "disk", limit=3, around=3) for m in (h.record, *h.around)]
-    assert len(shown) == len(set(shown)) == 5
-    assert {h.around for h in search(recall, "disk")} == {()}
 
 
 @pytest.mark.parametrize("around", [-1, True, 1.5, "2", None, 1_001, 10**30])

@@ -153,15 +153,6 @@ def test_only_what_is_pending_is_made_where_that_is_all(memory):
     assert sum(len(texts) for _, texts in asked.asked) == 2
 
 
-def test_with_the_same_embedder_everything_is_made_again(memory):
-    asked = Moody()
-    assert asked.name == OLD.name
-    assert Indexer(memory.vectors, asked).reembed() == 20
-    assert memory.best("text 3", OLD) == ("text 3", 1)
-    assert memory.indexer.flush() == 0
-    memory.all.database.check()
-
-
 def test_the_same_embedders_broken_off_one_goes_on_although_something_is_pending(memory):
     asked = Moody()
     indexer = Indexer(memory.vectors, asked)

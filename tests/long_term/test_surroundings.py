@@ -37,16 +37,6 @@ def test_a_message_comes_with_those_before_and_behind_it(store):
     assert replace(whole, around=()) == hits(said[4])[0], "nothing else of the hit changes"
 
 
-def test_a_session_ends_where_it_ends(store):
-    said = talk(store, 4)
-    talk(store, 4, "t")
-    assert around(store, hits(said[0]), 2) == [["s1", "s2"]]
-    assert around(store, hits(said[3]), 2) == [["s1", "s2"]]
-    assert around(store, hits(said[1]), 1_000) == [["s0", "s2", "s3"]]
-    (alone,) = talk(store, 1, "u")
-    assert around(store, hits(alone), 5) == [[]]
-
-
 def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
     class Counting:
         asked = 0
@@ -132,3 +122,13 @@ def test_no_message_is_shown_twice_and_each_is_near_its_hit(store, lengths, step
         places = [m.seq for m in hit.around]
         assert places == sorted(places)
         assert all(m.scope == hit.record.scope and abs(m.seq - hit.record.seq) <= steps for m in hit.around)
+
+
+def test_a_session_ends_where_it_ends(store):
+    said = talk(store, 4)
+    talk(store, 4, "t")
+    assert around(store, hits(said[0]), 2) == [["s1", "s2"]]
+    assert around(store, hits(said[3]), 2) == [["s1", "s2"]]
+    assert around(store, hits(said[1]), 1_000) == [["s0", "s2", "s3"]]
+    (alone,) = talk(store, 1, "u")
+    assert around(store, hits(alone), 5) == [[]]

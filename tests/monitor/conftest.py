@@ -1,6 +1,5 @@
 """Windows to watch."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,5 +27,5 @@ def make_window(question: str = "why 502?", *texts: str, tokens: int = 100, **re
 
 
 @pytest.fixture
-def window_of() -> Callable[..., Window]:
+def window_of():
     return make_window

@@ -1,7 +1,6 @@
 """Alerts: each threshold, its two levels, and words that say what to do."""
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import fields
 from importlib.resources import files
 from math import inf, nan
@@ -10,15 +9,18 @@ import pytest
 
 from jiyi.errors import SettingsError
 from jiyi.monitor import Alert, ContextMonitor, Limits, Thresholds
-from jiyi.records import Window
 from jiyi.testing import ManualClock
 
-WindowOf = Callable[..., Window]
+
+def names(monitor: ContextMonitor) -> set[str]:
+    return {alert.name for alert in monitor.alerts()}
+
+
 FEW = Thresholds(fewest=4)
 
 
 @pytest.fixture
-def monitor() -> ContextMonitor:
+def monitor():
     return ContextMonitor(thresholds=FEW, clock=ManualClock())
 
 
@@ -28,16 +30,10 @@ def only(monitor: ContextMonitor, name: str) -> Alert:
     return found[0]
 
 
-def names(monitor: ContextMonitor) -> set[str]:
-    return {alert.name for alert in monitor.alerts()}
-
-
 @pytest.mark.parametrize(
     ("tokens", "level", "limit"), [(949, None, 0), (950, "warning", 0.95), (990, "critical", 0.99)]
 )
-def test_full_windows(
-    monitor: ContextMonitor, window_of: WindowOf, tokens: int, level: str | None, limit: float
-) -> None:
+def test_full_windows(monitor, window_of, tokens, level, limit):
     for _ in range(4):
         monitor.window(window_of(tokens=tokens), task_type="chat")
     if level is None:
@@ -53,7 +49,7 @@ def test_full_windows(
     assert "raise max_input_tokens" in found.text
 
 
-def test_few_windows_say_nothing(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_few_windows_say_nothing(monitor, window_of):
     for _ in range(3):
         monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
         monitor.summarised("s")
@@ -70,7 +66,7 @@ def test_few_windows_say_nothing(monitor: ContextMonitor, window_of: WindowOf) -
     }
 
 
-def test_long_replies_name_the_reserve_they_need(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_long_replies_name_the_reserve_they_need(monitor, window_of):
     for tokens in (100, 120, 150, 210):
         monitor.window(window_of(), session_id="s")
         monitor.reply("s", "x", usage={"completion_tokens": tokens})
@@ -80,7 +76,7 @@ def test_long_replies_name_the_reserve_they_need(monitor: ContextMonitor, window
     assert monitor.gauges().output_reserve == 218
 
 
-def test_slow_windows(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_slow_windows(monitor, window_of):
     for _ in range(4):
         monitor.window(window_of(), milliseconds=600)
     found = only(monitor, "milliseconds")
@@ -89,9 +85,7 @@ def test_slow_windows(monitor: ContextMonitor, window_of: WindowOf) -> None:
 
 
 @pytest.mark.parametrize(("used", "level"), [(0, "critical"), (1, "warning"), (2, None)])
-def test_text_that_nobody_uses(
-    monitor: ContextMonitor, window_of: WindowOf, used: int, level: str | None
-) -> None:
+def test_text_that_nobody_uses(monitor, window_of, used, level):
     for n in range(4):
         monitor.window(window_of("?", "the limit is 512m"), session_id="s")
         monitor.reply("s", "512m" if n < used else "no idea")
@@ -104,7 +98,7 @@ def test_text_that_nobody_uses(
     assert "add a reranker" in found.text
 
 
-def test_runs_that_drift_and_runs_that_fail(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_runs_that_drift_and_runs_that_fail(monitor, window_of):
     for session in ("away", "stuck", "fine"):
         monitor.window(window_of("write the sales report"), task_type="office", session_id=session)
     for text in ("order flowers", "call a taxi", "water the lawn", "bake bread", "feed cats", "buy milk"):
@@ -124,14 +118,14 @@ def test_runs_that_drift_and_runs_that_fail(monitor: ContextMonitor, window_of: 
     assert only(monitor, "failures").level == "critical"
 
 
-def test_task_types_are_looked_at_by_themselves(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_task_types_are_looked_at_by_themselves(monitor, window_of):
     for _ in range(4):
         monitor.window(window_of(tokens=1000), task_type="full")
         monitor.window(window_of(tokens=10), task_type="empty")
     assert [alert.task_type for alert in monitor.alerts()] == ["full"]
 
 
-def test_thresholds_are_held(window_of: WindowOf) -> None:
+def test_thresholds_are_held(window_of):
     strict = Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2))
     monitor = ContextMonitor(thresholds=strict)
     monitor.window(window_of(tokens=150))
@@ -140,7 +134,7 @@ def test_thresholds_are_held(window_of: WindowOf) -> None:
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Thresholds) if field.name != "fewest"])
 @pytest.mark.parametrize("limits", [(1.0, nan), (inf, inf), None])
-def test_limits_that_cannot_be_meant(name: str, limits: tuple[float, float] | None) -> None:
+def test_limits_that_cannot_be_meant(name, limits):
     if limits is None:  # the wrong way round
         own: Limits = getattr(Thresholds(), name)
         limits = (own.critical, own.warning)
@@ -148,7 +142,7 @@ def test_limits_that_cannot_be_meant(name: str, limits: tuple[float, float] | No
         Thresholds(**{name: Limits(warning=limits[0], critical=limits[1])})
 
 
-def test_fewest_must_be_positive() -> None:
+def test_fewest_must_be_positive():
     with pytest.raises(SettingsError, match="fewest"):
         Thresholds(fewest=0)
 

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 @pytest.fixture
-def monitor(window_of: Callable[..., Window]) -> ContextMonitor:
+def monitor(window_of):
     """Two task types with known figures."""
     monitor = ContextMonitor(clock=ManualClock())
     shown = window_of("why 502?", "the limit was 512m", "lunch at noon", tokens=400, saved={"skills": 70})
@@ -53,7 +52,7 @@ def at(samples: Samples, name: str, **labels: str) -> float:
     return samples[name, frozenset(labels.items())]
 
 
-def test_prometheus_reads_what_was_measured(monitor: ContextMonitor) -> None:
+def test_prometheus_reads_what_was_measured(monitor):
     found = parsed(prometheus_text(monitor))
     for kind, summaries, ok in (("ops", 1, 1), (ODD, 0, 0)):
         assert at(found, "jiyi_context_tokens", task_type=kind, quantile="0.95") == 400
@@ -77,7 +76,7 @@ def test_prometheus_reads_what_was_measured(monitor: ContextMonitor) -> None:
         assert ("jiyi_run_drift_ratio", frozenset({("task_type", kind)})) in found
 
 
-def test_the_text_keeps_to_the_format(monitor: ContextMonitor) -> None:
+def test_the_text_keeps_to_the_format(monitor):
     """As the format's description says, checked without any reader of it."""
     value = r"[+-]?(?:\d+(?:\.\d+)?(?:e[+-]\d+)?|NaN|Inf)"
     label = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
@@ -100,7 +99,7 @@ def test_the_text_keeps_to_the_format(monitor: ContextMonitor) -> None:
             assert re.fullmatch(rf"{metric}(_sum|_count)?", found[1])
 
 
-def test_prometheus_reads_how_the_background_reader_stands() -> None:
+def test_prometheus_reads_how_the_background_reader_stands():
     state = ReadingState(
         waiting=7, calls=6, tokens=5, refused=4, passed_over=3, failures=2, error="down", again_at=None
     )
@@ -115,11 +114,11 @@ def test_prometheus_reads_how_the_background_reader_stands() -> None:
     }
 
 
-def test_nothing_seen_gives_no_text() -> None:
+def test_nothing_seen_gives_no_text():
     assert prometheus_text(ContextMonitor()) == ""
 
 
-def test_what_is_not_known_has_no_sample(window_of: Callable[..., Window]) -> None:
+def test_what_is_not_known_has_no_sample(window_of):
     monitor = ContextMonitor()
     monitor.window(window_of())
     text = prometheus_text(monitor)
@@ -139,7 +138,7 @@ def points(metric: Any) -> dict[frozenset[tuple[str, str]], Any]:
     return {frozenset(point.attributes.items()): point for point in metric.data.data_points}
 
 
-def test_opentelemetry_collects_what_was_measured(window_of: Callable[..., Window]) -> None:
+def test_opentelemetry_collects_what_was_measured(window_of):
     sdk = pytest.importorskip("opentelemetry.sdk.metrics", reason="opentelemetry-sdk is not installed")
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
@@ -172,7 +171,7 @@ def test_opentelemetry_collects_what_was_measured(window_of: Callable[..., Windo
     provider.shutdown()
 
 
-def test_both_exports_name_the_same_figures(monitor: ContextMonitor) -> None:
+def test_both_exports_name_the_same_figures(monitor):
     created: list[str] = []
 
     class Meter:
@@ -180,7 +179,7 @@ def test_both_exports_name_the_same_figures(monitor: ContextMonitor) -> None:
             return lambda name, *_, **__: created.append(name)
 
     pytest.importorskip("opentelemetry.metrics", reason="opentelemetry-api is not installed")
-    otel_metrics(monitor, Meter())  # type: ignore[arg-type]
+    otel_metrics(monitor, Meter())
     text = prometheus_text(monitor)
     named = {name.removesuffix("_total") for name in re.findall(r"# TYPE (\S+)", text)}
     dotted = {name.replace(".", "_").replace("build_duration", "build_seconds") for name in created}
@@ -188,9 +187,7 @@ def test_both_exports_name_the_same_figures(monitor: ContextMonitor) -> None:
     assert dotted <= named
 
 
-def test_without_the_package_it_says_what_to_install(
-    monitor: ContextMonitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_it_says_what_to_install(monitor, monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
     with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
-        otel_metrics(monitor, None)  # type: ignore[arg-type]
+        otel_metrics(monitor, None)

@@ -5,7 +5,7 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -26,7 +26,7 @@ Spans = Callable[[], list["sdk.ReadableSpan"]]
 
 
 @pytest.fixture
-def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spans]:
+def spans(monkeypatch):
     """What was collected since the last call. The program's own provider can be set only once."""
     exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -46,7 +46,7 @@ def told(spans: Spans) -> list[tuple[str, dict[str, object]]]:
     return [(span.name, dict(span.attributes)) for span in spans()]
 
 
-def test_verbs_are_spans_with_counts_and_ids(memory: jiyi.MemoryManager, spans: Spans) -> None:
+def test_verbs_are_spans_with_counts_and_ids(memory, spans):
     saved = memory.save_message("s", role="user", content=SECRET)
     memory.save_messages("s", [{"role": "user", "content": f"line {n}"} for n in range(3)])
     kept = memory.remember("Ana's locker is number 12").kept
@@ -76,7 +76,7 @@ def test_verbs_are_spans_with_counts_and_ids(memory: jiyi.MemoryManager, spans: 
     assert [found.get("jiyi.dry_run") for _, found in named[4:6]] == [True, None]
 
 
-def test_a_window_says_what_it_took(memory: jiyi.MemoryManager, spans: Spans) -> None:
+def test_a_window_says_what_it_took(memory, spans):
     memory.save_message("s", role="user", content=SECRET)
     spans()
     window = memory.build_context("t", "When does the harbour gate open?", 300)
@@ -90,9 +90,7 @@ def test_a_window_says_what_it_took(memory: jiyi.MemoryManager, spans: Spans) ->
     assert found["jiyi.nothing_relevant"] == window.report.nothing_relevant
 
 
-def test_no_words_unless_asked_for(
-    memory: jiyi.MemoryManager, spans: Spans, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_words_unless_asked_for(memory, spans, monkeypatch):
     def all_verbs() -> str:
         saved = memory.save_message("s", role="user", content=SECRET)
         memory.search("harbour gate 4711")
@@ -114,7 +112,7 @@ def test_no_words_unless_asked_for(
     ]
 
 
-def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory: jiyi.MemoryManager, spans: Spans) -> None:
+def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory, spans):
     with pytest.raises(NotFound):
         memory.forget(ids="nowhere")
     (span,) = spans()
@@ -123,7 +121,7 @@ def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory: jiyi.MemoryMa
     assert not span.events
 
 
-def test_spans_stand_under_what_called_them(memory: jiyi.MemoryManager, spans: Spans) -> None:
+def test_spans_stand_under_what_called_them(memory, spans):
     async def ask() -> None:
         await jiyi.AsyncMemoryManager(memory).search_episodes("anything")
 
@@ -135,7 +133,7 @@ def test_spans_stand_under_what_called_them(memory: jiyi.MemoryManager, spans: S
     assert inner.parent.span_id == outer.context.span_id
 
 
-def test_verbs_look_as_they_did() -> None:
+def test_verbs_look_as_they_did():
     assert inspect.signature(jiyi.MemoryManager.forget) == inspect.signature(ForgettingVerbs.forget)
     assert jiyi.MemoryManager.forget.__doc__ == ForgettingVerbs.forget.__doc__
 
@@ -153,6 +151,6 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), background=F
 
 
 @pytest.mark.slow
-def test_nothing_is_imported_for_it(tmp_path) -> None:
+def test_nothing_is_imported_for_it(tmp_path):
     done = subprocess.run([sys.executable, "-c", _UNTRACED, str(tmp_path / "a.db")], check=False, timeout=60)
     assert done.returncode == 0

@@ -45,7 +45,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Ask]]:
     built = PostgresConnection._of
 
     def note(self: PostgresConnection, *parts: object) -> Ask:
-        ask = built(self, *parts)  # type: ignore[arg-type]
+        ask = built(self, *parts)
         asked.setdefault(ask.statement, ask)
         return ask
 

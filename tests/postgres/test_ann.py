@@ -1,7 +1,6 @@
 """The approximate index: made while others work, asked where it pays, left alone where it is no good."""
 
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import psycopg
@@ -49,7 +48,7 @@ def asked_of_index(url: str) -> int:
 
 
 @pytest.fixture
-def database(postgres_url, monkeypatch) -> Iterator[PostgresDatabase]:
+def database(postgres_url, monkeypatch):
     """A database for which 400 vectors are many, and which holds none in the process."""
     monkeypatch.setattr(ann, "ANN_FROM", 400)
     monkeypatch.setattr(held, "HELD", 0)
@@ -91,7 +90,7 @@ def test_the_index_finds_what_comparing_all_finds(database, postgres_url):
 
 
 @pytest.fixture
-def indexed(database) -> PostgresVectors:
+def indexed(database):
     """Ana has 500 vectors of 600, ben 100; the index is there."""
     fill(database, 500)
     fill(database, 100, user="ben", seed=3)

@@ -1,7 +1,6 @@
 """Transactions, numbers, round trips, and many rows at once."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -23,19 +22,19 @@ MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
 
 
 @pytest.fixture
-def database(postgres_url) -> Iterator[PostgresDatabase]:
+def database(postgres_url):
     database = PostgresDatabase(postgres_url)
     yield database
     database.close()
 
 
 @pytest.fixture
-def store(database) -> Store:
+def store(database):
     return Store(database)
 
 
 @pytest.fixture
-def trips(monkeypatch) -> list[int]:
+def trips(monkeypatch):
     """How many statements went in each round trip."""
     counted: list[int] = []
     send, ask = Writing._send, Reading.ask_all

@@ -1,7 +1,5 @@
 """Vectors that are held in the process: what others change is seen, and the answers are the server's."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from samples import ANA, message
@@ -51,7 +49,7 @@ def axis(number: int) -> np.ndarray:
 
 
 @pytest.fixture
-def sides(postgres_url: str) -> Iterator[tuple[Side, Side]]:
+def sides(postgres_url):
     both = Side(postgres_url), Side(postgres_url)
     yield both
     for side in both:
@@ -59,7 +57,7 @@ def sides(postgres_url: str) -> Iterator[tuple[Side, Side]]:
 
 
 @pytest.fixture
-def trips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def trips(monkeypatch):
     counted: list[int] = []
     ask = Reading.ask_all
 

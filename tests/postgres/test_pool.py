@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -19,11 +18,11 @@ MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
 
 
 @pytest.fixture
-def open_database(postgres_url: str) -> Iterator[Callable[..., PostgresDatabase]]:
+def open_database(postgres_url):
     opened: list[PostgresDatabase] = []
 
     def make(**limits: float) -> PostgresDatabase:
-        opened.append(PostgresDatabase(postgres_url, **limits))  # type: ignore[arg-type]
+        opened.append(PostgresDatabase(postgres_url, **limits))
         return opened[-1]
 
     yield make

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -22,7 +21,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs 
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
+def folder():
     """A folder that any user may pass, which pytest's own are not."""
     made = Path(tempfile.mkdtemp(prefix="jiyi-server-", dir="/tmp"))
     made.chmod(0o755)
@@ -31,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def server(folder: Path, postgres_server) -> Iterator[LocalServer]:
+def server(folder, postgres_server):
     with LocalServer(folder, programs=postgres_server.programs) as server:
         yield server
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -54,7 +54,7 @@ ANALYZE;
 
 
 @pytest.fixture
-def asked(postgres_server, postgres_url, tmp_path, monkeypatch) -> Mapping[str, Ask]:
+def asked(postgres_server, postgres_url, tmp_path, monkeypatch):
     with traced(monkeypatch) as found:
         use_every_verb(postgres_url, tmp_path, SMALL)
     database = postgres_url.rpartition("/")[2]

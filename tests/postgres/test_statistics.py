@@ -33,7 +33,7 @@ def test_one_user_of_several_is_enough():
 
 
 @pytest.fixture
-def asked_for_ids(monkeypatch) -> list[tuple[str, dict[str, object]]]:
+def asked_for_ids(monkeypatch):
     """Statements that look messages up by their ids."""
     asked: list[tuple[str, dict[str, object]]] = []
     built = PostgresConnection._of

@@ -1,7 +1,6 @@
 """The second wall: whatever a statement asks for, the server shows rows of the tenant that was set."""
 
 import inspect
-from collections.abc import Iterator
 
 import numpy as np
 import psycopg
@@ -23,7 +22,7 @@ KEYS = [("message", "m"), ("episode", "e"), ("knowledge", "k"), ("fact", "f"), (
 
 
 @pytest.fixture
-def opened(postgres_url) -> Iterator[Opened]:
+def opened(postgres_url):
     """A memory of ben's with something of every kind, in the trash too."""
     opened = open_place(postgres_url)
     scope = Scope(user_id="ben")
@@ -49,7 +48,7 @@ def opened(postgres_url) -> Iterator[Opened]:
 
 
 @pytest.fixture
-def misled(opened, monkeypatch) -> Opened:
+def misled(opened, monkeypatch):
     """The same, but the server is told "ana" whatever user a statement is for: the first wall is down."""
 
     def set_ana(user_id, timeouts, **options):
@@ -144,10 +143,7 @@ def _everything(server, url: str) -> dict[str, list[str]]:
     with psycopg.connect(server.url_of(url.rpartition("/")[2], superuser=True)) as connection:
         return {
             name: sorted(
-                str(row)
-                for row in connection.execute(
-                    f"SELECT * FROM {name} WHERE tenant_id = 'ben'"  # type: ignore[arg-type]
-                )
+                str(row) for row in connection.execute(f"SELECT * FROM {name} WHERE tenant_id = 'ben'")
             )
             for name in tables()
             if name != "meta"
@@ -157,7 +153,7 @@ def _everything(server, url: str) -> dict[str, list[str]]:
 def test_without_a_tenant_there_are_no_rows(opened, postgres_url):
     with psycopg.connect(postgres_url) as connection:
         for name in tables():
-            count = connection.execute(f"SELECT count(*) FROM {name}").fetchone()  # type: ignore[arg-type]
+            count = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
             assert count == ((4,) if name == "meta" else (0,)), name
 
 

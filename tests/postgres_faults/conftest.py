@@ -2,13 +2,11 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from postgres_faults.agreement import wait_until_alone
 from postgres_faults.proxy import Proxy
-from postgres_server import PostgresServer
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -17,7 +15,7 @@ CLOSING = 12  # seconds that closing may take, whatever happened
 
 
 @pytest.fixture
-def no_trace(postgres_server: PostgresServer, postgres_url: str) -> Iterator[None]:
+def no_trace(postgres_server, postgres_url):
     """Afterwards no thread and no connection is left of the memories that were closed."""
     before = set(threading.enumerate())
     yield
@@ -30,14 +28,14 @@ def no_trace(postgres_server: PostgresServer, postgres_url: str) -> Iterator[Non
 
 
 @pytest.fixture
-def wire(postgres_url: str) -> Iterator[Proxy]:
+def wire(postgres_url):
     """A way to the database that can be silenced and cut."""
     with Proxy(postgres_url) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def open_memory(no_trace: None, postgres_url: str) -> Iterator[Callable[..., jiyi.MemoryManager]]:
+def open_memory(no_trace, postgres_url):
     """Open memories on the database, for "ana"; closing them never takes long."""
     opened: list[jiyi.MemoryManager] = []
 

@@ -17,7 +17,7 @@ NAMES = sorted({name for _, name in FILES})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_both_languages_have_the_same_places(name: str) -> None:
+def test_both_languages_have_the_same_places(name):
     zh, en = load_prompt(name, "zh"), load_prompt(name, "en")
     assert sorted(zh.get_identifiers()) == sorted(en.get_identifiers())
     assert zh.is_valid()
@@ -25,8 +25,8 @@ def test_both_languages_have_the_same_places(name: str) -> None:
 
 
 @pytest.mark.parametrize(("language", "name"), FILES)
-def test_every_prompt_is_rendered(language: str, name: str) -> None:
-    prompt = load_prompt(name, language)  # type: ignore[arg-type]
+def test_every_prompt_is_rendered(language, name):
+    prompt = load_prompt(name, language)
     values = {place: f"<{place}: $5 ${{x}}>" for place in prompt.get_identifiers()}
     text = prompt.substitute(values)
     for value in values.values():
@@ -38,14 +38,14 @@ def test_every_prompt_is_rendered(language: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "../en/rerank", "", "rerank.md", "re rank"])
-def test_a_prompt_that_is_none_is_named_with_those_there_are(name: str) -> None:
+def test_a_prompt_that_is_none_is_named_with_those_there_are(name):
     with pytest.raises(InputError, match=r"there are .*rerank"):
         load_prompt(name, "zh")
 
 
-def test_a_language_that_is_none_is_named() -> None:
+def test_a_language_that_is_none_is_named():
     with pytest.raises(InputError, match="'fr'; there are none"):
-        load_prompt("rerank", "fr")  # type: ignore[arg-type]
+        load_prompt("rerank", "fr")
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_a_language_that_is_none_is_named() -> None:
         ("", ">"),
     ],
 )
-def test_no_line_of_a_quoted_text_can_pass_for_one_of_the_prompt(text: str, quoted: str) -> None:
+def test_no_line_of_a_quoted_text_can_pass_for_one_of_the_prompt(text, quoted):
     assert quote(text) == quoted

@@ -16,14 +16,14 @@ ENGLISH, CHINESE = (
 SAME = {("export", "agent"), ("json", "of")}  # a term that Chinese uses too, and a place alone
 
 
-def test_both_languages_have_the_same_names() -> None:
+def test_both_languages_have_the_same_names():
     assert {section: list(words) for section, words in ENGLISH.items()} == {
         section: list(words) for section, words in CHINESE.items()
     }
 
 
 @pytest.mark.parametrize("section", list(ENGLISH))
-def test_both_languages_say_the_same_things(section: str) -> None:
+def test_both_languages_say_the_same_things(section):
     assert wording(section, "zh") == CHINESE[section]
     for name, words in wording(section, "en").items():
         other = CHINESE[section][name]
@@ -36,6 +36,6 @@ def test_both_languages_say_the_same_things(section: str) -> None:
             assert any("一" <= char <= "鿿" for char in other), name
 
 
-def test_another_language_is_refused() -> None:
+def test_another_language_is_refused():
     with pytest.raises(InputError, match="zh"):
         wording("window", "fr")

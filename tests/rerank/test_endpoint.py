@@ -15,7 +15,6 @@ from jiyi.errors import InputError, RerankError, SettingsError
 from jiyi.rerank import EndpointReranker, Reranker
 
 KEY = "sk-very-secret-0123456789"
-SOON = {"Retry-After": "0.02"}
 
 
 def make(url: str, *, timeout: float = 5.0, retries: int = 1, **options: Any) -> EndpointReranker:
@@ -37,7 +36,7 @@ def changed(change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[dict[str
 # --- what is sent, and what comes of a good answer
 
 
-def test_scores_come_back_in_the_order_of_the_texts() -> None:
+def test_scores_come_back_in_the_order_of_the_texts():
     with ScriptedRerank() as server:
         reranker = make(server.url)
         assert reranker.score("q", ["a", "ccc", "bb"]) == [1.0, 3.0, 2.0]
@@ -47,7 +46,7 @@ def test_scores_come_back_in_the_order_of_the_texts() -> None:
     assert server.keys == [f"Bearer {KEY}"]
 
 
-def test_what_is_sent() -> None:
+def test_what_is_sent():
     with ScriptedRerank() as server:
         make(server.url, max_chars=6).score("哪个端口？", ["", "\ud800x", "0123456789"])
         make(server.url).score("", ["a"])
@@ -62,13 +61,13 @@ def test_what_is_sent() -> None:
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/compatible-api/v1/reranks", "/v2/rerank/"])
-def test_an_address_that_ends_in_the_verb_is_taken_as_it_is(path: str) -> None:
+def test_an_address_that_ends_in_the_verb_is_taken_as_it_is(path):
     with ScriptedRerank() as server:
         make(server.url.removesuffix("/v1") + path + "?v=1").score("q", ["a"])
     assert server.paths == [path.rstrip("/") + "?v=1"]
 
 
-def test_without_a_key_none_is_sent() -> None:
+def test_without_a_key_none_is_sent():
     with ScriptedRerank() as server:
         EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key="")).score("q", ["a"])
     assert server.keys == [None]
@@ -86,12 +85,12 @@ def test_without_a_key_none_is_sent() -> None:
     ],
     ids=["under data", "a bare list", "with documents", "whole numbers"],
 )
-def test_other_forms_of_the_answer_are_understood(body: Any) -> None:
+def test_other_forms_of_the_answer_are_understood(body):
     with ScriptedRerank(Reply(body=body)) as server:
         assert make(server.url).score("q", ["a", "bb"]) == [1.0, 2.0]
 
 
-def test_text_embeddings_inference_is_asked_in_its_own_form_from_then_on() -> None:
+def test_text_embeddings_inference_is_asked_in_its_own_form_from_then_on():
     def answer(asked: dict[str, Any]) -> Any:
         return [{"index": i, "score": len(text) / 10} for i, text in reversed([*enumerate(asked["texts"])])]
 
@@ -108,14 +107,14 @@ def test_text_embeddings_inference_is_asked_in_its_own_form_from_then_on() -> No
 # --- what is tried again
 
 
-def test_the_time_limit_holds_over_all_tries_and_pieces() -> None:
+def test_the_time_limit_holds_over_all_tries_and_pieces():
     dripping, started = [Reply(drip=0.02, body=b" " * 2_000)] * 3, time.monotonic()
     with ScriptedRerank(*dripping) as server, pytest.raises(RerankError, match="did not answer within"):
         make(server.url, retries=5, time_limit=0.5).score("q", ["a"])
     assert time.monotonic() - started < 10
 
 
-def test_something_that_speaks_no_http_is_an_error() -> None:
+def test_something_that_speaks_no_http_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def greet() -> None:
@@ -134,13 +133,13 @@ def test_something_that_speaks_no_http_is_an_error() -> None:
 # --- what is not tried again
 
 
-def test_a_success_without_content_is_none() -> None:
+def test_a_success_without_content_is_none():
     with ScriptedRerank(Reply(status=204, body=b"")) as server, pytest.raises(RerankError, match="HTTP 204"):
         make(server.url).score("q", ["a"])
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_texts_are_not_sent_on_to_another_place(status: int) -> None:
+def test_texts_are_not_sent_on_to_another_place(status):
     with ScriptedRerank() as elsewhere:
         redirect = Reply(status=status, body=b"", headers={"Location": f"{elsewhere.url}/rerank"})
         with ScriptedRerank(redirect) as server, pytest.raises(RerankError, match=f"HTTP {status}"):
@@ -168,20 +167,20 @@ def test_texts_are_not_sent_on_to_another_place(status: int) -> None:
         (b" " * 10_000_001, "too large, more than 10,000,000 bytes"),
     ],
 )
-def test_junk_is_refused_at_once(body: Any, says: str) -> None:
+def test_junk_is_refused_at_once(body, says):
     with ScriptedRerank(Reply(body=body)) as server, pytest.raises(RerankError, match=says):
         make(server.url).score("q", ["a", "bb"])
     assert len(server.asked) == 1
 
 
-def test_misuse_is_named() -> None:
+def test_misuse_is_named():
     reranker = make("http://localhost")
     with pytest.raises(InputError, match="list of texts"):
         reranker.score("q", "one string")
     with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])  # type: ignore[list-item]
+        reranker.score("q", [502])
     with pytest.raises(InputError, match="NoneType"):
-        reranker.score(None, ["a"])  # type: ignore[arg-type]
+        reranker.score(None, ["a"])
     for options in ({"time_limit": 0}, {"time_limit": float("nan")}, {"max_chars": 0}):
         with pytest.raises(SettingsError, match="time_limit"):
             make("http://localhost", **options)

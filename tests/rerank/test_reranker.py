@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from typing import Any
@@ -46,7 +46,7 @@ class Judge(ScriptedChat):
 
 
 @pytest.fixture(scope="module", params=["endpoint", "llm"])
-def reranker(request: pytest.FixtureRequest) -> Iterator[Reranker]:
+def reranker(request):
     if request.param == "endpoint":
         url = request.getfixturevalue("local_reranker")
         endpoint = Endpoint(base_url=url, api_key="", timeout=60)
@@ -58,14 +58,14 @@ def reranker(request: pytest.FixtureRequest) -> Iterator[Reranker]:
         llm.close()
 
 
-def test_follows_the_protocol(reranker: Reranker) -> None:
+def test_follows_the_protocol(reranker):
     assert isinstance(reranker, Reranker)
     assert reranker.name == reranker.name
     assert reranker.name.strip()
 
 
 @pytest.mark.slow
-def test_one_finite_score_per_text_in_their_order(reranker: Reranker) -> None:
+def test_one_finite_score_per_text_in_their_order(reranker):
     texts = ["磁盘满了\n第二行", "lunch is at noon", "the disk is full", "磁盘满了\n第二行"]
     scores = reranker.score("磁盘满了怎么办", texts)
     assert len(scores) == len(texts)
@@ -76,19 +76,19 @@ def test_one_finite_score_per_text_in_their_order(reranker: Reranker) -> None:
     assert list(backwards) == pytest.approx(list(scores[::-1]), abs=1e-3)
 
 
-def test_no_texts_give_no_scores(reranker: Reranker) -> None:
+def test_no_texts_give_no_scores(reranker):
     assert list(reranker.score("q", [])) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
-def test_any_text_is_accepted(reranker: Reranker, text: str) -> None:
+def test_any_text_is_accepted(reranker, text):
     assert len(reranker.score("port?", [text, "pay-gw listens on 9443"])) == 2
     assert len(reranker.score(text, ["pay-gw listens on 9443"])) == 1
 
 
 @pytest.mark.slow
-def test_several_threads_get_what_one_gets(reranker: Reranker) -> None:
+def test_several_threads_get_what_one_gets(reranker):
     lists = [["a line\n" * (i + 1), "one"] for i in range(4)]
     expected = [reranker.score("q", texts) for texts in lists]
     with ThreadPoolExecutor(4) as pool:
@@ -97,20 +97,20 @@ def test_several_threads_get_what_one_gets(reranker: Reranker) -> None:
         assert list(found) == pytest.approx(list(scores), abs=1e-3)
 
 
-def test_its_scores_are_taken(reranker: Reranker) -> None:
+def test_its_scores_are_taken(reranker):
     found = rerank(reranker, "q", ["a\nb", "c"], time_limit=60)
     assert found.note == ""
     assert len(found.scores or ()) == 2
 
 
-def test_misuse_is_named(reranker: Reranker) -> None:
+def test_misuse_is_named(reranker):
     with pytest.raises(InputError, match="list of texts"):
         reranker.score("q", "one string")
     with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])  # type: ignore[list-item]
+        reranker.score("q", [502])
 
 
-def test_a_real_server_without_a_reranker_says_so_once(local_llm: str) -> None:
+def test_a_real_server_without_a_reranker_says_so_once(local_llm):
     reranker = EndpointReranker("smollm2", endpoint=Endpoint(base_url=local_llm, api_key="", retries=9))
     with pytest.raises(RerankError, match=r"501 .*does not support reranking"):
         reranker.score("q", ["a"])
@@ -132,14 +132,14 @@ class Own:
         return self.answer(texts) if callable(self.answer) else self.answer
 
 
-def test_scores_come_back_as_plain_numbers() -> None:
+def test_scores_come_back_as_plain_numbers():
     assert rerank(Own([1, 2.5]), "q", ["a", "b"], time_limit=5) == Reranked(scores=(1.0, 2.5))
     found = rerank(Own(np.array([1, 2], np.float32)), "q", ("a", "b"), time_limit=5)
     assert found == Reranked(scores=(1.0, 2.0), note="")
     assert {type(score) for score in found.scores or ()} == {float}
 
 
-def test_nothing_to_rank_asks_nobody() -> None:
+def test_nothing_to_rank_asks_nobody():
     reranker = Own([])
     assert rerank(reranker, "q", [], time_limit=5) == Reranked(scores=())
     assert reranker.calls == 0
@@ -159,14 +159,14 @@ def test_nothing_to_rank_asks_nobody() -> None:
         (OverflowError(), "OverflowError"),
     ],
 )
-def test_nonsense_and_errors_leave_a_note(answer: Any, why: str) -> None:
+def test_nonsense_and_errors_leave_a_note(answer, why):
     found = rerank(Own(answer), "q", ["a", "b"], time_limit=5)
     assert found.scores is None
     assert found.note.startswith("not reranked, own ")
     assert why in found.note
 
 
-def test_an_endpoint_that_fails_leaves_its_words() -> None:
+def test_an_endpoint_that_fails_leaves_its_words():
     with ScriptedRerank(Reply(status=401, body={"error": "bad key"})) as server:
         reranker = EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key=""))
         found = rerank(reranker, "q", ["a"], time_limit=5)
@@ -176,7 +176,7 @@ def test_an_endpoint_that_fails_leaves_its_words() -> None:
         assert rerank(reranker, "q", ["a", "bb"], time_limit=5) == Reranked(scores=(1.0, 2.0))
 
 
-def test_a_slow_endpoint_costs_the_time_limit_and_no_more() -> None:
+def test_a_slow_endpoint_costs_the_time_limit_and_no_more():
     with ScriptedRerank(Reply(silent=True)) as server:
         reranker = EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key=""))
         started = time.monotonic()
@@ -189,7 +189,7 @@ def test_a_slow_endpoint_costs_the_time_limit_and_no_more() -> None:
 
 
 @pytest.mark.slow
-def test_a_stuck_reranker_is_skipped_at_once_and_its_threads_do_not_pile_up() -> None:
+def test_a_stuck_reranker_is_skipped_at_once_and_its_threads_do_not_pile_up():
     gate = threading.Event()
     reranker, breaker = Own(lambda texts: gate.wait(30) and [1.0] * len(texts)), Breaker()
     before = threading.active_count()
@@ -209,7 +209,7 @@ def test_a_stuck_reranker_is_skipped_at_once_and_its_threads_do_not_pile_up() ->
         time.sleep(0.01)
 
 
-def test_a_stuck_reranker_does_not_keep_the_process_alive() -> None:
+def test_a_stuck_reranker_does_not_keep_the_process_alive():
     code = (
         "import time\n"
         "from jiyi.rerank import rerank\n"
@@ -227,9 +227,9 @@ def test_a_stuck_reranker_does_not_keep_the_process_alive() -> None:
     assert time.monotonic() - started < 30
 
 
-def test_misuse_is_an_error_all_the_same() -> None:
+def test_misuse_is_an_error_all_the_same():
     with pytest.raises(InputError, match="list of texts"):
         rerank(Own([1.0]), "q", "one string", time_limit=5)
     reranker = EndpointReranker("m", endpoint=Endpoint(base_url="http://localhost", api_key=""))
     with pytest.raises(InputError, match="int"):
-        rerank(reranker, "q", [5], time_limit=5)  # type: ignore[list-item]
+        rerank(reranker, "q", [5], time_limit=5)

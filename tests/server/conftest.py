@@ -1,6 +1,6 @@
 """A server on a real socket in this process, and on both databases where a test asks for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -54,17 +54,17 @@ def database(request, tmp_path):
 
 
 @pytest.fixture
-def server(tmp_path) -> Iterator[Running]:
+def server(tmp_path):
     with running(tmp_path / "served.db") as server:
         yield server
 
 
 @pytest.fixture
-def serve(database) -> Callable[..., object]:
+def serve(database):
     return lambda **options: running(database, **options)
 
 
 @pytest.fixture
-def serve_at() -> Callable[..., object]:
+def serve_at():
     """Run a server on a database of one's own."""
     return running

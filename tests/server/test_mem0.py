@@ -54,7 +54,7 @@ def server(serve):
 
 
 @pytest.fixture
-def acme(server) -> Client:
+def acme(server):
     return Client(server, tenant="acme")
 
 

@@ -4,9 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -56,16 +54,13 @@ class Proxied:
         return found
 
 
-Proxy = Callable[..., Proxied]
-
-
 @pytest.fixture
-def database(path: Path) -> Path:
+def database(path):
     return path
 
 
 @pytest.fixture
-def proxy(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+def proxy(serve, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with ExitStack() as opened:
 
@@ -79,7 +74,7 @@ def proxy(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @pytest.fixture
-def upstream() -> Iterator[ScriptedChat]:
+def upstream():
     with ScriptedChat() as server:
         yield server
 
@@ -88,7 +83,7 @@ def ask(text: str = ASK, **more: Any) -> dict[str, Any]:
     return {"model": "m", "user": "ana", "messages": [{"role": "user", "content": text}]} | more
 
 
-def test_what_one_conversation_says_another_recalls(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_what_one_conversation_says_another_recalls(proxy, upstream):
     proxied = proxy(upstream.url)
     sdk = proxied.sdk()
     upstream.replies = [says("Noted."), says("It is 7341.")]
@@ -111,7 +106,7 @@ def test_what_one_conversation_says_another_recalls(proxy: Proxy, upstream: Scri
     assert proxied.stored(4) == [DOOR, "Noted.", ASK, "It is 7341."]
 
 
-def test_a_stream_is_passed_on_byte_for_byte_and_kept(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_a_stream_is_passed_on_byte_for_byte_and_kept(proxy, upstream):
     pieces = [delta(content=word) for word in ("你好", ", ", "wörld")]
     half = call("f", '{"a":') | {"index": 0}
     told = streams(*pieces, delta(tool_calls=[half]), END, "[DONE]")
@@ -125,7 +120,7 @@ def test_a_stream_is_passed_on_byte_for_byte_and_kept(proxy: Proxy, upstream: Sc
     assert [session.id for session in proxied.memory.sessions(user_id="ana")] == ["s-1"]
 
 
-def test_tool_calls_go_round_untouched(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_tool_calls_go_round_untouched(proxy, upstream):
     proxied = proxy(upstream.url)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     upstream.replies = [turn(None, tool_calls=[call("open", '{"door": "blue"}')]), says("Open.")]
@@ -145,7 +140,7 @@ def test_tool_calls_go_round_untouched(proxy: Proxy, upstream: ScriptedChat) -> 
     assert proxied.stored(5)[1:] == [ASK, 'open {"door": "blue"}', "ok", "Open."]
 
 
-def test_responses_are_passed_on_too(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_responses_are_passed_on_too(proxy, upstream):
     said = {
         "type": "message",
         "role": "assistant",
@@ -171,7 +166,7 @@ def test_responses_are_passed_on_too(proxy: Proxy, upstream: ScriptedChat) -> No
     assert proxied.stored(5)[1:] == [ASK, "It is 7341.", "And now?", "It is 7341."]
 
 
-def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(proxy, upstream):
     upstream.replies = [refuses("slow down", status=429, code="rate_limit_exceeded")]
     proxied = proxy(upstream.url)
     with pytest.raises(openai.RateLimitError, match="slow down") as caught:
@@ -183,7 +178,7 @@ def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(proxy: Proxy, up
     assert proxied.stored(0) == []
 
 
-def test_a_dead_upstream_is_an_error_as_openai_writes_them(proxy: Proxy) -> None:
+def test_a_dead_upstream_is_an_error_as_openai_writes_them(proxy):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(openai.InternalServerError, match="ConnectError") as caught:
@@ -191,9 +186,7 @@ def test_a_dead_upstream_is_an_error_as_openai_writes_them(proxy: Proxy) -> None
     assert (caught.value.status_code, caught.value.type) == (502, "upstream_error")
 
 
-def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(
-    proxy: Proxy, upstream: ScriptedChat
-) -> None:
+def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(proxy, upstream):
     told = streams(delta(content="It"), cut=True)
     upstream.replies = [told]
     proxied = proxy(upstream.url)
@@ -202,7 +195,7 @@ def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(
     assert proxied.stored(1) == [ASK]
 
 
-def test_without_its_memory_a_request_goes_on_as_it_is(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_without_its_memory_a_request_goes_on_as_it_is(proxy, upstream):
     proxied = proxy(upstream.url)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     off = proxied.post(ask(), Memory="off")
@@ -214,7 +207,7 @@ def test_without_its_memory_a_request_goes_on_as_it_is(proxy: Proxy, upstream: S
     assert upstream.asked == [ask()] * 2
 
 
-def test_a_slow_memory_does_not_keep_a_request_waiting(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_a_slow_memory_does_not_keep_a_request_waiting(proxy, upstream):
     proxied = proxy(upstream.url, proxy_seconds=0.2)
     entered, leave = threading.Event(), threading.Event()
 
@@ -242,7 +235,7 @@ def test_a_slow_memory_does_not_keep_a_request_waiting(proxy: Proxy, upstream: S
     assert upstream.asked == [ask()]
 
 
-def test_a_client_that_leaves_ends_the_upstreams_work(proxy: Proxy) -> None:
+def test_a_client_that_leaves_ends_the_upstreams_work(proxy):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxied = proxy(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
         for begun in (b"", b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\n\n"):
@@ -264,9 +257,7 @@ def test_a_client_that_leaves_ends_the_upstreams_work(proxy: Proxy) -> None:
             asked.close()
 
 
-def test_keys_say_whose_memory_and_are_shown_to_nobody(
-    proxy: Proxy, upstream: ScriptedChat, path: Path
-) -> None:
+def test_keys_say_whose_memory_and_are_shown_to_nobody(proxy, upstream, path):
     with jiyi.open(path, embedder=HashEmbedder(), background=False) as memory:
         keys = Keys(memory.parts.ledger)
         secrets = {tenant: keys.create(tenant, ["read", "write"])[1] for tenant in ("acme", "globex")}
@@ -289,7 +280,7 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(
         acme.chat.completions.create(model="m", messages=ask()["messages"])
 
 
-def test_the_servers_own_key_goes_to_the_upstream(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_the_servers_own_key_goes_to_the_upstream(proxy, upstream):
     proxied = proxy(upstream.url, proxy_upstream_key="sk-ours")
     proxied.sdk().chat.completions.create(**ask())
     upstream.replies = [Reply(body={"object": "list", "data": [{"id": "a/m", "object": "model"}]})]
@@ -301,21 +292,19 @@ def test_the_servers_own_key_goes_to_the_upstream(proxy: Proxy, upstream: Script
     assert httpx.get(f"{proxied.url}/models/%2e%2e/admin").status_code == 404
 
 
-def test_without_an_upstream_it_says_so(proxy: Proxy) -> None:
+def test_without_an_upstream_it_says_so(proxy):
     got = proxy(None).post(ask())
     assert (got.status_code, "proxy_upstream" in got.json()["error"]["message"]) == (501, True)
 
 
-def test_other_routes_are_said_to_be_none(proxy: Proxy, upstream: ScriptedChat) -> None:
+def test_other_routes_are_said_to_be_none(proxy, upstream):
     with pytest.raises(openai.NotFoundError, match="this proxy serves"):
         proxy(upstream.url).sdk().embeddings.create(model="m", input="hello")
     assert not upstream.asked
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"messages": 3, "user": "ana"}'])
-def test_what_is_no_conversation_is_the_upstreams_business(
-    proxy: Proxy, upstream: ScriptedChat, body: bytes
-) -> None:
+def test_what_is_no_conversation_is_the_upstreams_business(proxy, upstream, body):
     upstream.replies = [refuses("no such request")]
     got = httpx.post(f"{proxy(upstream.url).url}/chat/completions", content=body)
     assert (got.status_code, got.json()["error"]["message"]) == (400, "no such request")
@@ -323,7 +312,7 @@ def test_what_is_no_conversation_is_the_upstreams_business(
 
 
 @pytest.mark.slow
-def test_a_real_model_with_memory(proxy: Proxy, local_llm: str) -> None:  # noqa: F811
+def test_a_real_model_with_memory(proxy, local_llm):  # noqa: F811
     proxied = proxy(local_llm, proxy_tokens=300)
     proxied.memory.save_message("old", role="user", content=DOOR, user_id="ana")
     sdk = proxied.sdk()

@@ -39,7 +39,7 @@ class Passing:
 
 
 @pytest.fixture
-def talk(memory: jiyi.MemoryManager) -> Passing:
+def talk(memory):
     return Passing(memory)
 
 
@@ -48,7 +48,7 @@ def passes(talk: Passing, sent: list[dict[str, Any]], reply: str = "", **how: An
     return talk.talk.keep(talk.owner, CHAT.read(sent), answered, **{"whole": True} | how)
 
 
-def test_each_message_is_kept_once(talk: Passing, memory: jiyi.MemoryManager) -> None:
+def test_each_message_is_kept_once(talk, memory):
     lines: list[str] = []
     for n in range(5):
         lines.append(f"question {n}")
@@ -58,9 +58,7 @@ def test_each_message_is_kept_once(talk: Passing, memory: jiyi.MemoryManager) ->
     assert passes(talk, said(*lines[:-1]), lines[-1]) == 0  # the last request once more
 
 
-def test_what_a_client_leaves_out_of_its_history_is_not_kept_twice(
-    talk: Passing, memory: jiyi.MemoryManager
-) -> None:
+def test_what_a_client_leaves_out_of_its_history_is_not_kept_twice(talk, memory):
     lines = ["yes", "ok", "yes", "fine", "and now?"]
     passes(talk, said(*lines[:1]), lines[1])
     passes(talk, said(*lines[:3]), lines[3])
@@ -68,7 +66,7 @@ def test_what_a_client_leaves_out_of_its_history_is_not_kept_twice(
     assert stored(memory) == [*lines, "done"]
 
 
-def test_an_edited_question_is_kept_beside_the_first(talk: Passing, memory: jiyi.MemoryManager) -> None:
+def test_an_edited_question_is_kept_beside_the_first(talk, memory):
     passes(talk, said("hello"), "hi")
     passes(talk, said("hello", "hi", "where is it?"), "where is what?")
     passes(talk, said("hello", "hi", "where is the key?"), "on the hook")
@@ -77,7 +75,7 @@ def test_an_edited_question_is_kept_beside_the_first(talk: Passing, memory: jiyi
     ]  # fmt: skip
 
 
-def test_what_was_forgotten_does_not_come_back(talk: Passing, memory: jiyi.MemoryManager) -> None:
+def test_what_was_forgotten_does_not_come_back(talk, memory):
     lines = [DOOR, "noted", "what else?", "nothing", "good"]
     passes(talk, said(*lines[:1]), lines[1])
     passes(talk, said(*lines[:3]), lines[3])
@@ -86,7 +84,7 @@ def test_what_was_forgotten_does_not_come_back(talk: Passing, memory: jiyi.Memor
     assert stored(memory) == ["good", "bye"]
 
 
-def test_system_prompts_and_pictures_are_not_kept(talk: Passing, memory: jiyi.MemoryManager) -> None:
+def test_system_prompts_and_pictures_are_not_kept(talk, memory):
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     sent = [
         {"role": "system", "content": "I am Ana and I live in Oslo."},
@@ -100,17 +98,13 @@ def test_system_prompts_and_pictures_are_not_kept(talk: Passing, memory: jiyi.Me
     assert b"AAAA" not in json.dumps([m.to_dict() for m in memory.session_messages("s")]).encode()
 
 
-def test_new_items_of_a_conversation_kept_by_the_upstream_are_all_new(
-    talk: Passing, memory: jiyi.MemoryManager
-) -> None:
+def test_new_items_of_a_conversation_kept_by_the_upstream_are_all_new(talk, memory):
     for _ in range(2):
         passes(talk, said("yes"), "ok", whole=False)
     assert stored(memory) == ["yes", "ok"] * 2
 
 
-def test_it_recalls_what_other_conversations_said_and_not_what_this_one_shows(
-    talk: Passing, memory: jiyi.MemoryManager
-) -> None:
+def test_it_recalls_what_other_conversations_said_and_not_what_this_one_shows(talk, memory):
     elsewhere = memory.save_message("other", role="user", content=DOOR)
     passes(talk, said("My bicycle's lock has the code 9902"), "noted")
     sent = CHAT.read(said("My bicycle's lock has the code 9902", "noted", "What is the code of the door?"))
@@ -123,9 +117,7 @@ def test_it_recalls_what_other_conversations_said_and_not_what_this_one_shows(
     assert not talk.recall(sent, Owner(memory, "bo", "s")).text
 
 
-def test_what_is_recalled_stays_the_same_while_a_run_goes_on(
-    talk: Passing, memory: jiyi.MemoryManager
-) -> None:
+def test_what_is_recalled_stays_the_same_while_a_run_goes_on(talk, memory):
     memory.save_message("other", role="user", content=DOOR)
     sent = said("What is the code of the blue door?")
     first = talk.recall(CHAT.read(sent))
@@ -135,12 +127,12 @@ def test_what_is_recalled_stays_the_same_while_a_run_goes_on(
     assert kept.id in talk.recall(CHAT.read(sent)).ids
 
 
-def test_rules_of_the_user_are_shown_whatever_is_asked(talk: Passing, memory: jiyi.MemoryManager) -> None:
+def test_rules_of_the_user_are_shown_whatever_is_asked(talk, memory):
     memory.remember("Always answer in German", category="rule")
     assert "German" in talk.recall(CHAT.read(said("What is two and two?"))).text
 
 
-def test_the_prefix_is_the_same_from_turn_to_turn() -> None:
+def test_the_prefix_is_the_same_from_turn_to_turn():
     sent = [{"role": "system", "content": "Be brief. 简短"}, *said("one", "two", "three", "four", "five")]
     first = with_recalled({"model": "m", "messages": sent[:4], "n": 1}, CHAT, "recalled first")
     second = with_recalled({"model": "m", "messages": sent, "n": 1}, CHAT, "recalled second")
@@ -156,7 +148,7 @@ def test_the_prefix_is_the_same_from_turn_to_turn() -> None:
     assert messages == run
 
 
-def test_both_forms_say_the_same() -> None:
+def test_both_forms_say_the_same():
     chat = [
         {"role": "user", "content": "weather?"},
         {"role": "assistant", "content": "Let me see.", "tool_calls": [call("get", '{"a": 1}')]},
@@ -193,7 +185,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_request_and_no_answer_is_too_strange(junk: Any) -> None:
+def test_no_request_and_no_answer_is_too_strange(junk):
     for form in (CHAT, RESPONSES):
         assert all(message.role != "system" for message in form.read(items_of({form.items: junk}, form)))
         for answer in ({"choices": [{"message": junk}]}, {"output": junk}, junk):
@@ -204,10 +196,10 @@ def test_no_request_and_no_answer_is_too_strange(junk: Any) -> None:
 
 
 @pytest.mark.parametrize("strange", [[{"type": []}], [{"role": "assistant", "content": 5}], [{"role": {}}]])
-def test_strange_items_are_no_messages(strange: list[Any]) -> None:
+def test_strange_items_are_no_messages(strange):
     assert CHAT.read(strange) == RESPONSES.read(strange) == []
 
 
-def test_a_session_is_known_by_its_first_words() -> None:
+def test_a_session_is_known_by_its_first_words():
     first, again = CHAT.read(said("hello")), CHAT.read(said("hello", "hi", "go on"))
     assert session_of(first) == session_of(again) != session_of(CHAT.read(said("good day")))

@@ -7,7 +7,6 @@ import pytest
 
 from jiyi.wire import ROUTES
 
-TOO_SMALL = "BudgetTooSmall"
 SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝茶"}}
 
 
@@ -37,26 +36,6 @@ def test_lists_take_filters_as_json(server):
     for wrong in ("{", "[]", '{"colour": 1}'):
         answer = client.get("/v1/facts", params={"user_id": "ana", "filters": wrong})
         assert answer.status_code == 400
-
-
-def test_ids_may_be_any_text(server):
-    client = server.client()
-    for session in ("a%2Fb", "%E4%BC%9A%20%3F", "%25"):
-        assert say(client, session=session).status_code == 200
-    names = [s["scope"]["session_id"] for s in client.get("/v1/sessions?user_id=ana").json()["items"]]
-    assert sorted(names) == ["%", "a/b", "会 ?"]
-
-
-def test_a_task_is_worked_on_to_its_end(server):
-    client, who = server.client(), {"user_id": "ana"}
-    task = client.post("/v1/sessions/s/tasks", json={**who, "request": "renew web-01"}).json()
-    step = client.post(f"/v1/tasks/{task['id']}/steps", json={**who, "description": "ask"}).json()
-    done = client.patch(f"/v1/steps/{step['id']}", json={**who, "status": "completed"}).json()
-    assert done["status"] == "completed"
-    episode = client.post(f"/v1/tasks/{task['id']}/complete", json={**who, "summary": "renewed"}).json()
-    assert client.get(f"/v1/records/{episode['id']}", params=who).json()["outcome"] == "success"
-    again = client.post(f"/v1/tasks/{task['id']}/complete", json=who)
-    assert (again.status_code, again.json()["type"]) == (409, "/errors#WrongState")
 
 
 @pytest.mark.parametrize(
@@ -153,18 +132,6 @@ def test_long_work_is_a_job(server):
     events = client.get(f"{begun.headers['location']}/events").text
     assert events.startswith("event: done\ndata: {")
     assert json.loads(events.split("data: ")[1]) == job
-
-
-def test_what_is_exported_can_be_imported(server):
-    client = server.client()
-    say(client)
-    lines = client.get("/v1/export?user_id=ana")
-    assert "我喜欢喝茶" in lines.text
-    begun = client.post("/v1/import?user_id=ben", content=lines.content)
-    job = ended(client, begun.json())
-    assert job["state"] == "done", job
-    assert "我喜欢喝茶" in client.get("/v1/sessions/s-1/messages?user_id=ben").text
-    assert "Lisbon" in client.get("/v1/export?user_id=ana&format=markdown").text
 
 
 def test_users_are_listed(server):

@@ -7,20 +7,12 @@ from conversations import assistant, user
 from session_tools import SCOPE, save, talk_of
 
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import LLMUnreachable
 from jiyi.records import Message, Query
 from jiyi.short_term import RunningSummary, ShortTermMemory
 from jiyi.short_term.summaries import Summaries
 from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
 
 WIDE = 100_000  # a window no conversation here fills
-
-
-class Broken:
-    """A summariser whose model is down."""
-
-    def __call__(self, given, **options):
-        raise LLMUnreachable("nobody answers")
 
 
 class Noting:
@@ -120,15 +112,6 @@ def test_a_turn_longer_than_a_piece_is_folded_whole(store):
     save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
     standing = folding(store).fold(SCOPE)
     assert standing.summary.upto_seq == 900 + 4
-
-
-def test_a_model_that_fails_changes_nothing_and_is_reported(store):
-    save(store, *talk_of(30))
-    standing = folding(store, Broken()).when_due(SCOPE, recent(store), WIDE)
-    assert (standing.summary, standing.step) == (None, None)
-    assert "nobody answers" in standing.notes[0]
-    assert standing.uncovered(recent(store)) == tuple(recent(store))
-    assert folding(store).when_due(SCOPE, recent(store), WIDE).summary is not None
 
 
 def test_a_message_forgotten_meanwhile_is_in_no_summary(store):

@@ -124,6 +124,7 @@ def test_the_least_important_messages_leave_where_messages_are_counted():
     decided = ImportanceSampling(max_messages=3)(talk)
     assert decided.kept == (talk[0], *talk[2:])
     assert decided.dropped[0].reason.endswith("the least there was, over the limit of 3 messages")
+    assert ImportanceSampling(max_messages=9)(talk).kept == tuple(talk)
     alone = ImportanceSampling(max_messages=1)(talk)
     assert alone.kept == (talk[-1],)
     both = ImportanceSampling(COUNTER.count_all(talk[-1:]), max_messages=3)(talk)

@@ -41,12 +41,6 @@ def test_the_least_important_leave_first_and_the_reason_says_the_score():
     ]
 
 
-def test_english_alike():
-    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
-    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
-    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])
-
-
 def test_what_fits_is_not_scored(monkeypatch):
     monkeypatch.setattr("jiyi.short_term.importance.salience", lambda text: pytest.fail("scored"))
     talk = [user("never scored before: 4711"), assistant("nor this: 4712")]
@@ -143,3 +137,9 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert policy(decided.kept, budget).kept == decided.kept
     if tokens(*(m for m in talk if m.id in {k.id for k in decided.kept})) == tokens(*talk):
         assert not decided.dropped
+
+
+def test_english_alike():
+    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])

@@ -1,11 +1,10 @@
 import gc
 import threading
-import time
 from datetime import timedelta
 from functools import partial
 
 import pytest
-from at_once import at_once
+from at_once import at_once, wait_until
 from conversations import assistant, calls, result, system, user
 from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
 
@@ -27,18 +26,6 @@ def memory(store, clock):
     memory.close()
 
 
-def wait_until(true):
-    end = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
-
-
-def test_an_empty_session_is_an_empty_window(memory):
-    assert memory.messages(SCOPE) == []
-    assert memory.messages(SCOPE) == []
-
-
 def test_the_last_turns_come_from_the_store(store, memory):
     save(store, system("rules"), *talk_of(150), user("last", pinned=True))
     assert texts(memory.messages(SCOPE)) == ["rules", "问题 149", "answer 149", "last"]
@@ -53,13 +40,6 @@ def test_only_what_was_saved_since_is_read(store, clock):
     assert texts(memory.messages(SCOPE)) == ["a", "b"]
     assert (counting.finds, counting.rows) == (1, 2)
     memory.close()
-
-
-def test_another_writer_is_seen(store, memory):
-    save(store, user("a"))
-    assert texts(memory.messages(SCOPE)) == ["a"]
-    save(store, assistant("b"))
-    assert texts(memory.messages(SCOPE)) == ["a", "b"]
 
 
 def test_tool_messages_do_not_count_but_long_turns_are_capped(store, memory):
@@ -197,13 +177,6 @@ def test_of_very_many_sessions_those_longest_untouched_go(store, memory, clock):
     assert memory.messages(SCOPE) == before
 
 
-def test_age_of_messages_does_not_matter_only_access(store, memory, clock):
-    save(store, user("years ago", created_at=None))
-    clock.forward(days=2_000)
-    assert texts(memory.messages(SCOPE)) == ["years ago"]
-    assert memory.sweep() == 0
-
-
 def test_the_background_sweep_needs_no_access(store, clock):
     memory = ShortTermMemory(store, clock=clock, sweep_every=timedelta(milliseconds=10))
     memory.messages(SCOPE)
@@ -213,6 +186,7 @@ def test_the_background_sweep_needs_no_access(store, clock):
 
 
 def test_the_sweeper_starts_with_the_first_session_and_ends_with_close(store):
+    assert ShortTermMemory.__init__.__kwdefaults__["sweep_every"] == timedelta(minutes=1)
     before = len(sweepers())
     memory = ShortTermMemory(store, sweep_every=timedelta(days=999_999_999))
     assert len(sweepers()) == before

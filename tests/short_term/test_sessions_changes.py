@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from conversations import assistant, user
@@ -86,26 +84,6 @@ def test_removals_elsewhere_and_other_changes_cost_one_reading_at_most(store, da
     assert (store.finds, store.rows) == (1, 0)
 
 
-def test_the_counter_only_grows_and_other_amendments_leave_it(store, database):
-    store = Store(database)
-    assert store.changes(SCOPE) == 0
-    (said,) = save(store, user("x"))
-    seen = [store.changes(SCOPE)]
-    for change in (
-        lambda: store.amend(SCOPE, "message", [Amendment(id=said.id, pinned=True)]),
-        lambda: Trash(database).discard(SCOPE, [("message", said.id)], reason="r", at=NOON),
-        lambda: Trash(database).restore(SCOPE, [("message", said.id)]),
-        lambda: store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said.id,))),
-    ):
-        change()
-        seen.append(store.changes(SCOPE))
-    assert seen == sorted(set(seen))
-    (said,) = save(store, user("y"))
-    store.amend(SCOPE, "message", [Amendment(id=said.id, importance=0.5), Amendment(id="no", pinned=True)])
-    store.amend(SCOPE, "message", [Amendment(id="nobody", pinned=True)])
-    assert store.changes(SCOPE) - seen[-1] <= 1
-
-
 OTHER = """
 import sys
 from datetime import datetime, UTC
@@ -125,18 +103,3 @@ def test_another_process_is_noticed(store, database, memory):
     arguments = [sys.executable, "-c", OTHER, str(database.path), said[7].id, said[0].id]
     subprocess.run(arguments, check=True, timeout=60)
     assert texts(memory.messages(SCOPE)) == ["问题 0", "问题 2", "answer 2", "问题 3"]
-
-
-def test_messages_are_put_back_at_their_places(store, database):
-    store = Store(database)
-    gaps = [replace(user(f"{n}"), scope=SCOPE, created_at=NOON + timedelta(-n), seq=n) for n in (2, 5, 9)]
-    assert [m.seq for m in store.put_back(gaps)] == [2, 5, 9]
-    (new,) = save(store, user("new"))
-    assert new.seq == 10
-    late = [
-        replace(user("late"), scope=SCOPE, created_at=NOON, seq=5),
-        replace(user("x"), scope=SCOPE, created_at=NOON),
-    ]
-    assert [m.seq for m in store.put_back(late)] == [11, 12], "taken, or none"
-    kept = store.find(Query(scope=SCOPE, kinds=("message",), limit=10))
-    assert texts(kept) == ["2", "5", "9", "new", "late", "x"]

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import time
-from datetime import timedelta
 
 import pytest
 from conversations import user
@@ -46,14 +45,6 @@ def test_versions_build_on_each_other(store, summaries):
     assert summaries.latest(SCOPE) == two
     assert summaries.versions(SCOPE) == [one, two]
     assert summaries.unfolded(SCOPE, two.upto_seq) == said[4:]
-
-
-def test_another_opening_of_the_file_sees_it(store, summaries, tmp_path):
-    (said,) = save(store, user("hi"))
-    made = fold(summaries, [said])
-    again = Store(SqliteDatabase(tmp_path / "sessions.db"))
-    assert Summaries(again).latest(SCOPE) == made
-    again.close()
 
 
 def test_sessions_agents_and_users_apart(store, summaries):
@@ -150,15 +141,6 @@ def test_messages_that_are_gone_leave_it_and_the_session_goes_on_behind(store, s
     new = save(store, user("new"))
     assert summaries.unfolded(SCOPE, made.upto_seq) == new
     assert fold(summaries, new).version == 2
-
-
-def test_the_date_is_that_of_the_clock(store):
-    clock = ManualClock(NOON)
-    summaries = Summaries(store, clock=clock)
-    said = save(store, user("hi"), user("ho"))
-    fold(summaries, said[:1])
-    clock.forward(hours=3)
-    assert fold(summaries, said[1:]).created_at == NOON + timedelta(hours=3)
 
 
 def _folding(path, name, ready, go):

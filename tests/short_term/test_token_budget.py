@@ -4,6 +4,7 @@ import pytest
 from conversations import assistant, calls, check, conversations, must_stay, partners, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_tools import newest
 
 from jiyi.errors import BadBudget, BudgetTooSmall
 from jiyi.short_term import TokenBudget
@@ -45,19 +46,6 @@ def test_what_fits_exactly_stays():
     assert [d.reason for d in decision.dropped] == [over(limit)]
 
 
-def test_the_smaller_budget_holds():
-    talk = [user(str(n)) for n in range(20)]
-    limit = tokens(*talk[-3:])
-    assert TokenBudget(10_000)(talk, limit).kept == tuple(talk[-3:])
-    assert TokenBudget(limit)(talk, 10_000).kept == tuple(talk[-3:])
-
-
-def test_tool_calls_leave_with_their_results():
-    talk = [calls("a"), result("a", "long " * 40), user(), assistant()]
-    limit = tokens(*talk) - 1
-    assert TokenBudget(limit)(talk).kept == tuple(talk[2:])
-
-
 def test_the_walk_ends_at_the_first_that_does_not_fit():
     talk = [user("a"), user("b " * 40), user("c " * 30), user("d")]
     decision = TokenBudget(tokens(*talk[1:]) - 1)(talk)
@@ -75,22 +63,6 @@ def test_what_could_never_fit_is_passed_over():
     }
 
 
-def test_system_and_pinned_atoms_stay():
-    talk = [system("rules"), calls("a", "b"), result("b", pinned=True), result("a"), *[user("x")] * 9]
-    limit = tokens(*talk[:4], talk[-1])
-    assert TokenBudget(limit)(talk).kept == (*talk[:4], talk[-1])
-
-
-def test_pinned_but_broken_leaves():
-    talk = [user("q"), result("a", pinned=True), calls("b", pinned=True), user("r")]
-    decision = TokenBudget(1_000)(talk)
-    assert decision.kept == (talk[0], talk[3])
-    assert [d.reason for d in decision.dropped] == [
-        "tool result without its call",
-        "tool call without its result",
-    ]
-
-
 def test_the_newest_stays_or_it_is_an_error():
     talk = [system("rules"), user("a"), user("b " * 50), system("more rules")]
     needed = tokens(talk[0], *talk[2:])
@@ -99,18 +71,6 @@ def test_the_newest_stays_or_it_is_an_error():
         TokenBudget(needed - 1)(talk)
     assert (caught.value.needed, caught.value.available) == (needed, needed - 1)
     assert TokenBudget(needed - 1, keep_last=False)(talk).kept == (talk[0], talk[1], talk[3])
-
-
-def test_a_pinned_newest_is_the_newest():
-    talk = [user("a " * 50), user("b", pinned=True)]
-    assert TokenBudget(tokens(talk[1]))(talk).kept == (talk[1],)
-
-
-def test_a_newest_call_stays_whole():
-    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
-    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
-    with pytest.raises(BudgetTooSmall, match="raise the budget"):
-        TokenBudget(tokens(*talk[1:]) - 1)(talk)
 
 
 def test_nothing_at_all_still_takes_the_opening_of_the_reply():
@@ -187,31 +147,12 @@ def test_what_leaves_no_budget_is_refused(window, options):
         TokenBudget.of_window(window, **options)
 
 
-def test_no_message_is_torn():
-    """JSON and code stay whole or leave whole."""
-    code = assistant('```json\n{"a": [1, 2, {"b": null}]}\n```')
-    talk = [code, user("and?")]
-    assert TokenBudget(tokens(*talk))(talk).kept[0] is code
-    assert TokenBudget(tokens(*talk) - 1)(talk).kept == (talk[1],)
-
-
-def required(talk, keep_last):
-    """Return what must stay, worked out the slow way."""
-    stay = {m.id for m in must_stay(talk)}
-    if keep_last:
-        groups = partners(talk)
-        starts = [min(g) for i, g in groups.items() if g and talk[min(g)].role != "system"]
-        if starts:
-            stay |= {talk[i].id for i in groups[max(starts)]}
-    return [m for m in talk if m.id in stay]
-
-
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
     policy = TokenBudget(most, keep_last=keep_last)
     limit = min(most, budget or most)
-    stay = required(talk, keep_last)
+    stay = {m.id: m for m in [*must_stay(talk), *(newest(talk) if keep_last else [])]}.values()
     needed = tokens(*stay)
     if needed > limit:
         with pytest.raises(BudgetTooSmall) as caught:
@@ -233,3 +174,10 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
             atom = [talk[i] for i in groups[start]]
             alone = tokens(*stay, *atom)
             assert {m.id for m in atom} <= kept or alone > limit
+
+
+def test_a_newest_call_stays_whole():
+    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
+    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
+    with pytest.raises(BudgetTooSmall, match="raise the budget"):
+        TokenBudget(tokens(*talk[1:]) - 1)(talk)

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,12 +6,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def examples() -> Path:
+def examples():
     return ROOT / "examples" / "skills"
 
 
 @pytest.fixture
-def write_skill(tmp_path: Path) -> Callable[..., Path]:
+def write_skill(tmp_path):
     """Write a SKILL.md and other files below ``tmp_path/skills``; return the skill's folder."""
 
     def write(

@@ -196,13 +196,6 @@ def test_impossible_bounds(registry, options):
         Disclosure(registry, **options)
 
 
-def test_route_uses_the_cards(examples):
-    disclosure = Disclosure(SkillRegistry(examples))
-    (routed,) = disclosure.route("帮我写这周的周报")
-    assert routed.skill.name == "weekly-report"
-    assert disclosure.opened == ()
-
-
 def test_never_more_open_than_allowed_with_threads(registry):
     disclosure = Disclosure(registry, max_open=2)
     counts = []

@@ -149,45 +149,6 @@ def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path
     assert places == sorted(places)
 
 
-def test_only_a_session_or_an_agent(memory, fresh, tmp_path):
-    fill(memory)
-    assert memory.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
-    ops = Scope(user_id="ana", agent_id="ops")
-    told = memory.export(tmp_path / "o.jsonl", ops)
-    assert 0 < told.counts["message"] < memory.export(tmp_path / "a.jsonl").counts["message"]
-    fresh.import_(tmp_path / "o.jsonl")
-    assert fresh.everything(ops) == memory.everything(ops)
-    fresh.export(tmp_path / "again.jsonl", ops)
-    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
-
-
-def test_into_another_user(memory, tmp_path):
-    fill(memory)
-    memory.export(tmp_path / "a.jsonl")
-    ben = Scope(user_id="ben")
-    assert memory.import_(tmp_path / "a.jsonl", ben).rejected == ()
-    mine = {key: replace(r, scope=replace(r.scope, user_id="ben")) for key, r in memory.everything().items()}
-    theirs = memory.everything(ben)
-    (kept,) = [replace(r, id="") for k, r in mine.items() if k[0] == "Item"]  # its id names its user
-    mine = {k: r for k, r in mine.items() if k[0] != "Item"} | {("Item", kept.id): kept}
-    assert theirs.keys() == mine.keys()
-    assert {k: r for k, r in theirs.items() if k[0] in ("Message", "Knowledge", "Fact", "Item")} == {
-        k: r for k, r in mine.items() if k[0] in ("Message", "Knowledge", "Fact", "Item")
-    }
-    assert {s.scope.user_id for k, r in theirs.items() if k[0] == "Task" for s in r.steps} == {"ben"}
-
-
-def test_twice_changes_nothing_and_what_lives_on_is_left_alone(memory, tmp_path):
-    fill(memory)
-    memory.export(tmp_path / "a.jsonl")
-    (known,) = memory.store.find(Query(scope=ANA, kinds=("knowledge",)))
-    memory.store.put([replace(known, access_count=99)])
-    before = memory.everything()
-    receipt = memory.import_(tmp_path / "a.jsonl")
-    assert (receipt.added, receipt.rejected, receipt.known) == (0, (), len(before))
-    assert memory.everything() == before
-
-
 def test_a_message_id_that_another_message_has_is_reported(memory, fresh, tmp_path):
     fill(memory)
     fresh.store.put([message("taken", session="s9", id="parts")])
@@ -196,15 +157,6 @@ def test_a_message_id_that_another_message_has_is_reported(memory, fresh, tmp_pa
     assert len(receipt.rejected) == 1
     assert "taken by a different message" in receipt.rejected[0].reason
     assert receipt.added == len(memory.everything()) - 1
-
-
-def test_what_was_said_meanwhile_keeps_its_place(memory, fresh, tmp_path):
-    memory.store.put([message(f"old {n}", at=n) for n in range(3)])
-    memory.export(tmp_path / "a.jsonl")
-    fresh.store.put([message("mine", at=99)])
-    fresh.import_(tmp_path / "a.jsonl")
-    found = fresh.store.find(Query(scope=ANA.in_session("s"), kinds=("message",), limit=10))
-    assert [m.text for m in found] == ["mine", "old 0", "old 1", "old 2"]
 
 
 # --- summaries
@@ -366,3 +318,26 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     monkeypatch.setattr("jiyi.storage.transfer.export._PIECE", 3)
     assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
+
+
+def test_only_a_session_or_an_agent(memory, fresh, tmp_path):
+    fill(memory)
+    assert memory.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
+    ops = Scope(user_id="ana", agent_id="ops")
+    told = memory.export(tmp_path / "o.jsonl", ops)
+    assert 0 < told.counts["message"] < memory.export(tmp_path / "a.jsonl").counts["message"]
+    fresh.import_(tmp_path / "o.jsonl")
+    assert fresh.everything(ops) == memory.everything(ops)
+    fresh.export(tmp_path / "again.jsonl", ops)
+    assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
+
+
+def test_twice_changes_nothing_and_what_lives_on_is_left_alone(memory, tmp_path):
+    fill(memory)
+    memory.export(tmp_path / "a.jsonl")
+    (known,) = memory.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    memory.store.put([replace(known, access_count=99)])
+    before = memory.everything()
+    receipt = memory.import_(tmp_path / "a.jsonl")
+    assert (receipt.added, receipt.rejected, receipt.known) == (0, (), len(before))
+    assert memory.everything() == before

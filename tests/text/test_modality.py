@@ -55,7 +55,7 @@ SHOWN = [
 @pytest.mark.parametrize(
     ("mode", "text"), [(mode, text) for mode, texts in SHOWN for text in texts], ids=lambda v: str(v)[:20]
 )
-def test_a_sign_shows_what_a_text_does(mode: Mode, text: str) -> None:
+def test_a_sign_shows_what_a_text_does(mode, text):
     assert mode in modes(text)
 
 
@@ -70,9 +70,9 @@ def test_a_sign_shows_what_a_text_does(mode: Mode, text: str) -> None:
         "GET /items?page=2 returned 200",
     ],
 )
-def test_a_plain_statement_shows_nothing(text: str) -> None:
+def test_a_plain_statement_shows_nothing(text):
     assert modes(text) == Mode(0)
 
 
-def test_of_a_long_text_the_beginning_decides() -> None:
+def test_of_a_long_text_the_beginning_decides():
     assert modes("x " * 1_500 + "Forget that.") == Mode(0)

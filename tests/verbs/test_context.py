@@ -7,7 +7,7 @@ import pytest
 
 from jiyi.compression import PruneTokens
 from jiyi.errors import LLMUnreachable, NotFound
-from jiyi.records import Budget, Message
+from jiyi.records import Message
 
 SKILL = """---
 name: {name}
@@ -179,20 +179,6 @@ def test_skills_that_are_not_there(open_memory, skills):
         memory.open_skill("s", "x")
     with pytest.raises(NotFound, match="restart-nginx"):
         open_memory(skills=[str(skills)]).open_skill("s", "x")
-
-
-def test_a_task_type_shares_the_budget(memory):
-    talk(memory, 20)
-    shares = memory.build_context("s", "?", 2_000, task_type="analysis").report.budget.shares
-    assert shares["history"] == pytest.approx(0.2)
-    own = Budget(max_input_tokens=2_000)
-    assert memory.build_context("s", "?", own, task_type="cooking").report.budget == own
-
-
-def test_a_model_has_limits_of_its_own(open_memory):
-    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
-    budget = memory.build_context("s", "?").report.budget
-    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)
 
 
 def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):
@@ -378,3 +364,9 @@ def test_what_the_session_itself_said_stays_as_it_is(memory):
     memory.save_message("s", role="assistant", content="Noted.")
     window = memory.build_context("s", "How do I bake bread?")
     assert "The wifi password is tulip-88." in [message["content"] for message in window.messages]
+
+
+def test_a_model_has_limits_of_its_own(open_memory):
+    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
+    budget = memory.build_context("s", "?").report.budget
+    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)

@@ -72,13 +72,13 @@ def stalls(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def imported() -> None:
+def imported():
     """The package `openai` takes a second to import; that is not the endpoint's doing."""
     pytest.importorskip("openai")
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jiyi.MemoryManager]:
+def usual(tmp_path_factory):
     """A memory without any endpoint: what its windows take, a busy machine lets all others take as well."""
     with memory_at(tmp_path_factory.mktemp("usual"), "none", "") as memory:
         window(memory, "loaded?")
@@ -95,9 +95,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jiyi.MemoryManag
         *((way, "summary") for way in ("too many requests", "silent")),
     ],
 )
-def test_a_dead_endpoint_stalls_one_window(
-    way: str, part: str, dead: str, tmp_path: Path, usual: jiyi.MemoryManager
-) -> None:
+def test_a_dead_endpoint_stalls_one_window(way, part, dead, tmp_path, usual):
     said = {"vectors": "vector search unavailable", "summary": "nothing was summarised"}.get(
         part, "not reranked"
     )
@@ -121,7 +119,7 @@ def test_a_dead_endpoint_stalls_one_window(
 @pytest.mark.parametrize(
     ("way", "part"), [("silent", "vectors"), ("too many requests", "vectors"), ("failing", "reranker")]
 )
-def test_an_endpoint_that_is_well_again_is_used_again(way: str, part: str, tmp_path: Path) -> None:
+def test_an_endpoint_that_is_well_again_is_used_again(way, part, tmp_path):
     with Ailing() as server, memory_at(tmp_path, part, server.url) as memory:
         server.way = WAYS[way]
         assert window(memory, "which port?")[1]

@@ -4,8 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from scripted_chat import ScriptedChat, refuses, says
-from scripted_endpoint import Reply
+from scripted_chat import ScriptedChat, says
 
 from jiyi.long_term import FactMemory
 
@@ -135,14 +134,6 @@ def test_what_is_remembered_may_hold_for_a_while(memory, clock):
     assert values(memory.facts("gw-1", status="expired")) == ["9000"]
 
 
-def test_the_newest_facts_are_listed_oldest_first(memory, clock):
-    for number in range(5):
-        memory.remember(subject=f"gw-{number}", predicate="port", object=str(number))
-        clock.forward(minutes=1)
-    assert values(memory.facts(limit=2)) == ["3", "4"]
-    assert values(memory.facts()) == ["0", "1", "2", "3", "4"]
-
-
 def test_things_are_neighbours_by_facts(memory):
     memory.remember(subject="order-svc", predicate="runs on", object="web-7", category="relation")
     memory.remember(subject="web-7", predicate="is in", object="rack 12", category="relation")
@@ -201,31 +192,3 @@ def test_a_model_finds_what_patterns_do_not(with_llm):
         ]
         assert len(server.asked) == 1
         assert "ask Mei" in server.asked[0]["messages"][0]["content"]
-
-
-@pytest.mark.parametrize(
-    "replies",
-    [
-        [says("no JSON"), says("still none")],
-        [says('{"facts": 5}'), says('{"facts": 5}')],
-        [refuses("no such model", status=404)],
-        [Reply(body=b"{}", cut=True)],
-        [Reply(silent=True)],
-    ],
-    ids=["no JSON", "another form", "refused", "died", "silent"],
-)
-def test_where_the_model_fails_the_patterns_read_and_the_reason_is_told(with_llm, replies):
-    with ScriptedChat(*replies) as server:
-        memory = with_llm(server.url, timeout=0.5, time_limit=1)
-        say(memory, "edge-02 的端口是 8443")
-        learned = memory.learn_facts("s")
-    assert learned.method == "patterns"
-    assert learned.notes[0].startswith("the language model read nothing: ")
-    assert values(memory.facts()) == ["8443"]
-
-
-def test_where_nobody_listens_the_patterns_read(with_llm, dead):
-    memory = with_llm(dead)
-    say(memory, "edge-02 的端口是 8443")
-    learned = memory.learn_facts("s")
-    assert (learned.method, len(learned.new), len(learned.notes)) == ("patterns", 1, 1)

@@ -93,16 +93,6 @@ def test_forgetting_takes_what_was_derived_and_brings_it_back(memory, clock):
         memory.restore(said.id)
 
 
-def test_a_window_does_not_show_what_was_forgotten(memory):
-    for number in range(4):
-        say(memory, f"message {number}", id=str(number))
-    assert len(memory.recent_messages("s")) == 4
-    memory.forget(ids=["1", "3"])
-    assert [message.id for message in memory.recent_messages("s")] == ["0", "2"]
-    memory.restore(["1", "3"])
-    assert [message.id for message in memory.recent_messages("s")] == ["0", "1", "2", "3"]
-
-
 def test_another_memory_on_the_same_file_notices(open_memory):
     one, two = open_memory(), open_memory()
     say(one, "the disk is full", id="a")

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from scripted_chat import ScriptedChat, says
-from scripted_endpoint import Reply
 
 from jiyi.errors import InputError, NotFound, StorageError
 from jiyi.long_term import ForgetRule
@@ -154,22 +153,6 @@ def test_lessons_are_in_the_words_of_the_model(open_memory, llm_at, clock):
         assert memory.knowledge()[0].content == "A restart helps."
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [says("no JSON"), Reply(status=500, body={}), Reply(body=b"{", cut=True)],
-    ids=["no JSON", "an error", "died"],
-)
-def test_where_the_model_fails_lessons_are_counted_and_the_reason_is_told(open_memory, llm_at, clock, reply):
-    with ScriptedChat(reply, reply) as server:
-        memory = open_memory(clock=clock, llm=llm_at(server.url, timeout=5))
-        for _ in range(3):
-            work(memory, target="nginx")
-        (group,) = memory.maintain().consolidation.groups
-    assert group.method == "extractive"
-    assert group.note
-    assert "docker restart nginx" in memory.knowledge()[0].search_text
-
-
 def test_pins_are_for_all_kinds_or_for_none(memory):
     said, episode = say(memory, "keep this"), work(memory)
     fact = memory.remember("buy milk").new[0]
@@ -182,33 +165,6 @@ def test_pins_are_for_all_kinds_or_for_none(memory):
     assert memory.recent_messages("s")[0].pinned
     assert memory.unpin((said.id, fact)) == 2
     assert not memory.recent_messages("s")[0].pinned
-
-
-def test_an_export_is_a_whole_memory(memory, open_memory, clock, tmp_path):
-    say(memory, "edge-02 的端口是 8443", agent_id="ops")
-    clock.forward(days=1)
-    say(memory, "edge-02 的端口改成 8444 了", agent_id="ops")
-    for _ in range(3):
-        work(memory, target="nginx")
-    memory.start_task("s", "not yet done")
-    memory.run_consolidation()
-    memory.pin(memory.episodes()[0].id)
-    first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
-    told = []
-    receipt = memory.export(first, progress=told.append)
-    there = {"message": 2, "task": 4, "episode": 3, "knowledge": 1, "fact": 2}
-    assert receipt.counts == {**there, "item": 0, "summary": 0}
-    assert told[-1] == receipt.total == 12
-    other = open_memory(tmp_path / "other.db", clock=clock, timezone="UTC")
-    taken = other.import_(first)
-    assert (taken.counts, taken.rejected) == ({k: n for k, n in receipt.counts.items() if n}, ())
-    other.export(second)
-    assert second.read_bytes() == first.read_bytes()
-    assert other.import_(first).known == 12
-    other.flush()
-    assert other.history("edge-02") == memory.history("edge-02")
-    assert other.search("restart nginx")
-    assert other.recent_messages("s") == memory.recent_messages("s")
 
 
 def test_an_export_to_read_is_text_in_the_language_of_the_settings(memory, open_memory, tmp_path):
@@ -232,13 +188,3 @@ def test_an_export_never_takes_the_place_of_a_database(memory, path, tmp_path):
         memory.export(tmp_path / "none" / "x")
     assert len(memory.recent_messages("s")) == 1
     assert not (tmp_path / "x").exists()
-
-
-def test_lists_are_newest_first(memory, clock):
-    made = []
-    for number in range(3):
-        clock.forward(minutes=1)
-        made.append(work(memory, f"task {number}"))
-    assert [one.id for one in memory.episodes()] == [one.id for one in made[::-1]]
-    assert [one.id for one in memory.episodes(limit=1)] == [made[-1].id]
-    assert memory.knowledge(limit=1) == []

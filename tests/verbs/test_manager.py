@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import jiyi
-from jiyi.errors import DuplicateId, UnknownFilter
-from jiyi.records import Budget
+from jiyi.errors import DuplicateId
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"cmd": "restart"}'}}
 
@@ -37,14 +36,6 @@ def test_several_messages_are_saved_together_or_not_at_all(memory):
     assert memory.save_messages("s", []) == []
 
 
-def test_recent_messages_are_the_newest_turns(open_memory):
-    memory = open_memory(max_turns=3)
-    say(memory, *(f"turn {i}" for i in range(10)))
-    assert [m.content for m in memory.recent_messages("s")] == ["turn 7", "turn 8", "turn 9"]
-    assert [m.content for m in memory.recent_messages("s", limit=2)] == ["turn 8", "turn 9"]
-    assert memory.recent_messages("unknown") == []
-
-
 def test_sessions_are_listed_newest_first(memory):
     say(memory, "one", session="a")
     say(memory, "two", "three", session="b")
@@ -58,17 +49,6 @@ def test_a_call_wins_over_what_open_said(open_memory):
     assert memory.stats()["message"] == 0
     assert memory.stats(user_id="ben")["message"] == 0, "the agent of open() still narrows"
     assert memory.stats(user_id="ben", agent_id="coder")["message"] == 1
-
-
-def test_search_with_filters(memory):
-    (user,) = say(memory, "the disk is full")
-    answer = memory.save_message("s", role="assistant", content="clean the disk", pinned=True)
-    assert {h.id for h in memory.search("disk")} == {user.id, answer.id}
-    assert [h.id for h in memory.search("disk", filters={"role": "assistant"})] == [answer.id]
-    assert [h.id for h in memory.search("disk", filters={"pinned": False})] == [user.id]
-    assert list(memory.search("disk", session_id="other")) == []
-    with pytest.raises(UnknownFilter):
-        memory.search("disk", filters={"colour": 1})
 
 
 def test_a_task_becomes_an_experience_that_is_found(memory):
@@ -112,13 +92,6 @@ def test_without_a_question_the_newest_user_message_is_it(memory):
     assert last == {"role": "user", "content": "hello"}
 
 
-def test_what_lies_behind_the_window_is_mentioned(open_memory):
-    memory = open_memory(max_turns=2, summaries="off")
-    say(memory, *(f"turn {i}" for i in range(6)))
-    report = memory.build_context("s", "and now?", Budget(max_input_tokens=500)).report
-    assert any("4 older messages" in note for note in report.notes)
-
-
 def test_stats_count_and_flush_finishes(memory):
     say(memory, "one", "two", session="a")
     say(memory, "three", session="b")
@@ -135,15 +108,6 @@ def test_stats_count_and_flush_finishes(memory):
     }
     assert memory.flush() == 3
     assert memory.stats()["vectors_pending"] == 0
-
-
-def test_another_memory_on_the_same_file_sees_everything_at_once(open_memory):
-    one, two = open_memory(), open_memory()
-    for i in range(5):
-        say((one, two)[i % 2], f"message {i}")
-        assert len(one.recent_messages("s")) == len(two.recent_messages("s")) == i + 1
-    assert [m.seq for m in one.recent_messages("s")] == list(range(5))
-    assert len(two.search("message")) == 5
 
 
 @pytest.mark.slow
@@ -169,3 +133,11 @@ def test_threads_may_share_a_memory(open_memory):
 def test_the_public_names_are_there():
     assert jiyi.open is not None
     assert sorted(jiyi.__all__) == sorted(name for name in jiyi.__all__ if hasattr(jiyi, name))
+
+
+def test_recent_messages_are_the_newest_turns(open_memory):
+    memory = open_memory(max_turns=3)
+    say(memory, *(f"turn {i}" for i in range(10)))
+    assert [m.content for m in memory.recent_messages("s")] == ["turn 7", "turn 8", "turn 9"]
+    assert [m.content for m in memory.recent_messages("s", limit=2)] == ["turn 8", "turn 9"]
+    assert memory.recent_messages("unknown") == []

@@ -103,23 +103,3 @@ def test_an_answer_says_how_likely_there_is_none(memory):
     lost = memory.search("who sang at the wedding in Vienna?")
     assert 0 < found.nothing_relevant < lost.nothing_relevant < 1
     assert memory.search("port", filters={"role": "tool"}).nothing_relevant == 1
-
-
-def test_searches_of_one_kind_say_so_too(memory):
-    episode = memory.complete_task(memory.start_task("s", "restart nginx").id, summary="ok")
-    memory.flush()
-    found = memory.search_episodes("nginx")
-    assert [hit.id for hit in found] == [episode.id]
-    assert 0 < found.nothing_relevant < 1
-    assert found[0].why
-    assert memory.search_knowledge("nginx").nothing_relevant == 1
-
-
-def test_hits_that_hold_secrets_are_marked(memory):
-    say(memory, "The wifi password is tulip-88, PIN 4821", "The wifi reaches the garden")
-    memory.remember(subject="wifi", predicate="password", object="tulip-88")
-    found = memory.search("wifi")
-    marked = {(hit.kind, hit.text): hit.secrets for hit in found}
-    assert marked["message", "The wifi password is tulip-88, PIN 4821"] == ("password", "pin")
-    assert marked["message", "The wifi reaches the garden"] == ()
-    assert marked["fact", "wifi password tulip-88"] == ("password",)

@@ -1,8 +1,9 @@
 """Without the bundled model's data file: every verb goes by words, the log says so once, a fetch mends it."""
 
 import logging
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,30 @@ Memory = jiyi.MemoryManager
 
 
 @pytest.fixture
-def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("JIYI_MODEL_FILE", str(tmp_path / "e5-small-q4.bin"))
     return tmp_path / "e5-small-q4.bin"
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A file that was filled without the model."""
+    folder = tmp_path_factory.mktemp("filled")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JIYI_MODEL_FILE", str(folder / "e5-small-q4.bin"))
+        with jiyi.open(folder / "filled.db", user_id="ana", background=False, skills=[SKILLS]) as opened:
+            fill(opened)
+    return folder / "filled.db"
+
+
 @pytest.fixture
-def memory(path: Path, nowhere: Path) -> Iterator[Memory]:
+def memory(path, nowhere, template):
+    shutil.copy(template, path)
     with jiyi.open(path, user_id="ana", background=False, skills=[SKILLS]) as opened:
-        yield filled(opened)
+        yield opened
 
 
-def filled(memory: Memory) -> Memory:
+def fill(memory: Memory) -> None:
     memory.save_message("s", role="user", content="The port of pay-gw is 8443.", id="m1")
     memory.save_message("s", role="user", content="pay-gw's port changed from 8443 to 9443.", id="m2")
     memory.save_message("s", role="user", content="磁盘又满了", id="m3")
@@ -36,7 +49,6 @@ def filled(memory: Memory) -> Memory:
         task = memory.start_task("s", request="clean the disk of edge-1", target="edge-1")
         memory.add_step(task.id, "delete old logs", tool_name="shell")
         memory.complete_task(task.id, outcome="success", summary=f"cleaned, try {number}")
-    return memory
 
 
 def open_task(memory: Memory) -> Any:
@@ -111,16 +123,16 @@ VERBS: dict[str, Callable[[Memory, Path], Any]] = {
 ELSEWHERE = {"close", "counter", "monitor", "parts", "reembed", "zone"}  # no verbs, or looked at below
 
 
-def test_all_verbs_are_tried() -> None:
+def test_all_verbs_are_tried():
     assert {name for name in dir(Memory) if not name.startswith("_")} == {*VERBS, *ELSEWHERE}
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_works(memory: Memory, tmp_path: Path, verb: str) -> None:
+def test_every_verb_works(memory, tmp_path, verb):
     VERBS[verb](memory, tmp_path)
 
 
-def test_words_find_and_windows_show(memory: Memory) -> None:
+def test_words_find_and_windows_show(memory):
     hits = memory.search("磁盘")
     assert hits[0].text == "磁盘又满了"
     assert "text search only" in hits.notes[0]
@@ -133,9 +145,7 @@ def test_words_find_and_windows_show(memory: Memory) -> None:
     assert memory.knowledge()
 
 
-def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(
-    memory: Memory, nowhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(memory, nowhere, caplog, monkeypatch):
     pending = memory.stats()["vectors_pending"]
     assert pending > 5
     for _ in range(3):
@@ -150,12 +160,12 @@ def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(
     assert memory.search("disk").notes == ()
 
 
-def test_reembed_cannot_do_without(memory: Memory) -> None:
+def test_reembed_cannot_do_without(memory):
     with pytest.raises(ModelMissing):
         memory.reembed()
 
 
-def test_a_file_with_vectors_is_searched_by_words(path: Path, nowhere: Path) -> None:
+def test_a_file_with_vectors_is_searched_by_words(path, nowhere):
     with jiyi.open(path, user_id="ana", background=False, model_file=model_file_of_the_package()) as memory:
         memory.save_message("s", role="user", content="the disk is full")
         assert memory.flush() == 1
@@ -176,9 +186,7 @@ def model_file_of_the_package() -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("nowhere")
-def test_the_worker_says_it_once(
-    path: Path, nowhere: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_says_it_once(path, nowhere, caplog, monkeypatch):
     with jiyi.open(path, user_id="ana", skills=[SKILLS]) as memory, caplog.at_level(logging.WARNING):
         memory.save_message("s", role="user", content="the disk is full")
         until = time.monotonic() + 30

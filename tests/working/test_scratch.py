@@ -1,10 +1,7 @@
 """The scratch pad: always a conversation a chat API takes, freed in the end, made again from a task."""
 
-from collections.abc import Callable
-
 import pytest
 
-import jiyi
 from jiyi.compression import Compressed
 from jiyi.errors import InputError
 from jiyi.records import Message, ToolCall
@@ -25,7 +22,7 @@ def first_ten(message: Message) -> Compressed:
     )
 
 
-def test_thoughts_actions_and_observations_are_messages() -> None:
+def test_thoughts_actions_and_observations_are_messages():
     scratch = Scratch()
     scratch.think("hm")
     scratch.act([LS, PS], "look")
@@ -43,18 +40,7 @@ def test_thoughts_actions_and_observations_are_messages() -> None:
     assert scratch.messages[2].id == "step-2"
 
 
-def test_a_silent_action_says_so() -> None:
-    scratch = Scratch()
-    scratch.act([LS])
-    scratch.observe("c1", "")
-    assert scratch.messages[0].to_openai() == {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [LS.to_openai()],
-    }
-
-
-def test_calls_are_shown_once_all_their_results_are_there() -> None:
+def test_calls_are_shown_once_all_their_results_are_there():
     scratch = Scratch()
     scratch.think("hm")
     scratch.act([LS, PS])
@@ -66,7 +52,7 @@ def test_calls_are_shown_once_all_their_results_are_there() -> None:
     assert all(atom.broken is None for atom in atoms(scratch.messages))
 
 
-def test_what_would_break_the_conversation_is_refused() -> None:
+def test_what_would_break_the_conversation_is_refused():
     scratch = Scratch()
     for bad in ([], [LS, LS]):
         with pytest.raises(InputError, match="at least one tool call, each with an id"):
@@ -82,7 +68,7 @@ def test_what_would_break_the_conversation_is_refused() -> None:
         scratch.observe("c1", "again")
 
 
-def test_the_list_given_out_is_a_copy_and_clear_frees_all() -> None:
+def test_the_list_given_out_is_a_copy_and_clear_frees_all():
     scratch = Scratch("t-1")
     scratch.think("hm")
     scratch.messages.clear()
@@ -93,7 +79,7 @@ def test_the_list_given_out_is_a_copy_and_clear_frees_all() -> None:
     scratch.act([LS])
 
 
-def test_long_observations_are_shown_shortened_and_name_where_the_whole_is() -> None:
+def test_long_observations_are_shown_shortened_and_name_where_the_whole_is():
     scratch = Scratch(shorten=first_ten)
     scratch.act([LS])
     seen = scratch.observe("c1", "0123456789abcdef", id="step-1")
@@ -101,7 +87,7 @@ def test_long_observations_are_shown_shortened_and_name_where_the_whole_is() -> 
     assert scratch.messages[-1] == seen
 
 
-def test_it_can_be_made_again_from_a_task(memory: jiyi.MemoryManager) -> None:
+def test_it_can_be_made_again_from_a_task(memory):
     task = memory.start_task("s", "disk?")
     memory.add_step(task.id, "look, then mend", status="pending")
     thought = memory.add_step(task.id, "Look first.", tool_name="shell", args={"cmd": "df"})
@@ -125,7 +111,7 @@ def test_it_can_be_made_again_from_a_task(memory: jiyi.MemoryManager) -> None:
     assert all(atom.broken is None for atom in atoms(shown))
 
 
-def test_an_unfinished_step_says_so_in_the_language_of_the_task(memory: jiyi.MemoryManager) -> None:
+def test_an_unfinished_step_says_so_in_the_language_of_the_task(memory):
     task = memory.start_task("s", "磁盘满了吗？")
     memory.add_step(task.id, "shell", tool_name="shell")
     stored = memory.current_task("s")
@@ -133,21 +119,7 @@ def test_an_unfinished_step_says_so_in_the_language_of_the_task(memory: jiyi.Mem
     assert "没有结果" in Scratch.from_task(stored).messages[1].text
 
 
-def test_a_window_shows_it_behind_the_question_and_the_conversation_does_not_keep_it(
-    memory: jiyi.MemoryManager, open_memory: Callable[..., jiyi.MemoryManager]
-) -> None:
-    memory.save_message("s", role="user", content="disk?")
-    scratch = Scratch()
-    scratch.act([LS], "look")
-    scratch.observe("c1", "full")
-    window = memory.build_context("s", "disk?", scratch=scratch.messages)
-    assert [m["content"] for m in window.messages[-3:]] == ["disk?", "look", "full"]
-    scratch.clear()
-    assert [m.content for m in open_memory().session_messages("s")] == ["disk?"]
-    assert memory.build_context("s", "disk?", scratch=scratch.messages).messages[-1]["content"] == "disk?"
-
-
-def test_calls_in_words_are_short() -> None:
+def test_calls_in_words_are_short():
     assert describe_call("shell", {}) == "shell"
     assert describe_call("shell", {"命令": "列"}) == 'shell {"命令": "列"}'
     assert len(describe_call("shell", {"cmd": "x" * 500})) == 200

@@ -2,8 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from samples import by_words
@@ -107,34 +106,6 @@ def test_two_processes_cannot_both_end_a_task(path, store, memory):
     other.close()
     assert (len(ended), len(errors)) == (1, 1)
     assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] == 1
-
-
-def test_the_newest_task_of_the_session_is_the_current_one(memory, clock):
-    first = memory.start(ANA, "first")
-    clock.forward(seconds=1)
-    second = memory.start(ANA, "second")
-    elsewhere = memory.start(ANA.in_session("other"), "elsewhere")
-    assert memory.current(ANA).id == second.id
-    assert memory.current(ANA.in_session("other")).id == elsewhere.id
-    memory.complete(ANA, second.id)
-    assert memory.current(ANA).id == first.id
-    assert memory.current(Scope(user_id="ben", session_id="s")) is None
-
-
-def test_steps_move_with_their_times(memory, clock):
-    job = memory.start(ANA, "x")
-    waiting = memory.add_step(ANA, job.id, "later", status="pending")
-    assert (waiting.started_at, waiting.completed_at) == (None, None)
-    at = clock.forward(seconds=5)
-    moved = memory.update_step(ANA, waiting.id, status="in_progress")
-    assert (moved.started_at, moved.completed_at) == (at, None)
-    later = clock.forward(seconds=5)
-    assert memory.update_step(ANA, waiting.id, status="failed").completed_at == later
-    again = memory.update_step(ANA, waiting.id, status="in_progress")
-    assert (again.started_at, again.completed_at) == (at, None)
-    assert memory.update_step(ANA, waiting.id, result="only the result") == (memory.get(ANA, job.id).steps[0])
-    given = datetime(2020, 1, 1, tzinfo=UTC)
-    assert memory.add_step(ANA, job.id, "dated", at=given).started_at == given
 
 
 def test_other_users_and_agents_find_nothing(memory):
@@ -255,14 +226,6 @@ def test_a_summary_given_at_the_end_takes_the_place_of_the_one_before(memory):
     job = memory.start(ANA, "x")
     memory.update(ANA, job.id, summary="half of it")
     assert memory.fail(ANA, job.id, reason="no rights").outcome_summary == "no rights"
-
-
-def test_a_steps_description_changes_and_the_rest_stays(memory):
-    job = memory.start(ANA, "x")
-    step = memory.add_step(ANA, job.id, "look", tool_name="shell", result="a", status="completed")
-    changed = memory.update_step(ANA, step.id, description="look at the log")
-    assert changed == replace(step, description="look at the log")
-    assert memory.get(ANA, job.id).steps == (changed,)
 
 
 def test_two_writers_notes_are_both_kept(path, memory):

@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ agents = pytest.importorskip("agents")
 from openai import AsyncOpenAI  # noqa: E402
 from scripted_responses import calls, model, says  # noqa: E402
 
-import jiyi  # noqa: E402
 from jiyi.errors import BadMessage  # noqa: E402
 from jiyi.integrations.openai_agents import JiyiSession  # noqa: E402
 
@@ -58,7 +56,7 @@ def look_up(city: str) -> str:
     return f"{city}: 42"
 
 
-def test_items_come_back_as_they_were(memory: jiyi.MemoryManager):
+def test_items_come_back_as_they_were(memory):
     async def through() -> None:
         session = JiyiSession("s", memory)
         await session.add_items(ITEMS)
@@ -78,7 +76,7 @@ def test_items_come_back_as_they_were(memory: jiyi.MemoryManager):
     assert "raw" not in json.dumps(memory.build_context("s").messages)
 
 
-def test_messages_saved_by_other_means_are_items(memory: jiyi.MemoryManager):
+def test_messages_saved_by_other_means_are_items(memory):
     async def through() -> None:
         call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
         memory.save_message("s", {"role": "assistant", "content": "I look", "tool_calls": [call]})
@@ -93,7 +91,7 @@ def test_messages_saved_by_other_means_are_items(memory: jiyi.MemoryManager):
     asyncio.run(through())
 
 
-def test_what_another_session_said_is_shown_before_the_question(memory: jiyi.MemoryManager):
+def test_what_another_session_said_is_shown_before_the_question(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     session = JiyiSession("now", memory)
     config = session.run_config(2_000)
@@ -118,7 +116,7 @@ def test_what_another_session_said_is_shown_before_the_question(memory: jiyi.Mem
     assert "取自记忆" not in json.dumps(stored, ensure_ascii=False)
 
 
-def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_that_fails_changes_nothing(open_memory):
     memory = open_memory()
     config = JiyiSession("now", memory).run_config(2_000)
     memory.close()
@@ -127,7 +125,7 @@ def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.Mem
     assert asked[0]["input"] == [{"role": "user", "content": "Hi"}]
 
 
-def test_a_change_is_whole_when_its_caller_is_cancelled(memory: jiyi.MemoryManager):
+def test_a_change_is_whole_when_its_caller_is_cancelled(memory):
     async def through() -> None:
         session = JiyiSession("s", memory)
         adding = asyncio.create_task(
@@ -142,7 +140,7 @@ def test_a_change_is_whole_when_its_caller_is_cancelled(memory: jiyi.MemoryManag
     asyncio.run(through())
 
 
-def test_whose_it_is_comes_from_the_context_of_a_run(memory: jiyi.MemoryManager):
+def test_whose_it_is_comes_from_the_context_of_a_run(memory):
     async def through() -> None:
         session = JiyiSession("s", memory, user_of=lambda context: context["user"])
         bo, eve = (agents.RunContextWrapper(context={"user": user}) for user in ("acme", "acme-corp"))

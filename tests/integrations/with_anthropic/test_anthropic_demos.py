@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
         ("claude_agent_sdk_demo.py", ["as it was: True", "found: LISTEN", "after delete: None 0 found"]),
     ],
 )
-def test_a_script_shows_what_it_says(script: str, shown: list[str], tmp_path: Path):
+def test_a_script_shows_what_it_says(script, shown, tmp_path):
     run = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / script],
         cwd=tmp_path,

@@ -29,7 +29,7 @@ def run(tool: Any, command: str, **arguments: Any) -> str:
     return tool.call({"command": command, **arguments})
 
 
-def test_a_model_keeps_a_file_that_another_conversation_finds(memory: jiyi.MemoryManager):
+def test_a_model_keeps_a_file_that_another_conversation_finds(memory):
     tool = JiyiMemoryTool(memory, cache_control={"type": "ephemeral"})
     written = uses("memory", "t1", command="create", path="/memories/doors.md", file_text=NOTE)
     with model([written], [says("Noted.")]) as (client, asked):
@@ -48,7 +48,7 @@ def test_a_model_keeps_a_file_that_another_conversation_finds(memory: jiyi.Memor
     assert "7341" in str(memory.build_context("elsewhere", "蓝色门的密码是什么?").messages)
 
 
-def test_the_asynchronous_tool_does_the_same(memory: jiyi.MemoryManager):
+def test_the_asynchronous_tool_does_the_same(memory):
     async def through() -> None:
         tool = JiyiAsyncMemoryTool(memory)
         await tool.call({"command": "create", "path": "/memories/a.md", "file_text": NOTE})
@@ -64,7 +64,7 @@ def test_the_asynchronous_tool_does_the_same(memory: jiyi.MemoryManager):
     assert memory.items("memories") == []
 
 
-def test_versions_stay_and_what_is_deleted_can_be_brought_back(memory: jiyi.MemoryManager):
+def test_versions_stay_and_what_is_deleted_can_be_brought_back(memory):
     tool = JiyiMemoryTool(memory)
     run(tool, "create", path="/memories/a/doors.md", file_text=NOTE)
     run(tool, "str_replace", path="/memories/a/doors.md", old_str="7341", new_str="1111")
@@ -77,7 +77,7 @@ def test_versions_stay_and_what_is_deleted_can_be_brought_back(memory: jiyi.Memo
 
 
 def test_files_of_another_agent_are_not_touched(
-    open_memory: Callable[..., jiyi.MemoryManager],
+    open_memory,
 ):
     agents, plain = JiyiMemoryTool(open_memory(agent_id="bot")), JiyiMemoryTool(open_memory())
     for tool, name in ((agents, "bot.md"), (plain, "mine.md")):
@@ -91,7 +91,7 @@ def test_files_of_another_agent_are_not_touched(
     assert "7341" in run(agents, "view", path="/memories/a/bot.md")
 
 
-def test_users_have_files_of_their_own(memory: jiyi.MemoryManager):
+def test_users_have_files_of_their_own(memory):
     tools = [JiyiMemoryTool(memory, user_id=user) for user in ("acme", "acme-corp")]
     run(tools[0], "create", path="/memories/a.md", file_text=NOTE)
     assert "a.md" not in run(tools[1], "view", path="/memories")
@@ -107,7 +107,7 @@ def test_users_have_files_of_their_own(memory: jiyi.MemoryManager):
         "/memories/a\nb", None, 7,
     ],
 )  # fmt: skip
-def test_no_path_leads_out(memory: jiyi.MemoryManager, named: Any):
+def test_no_path_leads_out(memory, named):
     tool = JiyiMemoryTool(memory)
     for command, arguments in (
         ("view", {"path": named}),
@@ -121,7 +121,7 @@ def test_no_path_leads_out(memory: jiyi.MemoryManager, named: Any):
     assert memory.items() == []
 
 
-def test_a_model_is_told_what_cannot_be_kept(memory: jiyi.MemoryManager):
+def test_a_model_is_told_what_cannot_be_kept(memory):
     tool = JiyiMemoryTool(memory)
     for path in ("/memories/" + "a" * 3_000, "/memories/" + "a/" * 40 + "b"):
         with pytest.raises(ToolError, match="at most"):
@@ -134,7 +134,7 @@ def test_a_model_is_told_what_cannot_be_kept(memory: jiyi.MemoryManager):
 
 
 @pytest.mark.slow
-def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory):
     tools = [JiyiAsyncMemoryTool(open_memory()) for _ in range(4)]
 
     async def write() -> None:
@@ -175,7 +175,7 @@ COMMANDS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(COMMANDS, max_size=20))
-def test_it_says_what_the_sdk_s_own_tool_says(commands: list[dict[str, Any]]):
+def test_it_says_what_the_sdk_s_own_tool_says(commands):
     with TemporaryDirectory() as folder:
         theirs = BetaLocalFilesystemMemoryTool(folder)
         file = Path(folder) / "m.db"

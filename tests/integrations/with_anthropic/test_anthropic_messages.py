@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ anthropic = pytest.importorskip("anthropic")
 
 from scripted_messages import model, says, uses  # noqa: E402
 
-import jiyi  # noqa: E402
 from jiyi.errors import BadMessage, Closed  # noqa: E402
 from jiyi.integrations.anthropic import JiyiMessages  # noqa: E402
 
@@ -41,7 +39,7 @@ TALK: list[dict[str, Any]] = [
 ]
 
 
-def test_what_is_kept_comes_back_as_it_was_and_once(memory: jiyi.MemoryManager):
+def test_what_is_kept_comes_back_as_it_was_and_once(memory):
     chat = JiyiMessages("s", memory)
     assert chat.save(TALK[:1], TALK[1]) == 2
     assert chat.save(TALK[:3], TALK[3]) == 4
@@ -58,7 +56,7 @@ def test_what_is_kept_comes_back_as_it_was_and_once(memory: jiyi.MemoryManager):
     assert chat.history() == TALK
 
 
-def test_messages_saved_by_other_means_are_messages(memory: jiyi.MemoryManager):
+def test_messages_saved_by_other_means_are_messages(memory):
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"what": "door"}'}}
     memory.save_message("s", {"role": "assistant", "content": "I look", "tool_calls": [call]})
     memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "blue"})
@@ -69,7 +67,7 @@ def test_messages_saved_by_other_means_are_messages(memory: jiyi.MemoryManager):
     assert chat.save(chat.history()) == 0
 
 
-def test_what_a_forgotten_call_leaves_is_sound(memory: jiyi.MemoryManager):
+def test_what_a_forgotten_call_leaves_is_sound(memory):
     chat = JiyiMessages("s", memory)
     chat.save(TALK[:1], TALK[1])
     chat.save(TALK[:3], TALK[3])
@@ -80,7 +78,7 @@ def test_what_a_forgotten_call_leaves_is_sound(memory: jiyi.MemoryManager):
     ]
 
 
-def test_what_fits_passes_as_it_came(memory: jiyi.MemoryManager):
+def test_what_fits_passes_as_it_came(memory):
     chat = JiyiMessages("s", memory)
     request = {**ASKED, "system": [{"type": "text", "text": "Be brief."}], "messages": TALK}
     shown = chat.window(**request)
@@ -89,7 +87,7 @@ def test_what_fits_passes_as_it_came(memory: jiyi.MemoryManager):
     assert chat.last.tokens > memory.counter.count_text("Be brief.")
 
 
-def test_what_another_conversation_said_is_shown_before_the_question(memory: jiyi.MemoryManager):
+def test_what_another_conversation_said_is_shown_before_the_question(memory):
     JiyiMessages("before", memory).save([{"role": "user", "content": "蓝色门的密码是 7341"}])
     chat = JiyiMessages("now", memory, budget=3_000)
     messages: list[Any] = [{"role": "user", "content": "蓝色门的密码是什么?"}]
@@ -111,7 +109,7 @@ def test_what_another_conversation_said_is_shown_before_the_question(memory: jiy
     assert "取自记忆" not in json.dumps(kept, ensure_ascii=False)
 
 
-def test_what_is_recalled_stands_after_results_in_their_message(memory: jiyi.MemoryManager):
+def test_what_is_recalled_stands_after_results_in_their_message(memory):
     JiyiMessages("before", memory).save([{"role": "user", "content": "The north gate opens with 8812."}])
     asked = {"type": "text", "text": "What opens the north gate?"}
     last = {"role": "user", "content": [*TALK[2]["content"][:2], asked]}
@@ -122,7 +120,7 @@ def test_what_is_recalled_stands_after_results_in_their_message(memory: jiyi.Mem
     assert "8812" in recalled["text"]
 
 
-def test_what_does_not_fit_leaves_with_its_calls(memory: jiyi.MemoryManager):
+def test_what_does_not_fit_leaves_with_its_calls(memory):
     def turn(number: int) -> list[dict[str, Any]]:
         result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "blue " * 50}
         return [
@@ -144,7 +142,7 @@ def test_what_does_not_fit_leaves_with_its_calls(memory: jiyi.MemoryManager):
     assert len(fewer["messages"]) < len(shown)
 
 
-def test_a_compaction_stays_and_what_it_stands_for_is_not_counted(memory: jiyi.MemoryManager):
+def test_a_compaction_stays_and_what_it_stands_for_is_not_counted(memory):
     summary = {"type": "compaction", "content": "They spoke of doors."}
     talk = [
         {"role": "user", "content": "word " * 5_000},
@@ -161,7 +159,7 @@ def test_a_compaction_stays_and_what_it_stands_for_is_not_counted(memory: jiyi.M
     assert chat.last.tokens <= 1_000
 
 
-def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_that_fails_changes_nothing(open_memory):
     memory = open_memory()
     chat = JiyiMessages("now", memory)
     memory.close()
@@ -175,7 +173,7 @@ def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.Mem
         chat.save(request["messages"])
 
 
-def test_the_asynchronous_client_does_the_same(memory: jiyi.MemoryManager):
+def test_the_asynchronous_client_does_the_same(memory):
     chat = JiyiMessages("s", memory)
     with model([says("Hello")]) as (client, _):
         there = anthropic.AsyncAnthropic(base_url=client.base_url, api_key="none", max_retries=0)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +13,6 @@ pytest.importorskip("claude_agent_sdk")
 from claude_agent_sdk import list_sessions_from_store, project_key_for_directory
 from claude_agent_sdk.testing import run_session_store_conformance
 
-import jiyi
 from jiyi.errors import BadMessage, InputError
 from jiyi.integrations.claude_agent_sdk import JiyiSessionStore
 
@@ -26,7 +24,7 @@ def said(text: str, role: str = "user", **more: Any) -> dict[str, Any]:
     return {"type": role, "uuid": str(uuid4()), "message": {"role": role, "content": text}, **more}
 
 
-def test_the_sdk_s_contracts(open_memory: Callable[..., jiyi.MemoryManager], tmp_path: Path):
+def test_the_sdk_s_contracts(open_memory, tmp_path):
     made = iter(range(100))
     asyncio.run(
         run_session_store_conformance(lambda: JiyiSessionStore(open_memory(tmp_path / f"{next(made)}.db")))
@@ -34,7 +32,7 @@ def test_the_sdk_s_contracts(open_memory: Callable[..., jiyi.MemoryManager], tmp
 
 
 @pytest.mark.slow
-def test_the_sdk_s_contracts_on_a_server(open_memory: Callable[..., jiyi.MemoryManager], postgres_url: str):
+def test_the_sdk_s_contracts_on_a_server(open_memory, postgres_url):
     made = iter(range(100))
     asyncio.run(
         run_session_store_conformance(
@@ -43,7 +41,7 @@ def test_the_sdk_s_contracts_on_a_server(open_memory: Callable[..., jiyi.MemoryM
     )
 
 
-def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory: jiyi.MemoryManager):
+def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory):
     entries = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
     store = JiyiSessionStore(memory)
     asyncio.run(store.append(KEY, entries))
@@ -60,7 +58,7 @@ def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory: ji
     assert "raw" not in json.dumps(memory.build_context(memory.sessions()[0].id, "port?").messages)
 
 
-def test_an_entry_is_added_once_however_often_it_is_sent(memory: jiyi.MemoryManager):
+def test_an_entry_is_added_once_however_often_it_is_sent(memory):
     store, entry = JiyiSessionStore(memory), said("蓝色门的密码是 7341")
     title = {"type": "custom-title", "customTitle": "Doors"}
     for batch in ([entry, entry], [entry, title], [said("Thanks", "assistant"), title]):
@@ -72,7 +70,7 @@ def test_an_entry_is_added_once_however_often_it_is_sent(memory: jiyi.MemoryMana
     assert "" not in hits, "what says nothing is no answer"
 
 
-def test_a_batch_with_an_entry_that_cannot_be_kept_is_not_there(memory: jiyi.MemoryManager):
+def test_a_batch_with_an_entry_that_cannot_be_kept_is_not_there(memory):
     store = JiyiSessionStore(memory)
     with pytest.raises(BadMessage):
         asyncio.run(store.append(KEY, [said("fine"), {"type": "user", "at": object()}]))
@@ -84,7 +82,7 @@ def test_a_batch_with_an_entry_that_cannot_be_kept_is_not_there(memory: jiyi.Mem
     assert asyncio.run(store.load(KEY)) == odd, "words in an unknown form are kept, if not understood"
 
 
-def test_projects_and_sessions_with_slashes_do_not_meet(memory: jiyi.MemoryManager):
+def test_projects_and_sessions_with_slashes_do_not_meet(memory):
     store = JiyiSessionStore(memory)
     keys = [
         {"project_key": "a", "session_id": "b/c"},
@@ -100,7 +98,7 @@ def test_projects_and_sessions_with_slashes_do_not_meet(memory: jiyi.MemoryManag
     assert asyncio.run(store.list_subkeys({"project_key": "a", "session_id": "b"})) == ["c"]
 
 
-def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory: jiyi.MemoryManager):
+def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory):
     store, prompt = JiyiSessionStore(memory), "My name is Ana Quillfeather and I live in Porto."
     asyncio.run(store.append({**KEY, "subpath": "subagents/agent-1"}, [said(prompt, isSidechain=True)]))
     assert not [fact for fact in memory.facts() if fact.speaker == "user"]
@@ -116,7 +114,7 @@ def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory: jiyi.Mem
     assert [fact for fact in memory.facts() if "Porto" in fact.text]
 
 
-def test_writers_at_once_fold_one_summary(open_memory: Callable[..., jiyi.MemoryManager], tmp_path: Path):
+def test_writers_at_once_fold_one_summary(open_memory, tmp_path):
     stores = [JiyiSessionStore(open_memory()) for _ in range(2)]
     key = {"project_key": project_key_for_directory(tmp_path), "session_id": str(uuid4())}
 
@@ -132,7 +130,7 @@ def test_writers_at_once_fold_one_summary(open_memory: Callable[..., jiyi.Memory
     asyncio.run(write())
 
 
-def test_a_change_is_whole_when_its_caller_is_cancelled(memory: jiyi.MemoryManager):
+def test_a_change_is_whole_when_its_caller_is_cancelled(memory):
     async def through() -> None:
         store = JiyiSessionStore(memory)
         adding = asyncio.create_task(store.append(KEY, [said(f"{i}") for i in range(50)]))

@@ -54,9 +54,7 @@ async def found(service: JiyiMemoryService, query: str, **whose: str) -> list[st
     return [entry.content.parts[0].text for entry in response.memories]
 
 
-def test_a_runner_recalls_what_another_session_said(
-    memory: jiyi.MemoryManager, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_runner_recalls_what_another_session_said(memory, monkeypatch):
     monkeypatch.setenv("GOOGLE_API_KEY", "none")
     service, sessions = JiyiMemoryService(memory), InMemorySessionService()
 
@@ -93,7 +91,7 @@ def test_a_runner_recalls_what_another_session_said(
     assert texts(memory, "now") == ["蓝色门的密码是什么?", "7341", "Sure?", "Yes"]
 
 
-def test_a_session_added_again_is_saved_once(memory: jiyi.MemoryManager):
+def test_a_session_added_again_is_saved_once(memory):
     async def through() -> None:
         service = JiyiMemoryService(memory)
         events = [said("Hi"), said("Hello", "model"), said("ok"), said("ok")]
@@ -107,7 +105,7 @@ def test_a_session_added_again_is_saved_once(memory: jiyi.MemoryManager):
     assert [m.role for m in memory.session_messages("s")][:2] == ["user", "assistant"]
 
 
-def test_events_added_singly_do_not_hide_those_before_them(memory: jiyi.MemoryManager):
+def test_events_added_singly_do_not_hide_those_before_them(memory):
     async def through() -> None:
         service, events = JiyiMemoryService(memory), [said("one"), said("two"), said("three")]
         await service.add_events_to_memory(**APP, session_id="s", events=events[2:])
@@ -118,7 +116,7 @@ def test_events_added_singly_do_not_hide_those_before_them(memory: jiyi.MemoryMa
     assert sorted(texts(memory, "s")) == ["one", "three", "two"]
 
 
-def test_what_has_no_words_is_left_out(memory: jiyi.MemoryManager):
+def test_what_has_no_words_is_left_out(memory):
     thought = types.Part(text="hm", thought=True)
     call = types.Part(function_call=types.FunctionCall(name="look", args={}))
     events = [
@@ -131,7 +129,7 @@ def test_what_has_no_words_is_left_out(memory: jiyi.MemoryManager):
     assert texts(memory, "s") == []
 
 
-def test_content_comes_back_equal_and_says_why(memory: jiyi.MemoryManager):
+def test_content_comes_back_equal_and_says_why(memory):
     picture = types.Part(inline_data=types.Blob(data=b"picture", mime_type="image/png"))
     content = types.Content(role="user", parts=[types.Part(text="蓝色门的密码是 7341 \0"), picture])
     service = JiyiMemoryService(memory)
@@ -146,7 +144,7 @@ def test_content_comes_back_equal_and_says_why(memory: jiyi.MemoryManager):
     assert asyncio.run(service.search_memory(**APP, query=" ")).memories == []
 
 
-def test_users_and_apps_do_not_meet(memory: jiyi.MemoryManager):
+def test_users_and_apps_do_not_meet(memory):
     async def through() -> None:
         service = JiyiMemoryService(memory)
         for app, user in (("app", "acme"), ("app", "acme-corp"), ("app2", "acme")):
@@ -160,7 +158,7 @@ def test_users_and_apps_do_not_meet(memory: jiyi.MemoryManager):
     asyncio.run(through())
 
 
-def test_memories_are_added_and_deleted(memory: jiyi.MemoryManager):
+def test_memories_are_added_and_deleted(memory):
     async def through() -> None:
         service = JiyiMemoryService(memory)
         entry = MemoryEntry(
@@ -186,7 +184,7 @@ def test_memories_are_added_and_deleted(memory: jiyi.MemoryManager):
     asyncio.run(through())
 
 
-def test_what_was_deleted_does_not_come_back_with_its_session(memory: jiyi.MemoryManager):
+def test_what_was_deleted_does_not_come_back_with_its_session(memory):
     async def through() -> None:
         service, events = JiyiMemoryService(memory), [said("My name is Quill"), said("ok"), said("code 7341")]
         await service.add_session_to_memory(session(*events))
@@ -201,7 +199,7 @@ def test_what_was_deleted_does_not_come_back_with_its_session(memory: jiyi.Memor
     asyncio.run(through())
 
 
-def test_a_service_is_opened_by_its_uri(tmp_path: Path):
+def test_a_service_is_opened_by_its_uri(tmp_path):
     register()
     uri = f"jiyi://{tmp_path}/my%20agent.db"
 

@@ -4,11 +4,10 @@ import pytest
 
 sqlite = pytest.importorskip("langgraph.store.sqlite")
 
-import jiyi  # noqa: E402
 from jiyi.exporters import export_for  # noqa: E402
 
 
-def test_their_store_reads_writes_and_sweeps_the_file(memory: jiyi.MemoryManager, tmp_path):
+def test_their_store_reads_writes_and_sweeps_the_file(memory, tmp_path):
     memory.remember("我搬到了杭州。")
     memory.put_item(("users", "ana"), "settings", {"theme": "dark"})
     memory.put_item(("users", "ana"), "brief", {"n": 1}, ttl=3_600)

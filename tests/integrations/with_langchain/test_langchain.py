@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,6 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from scripted_chat import ScriptedChat, call, calls, refuses, says
 
-import jiyi
 from jiyi.integrations.langchain import JiyiMemoryMiddleware
 
 THREAD = {"configurable": {"thread_id": "now"}}
@@ -58,7 +56,7 @@ def without_partner(messages: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize("how", ["sync", "async"])
-def test_what_another_thread_said_is_shown_before_the_question(memory: jiyi.MemoryManager, how: str):
+def test_what_another_thread_said_is_shown_before_the_question(memory, how):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     with ScriptedChat(calls(call("look", {"what": "Rome"})), says("It is 7341"), says("Yes")) as chat:
@@ -109,7 +107,7 @@ MESSAGES: list[AnyMessage] = [
 ]
 
 
-def test_messages_come_back_as_they_were(memory: jiyi.MemoryManager):
+def test_messages_come_back_as_they_were(memory):
     middleware = JiyiMemoryMiddleware(memory, 4_000)
     with ScriptedChat() as chat:
         mine = agent(chat, middleware)
@@ -123,7 +121,7 @@ def test_messages_come_back_as_they_were(memory: jiyi.MemoryManager):
     assert "raw" not in json.dumps(memory.build_context("now").messages)
 
 
-def test_a_message_that_was_changed_takes_the_place_of_the_one_before(memory: jiyi.MemoryManager):
+def test_a_message_that_was_changed_takes_the_place_of_the_one_before(memory):
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     with ScriptedChat() as chat:
         mine = agent(chat, middleware)
@@ -136,7 +134,7 @@ def test_a_message_that_was_changed_takes_the_place_of_the_one_before(memory: ji
     assert not [hit for hit in memory.search("Lisbon") if "Lisbon" in hit.text]
 
 
-def test_what_was_forgotten_is_not_saved_again(memory: jiyi.MemoryManager):
+def test_what_was_forgotten_is_not_saved_again(memory):
     with ScriptedChat() as chat:
         mine = agent(chat, JiyiMemoryMiddleware(memory, 2_000))
         mine.invoke(asks("My PIN is 7341"), THREAD)
@@ -146,7 +144,7 @@ def test_what_was_forgotten_is_not_saved_again(memory: jiyi.MemoryManager):
     assert not [hit for hit in memory.search("PIN") if "7341" in hit.text]
 
 
-def test_no_call_is_sent_without_its_result(memory: jiyi.MemoryManager):
+def test_no_call_is_sent_without_its_result(memory):
     """SummarizationMiddleware keeps a result whose call it folded away, and every later request fails."""
     turns = [
         reply for i in range(8) for reply in (calls(call("look", {"what": "x " * 150}, f"c{i}")), says("ok"))
@@ -162,7 +160,7 @@ def test_no_call_is_sent_without_its_result(memory: jiyi.MemoryManager):
     assert len(chat.asked[-1]["messages"]) < 20, "the oldest left"
 
 
-def test_tools_and_the_system_prompt_and_the_output_count(memory: jiyi.MemoryManager):
+def test_tools_and_the_system_prompt_and_the_output_count(memory):
     """SummarizationMiddleware counts messages only, and lets requests grow over the model's window."""
 
     @tool(description="Find what is far away. " * 100)
@@ -188,7 +186,7 @@ def test_tools_and_the_system_prompt_and_the_output_count(memory: jiyi.MemoryMan
     assert max(sizes[1:]) < sizes[0]
 
 
-def test_a_provider_that_fails_leaves_the_history(memory: jiyi.MemoryManager):
+def test_a_provider_that_fails_leaves_the_history(memory):
     """SummarizationMiddleware puts the error's text in place of the history."""
     middleware = JiyiMemoryMiddleware(memory, 1_000)
     with ScriptedChat(*[says("ok")] * 6, refuses("too much"), says("back")) as chat:
@@ -204,7 +202,7 @@ def test_a_provider_that_fails_leaves_the_history(memory: jiyi.MemoryManager):
     assert middleware.history("now") == state["messages"]
 
 
-def test_what_the_state_lost_is_still_there(memory: jiyi.MemoryManager):
+def test_what_the_state_lost_is_still_there(memory):
     middleware = JiyiMemoryMiddleware(memory, 1_000)
     with ScriptedChat() as chat:
         mine = agent(chat, middleware)
@@ -215,7 +213,7 @@ def test_what_the_state_lost_is_still_there(memory: jiyi.MemoryManager):
     assert middleware.history("now")[:2] == state["messages"]
 
 
-def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_that_fails_changes_nothing(open_memory):
     memory = open_memory()
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     memory.close()
@@ -225,7 +223,7 @@ def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.Mem
     assert [m.content for m in state["messages"]] == ["Hi", "Hello"]
 
 
-def test_whose_it_is_comes_from_the_context_of_a_run(memory: jiyi.MemoryManager):
+def test_whose_it_is_comes_from_the_context_of_a_run(memory):
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     with ScriptedChat() as chat:
         mine = agent(chat, middleware, context_schema=Context)
@@ -239,7 +237,7 @@ def test_whose_it_is_comes_from_the_context_of_a_run(memory: jiyi.MemoryManager)
     assert "7341" in str(chat.asked[2])
 
 
-def test_a_model_can_remember_recall_and_forget(memory: jiyi.MemoryManager):
+def test_a_model_can_remember_recall_and_forget(memory):
     middleware = JiyiMemoryMiddleware(memory, 4_000, tools=True)
     told = []
 
@@ -260,7 +258,7 @@ def test_a_model_can_remember_recall_and_forget(memory: jiyi.MemoryManager):
     assert not any("73" in fact.text for fact in memory.facts(user_id="bo"))
 
 
-def test_a_question_is_no_answer_to_itself(memory: jiyi.MemoryManager):
+def test_a_question_is_no_answer_to_itself(memory):
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     with ScriptedChat() as chat:
         agent(chat, middleware).invoke(asks("What is the door code?"), THREAD)
@@ -269,7 +267,7 @@ def test_a_question_is_no_answer_to_itself(memory: jiyi.MemoryManager):
     assert middleware.last.recalled.text == ""
 
 
-def test_without_a_thread_nothing_is_saved(memory: jiyi.MemoryManager):
+def test_without_a_thread_nothing_is_saved(memory):
     memory.save_message("before", role="user", content="The door code is 7341")
     with ScriptedChat() as chat:
         mine = agent(chat, JiyiMemoryMiddleware(memory, 2_000), checkpointer=None)
@@ -278,7 +276,7 @@ def test_without_a_thread_nothing_is_saved(memory: jiyi.MemoryManager):
     assert [one.id for one in memory.sessions()] == ["before"]
 
 
-def test_an_answer_without_an_id_is_saved_with_the_next_request(memory: jiyi.MemoryManager):
+def test_an_answer_without_an_id_is_saved_with_the_next_request(memory):
     from langchain.agents.middleware import wrap_model_call
 
     @wrap_model_call
@@ -293,7 +291,7 @@ def test_an_answer_without_an_id_is_saved_with_the_next_request(memory: jiyi.Mem
     assert middleware.history("now") == state["messages"][:3]
 
 
-def test_deleting_a_thread_takes_its_subagents_along(memory: jiyi.MemoryManager):
+def test_deleting_a_thread_takes_its_subagents_along(memory):
     middleware = JiyiMemoryMiddleware(memory, 2_000)
     with ScriptedChat(
         calls(call("delegate", {"task": "Find the PIN 7341"})), says("found"), says("done")

@@ -1,7 +1,6 @@
 """What else stands around LangChain's agents: other providers' parts, deepagents, retrievers."""
 
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ TALK: list[Any] = [
 ]
 
 
-def test_thoughts_pictures_and_cache_marks_reach_the_model_as_they_are(memory: jiyi.MemoryManager):
+def test_thoughts_pictures_and_cache_marks_reach_the_model_as_they_are(memory):
     sent = []
     for middleware in ([], [JiyiMemoryMiddleware(memory, 6_000)]):
         with ScriptedClaude() as claude:
@@ -87,7 +86,7 @@ def test_thoughts_pictures_and_cache_marks_reach_the_model_as_they_are(memory: j
     assert 1_500 < shown.tokens < 2_500, "a picture counts as one, not as its characters"
 
 
-def test_deepagents_take_it_in_place_of_their_own_summaries(memory: jiyi.MemoryManager):
+def test_deepagents_take_it_in_place_of_their_own_summaries(memory):
     memory.save_message("before", role="user", content="The door code is 7341")
     middleware = JiyiMemoryMiddleware(memory, 20_000, name="SummarizationMiddleware")
     task = call("task", {"description": "Say PIN 11", "subagent_type": "helper"})
@@ -112,7 +111,7 @@ class TestRetriever(RetrieversIntegrationTests):
     """LangChain's own suite."""
 
     @pytest.fixture(autouse=True)
-    def _memory(self, tmp_path: Path) -> Iterator[None]:
+    def _memory(self, tmp_path):
         with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
             for i in range(6):
                 memory.save_message("s", role="user", content=f"The door code of house {i} is 734{i}")
@@ -132,11 +131,11 @@ class TestRetriever(RetrieversIntegrationTests):
         return "the door code"
 
     @pytest.fixture
-    def anyio_backend(self) -> str:
+    def anyio_backend(self):
         return "asyncio"
 
 
-def test_a_document_says_where_it_comes_from_and_why(memory: jiyi.MemoryManager):
+def test_a_document_says_where_it_comes_from_and_why(memory):
     stored = memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     memory.save_message("before", role="user", content="theirs", user_id="eve")
     found = JiyiRetriever(memory=memory, kinds=["message"]).invoke("蓝色门的密码是什么?")
@@ -152,6 +151,6 @@ def test_a_document_says_where_it_comes_from_and_why(memory: jiyi.MemoryManager)
         JiyiRetriever(memory=memory).invoke(" ")
 
 
-def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys: pytest.CaptureFixture[str]):
+def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys):
     runpy.run_path(str(Path(__file__).parents[3] / "examples" / "langchain_demo.py"))
     assert "7341" in capsys.readouterr().out.partition("tuesday")[2]

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -39,7 +38,7 @@ def opened(file: Path, **options: Any) -> jiyi.MemoryManager:
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Iterator[jiyi.MemoryManager]:
+def memory(tmp_path):
     with opened(tmp_path / "m.db", user_id="ana") as memory:
         yield memory
 
@@ -72,7 +71,7 @@ def kinds(memory: jiyi.MemoryManager) -> Counter[str]:
             return found
 
 
-def test_conformance(tmp_path: Path):
+def test_conformance(tmp_path):
     @checkpointer_test(name="jiyi")
     async def savers() -> Any:
         with opened(tmp_path / f"{os.urandom(4).hex()}.db", user_id="ana") as memory:
@@ -86,7 +85,7 @@ def test_conformance(tmp_path: Path):
     assert report.passed_all()
 
 
-def test_a_store_in_the_same_memory_does_not_show_checkpoints(memory: jiyi.MemoryManager):
+def test_a_store_in_the_same_memory_does_not_show_checkpoints(memory):
     say(chat(JiyiSaver(memory)), "hello", at())
     store = JiyiStore(memory)
     store.put(("notes",), "a", {"text": "green tea"})
@@ -144,23 +143,23 @@ async def travelled_async(saver: Any) -> list[Any]:
     return [*seen, *[told(one) async for one in graph.aget_state_history(config, limit=7)]]
 
 
-def test_interrupts_time_travel_and_subgraphs_as_in_memory(memory: jiyi.MemoryManager):
+def test_interrupts_time_travel_and_subgraphs_as_in_memory(memory):
     assert travelled(JiyiSaver(memory)) == travelled(InMemorySaver())
 
 
-def test_async_graphs_as_in_memory(memory: jiyi.MemoryManager):
+def test_async_graphs_as_in_memory(memory):
     assert asyncio.run(travelled_async(JiyiSaver(memory))) == asyncio.run(travelled_async(InMemorySaver()))
 
 
 @pytest.mark.parametrize("thread", ["a/b:c|d%", "线程 1", "x" * 400])
-def test_any_name_of_a_thread(memory: jiyi.MemoryManager, thread: str):
+def test_any_name_of_a_thread(memory, thread):
     graph = chat(JiyiSaver(memory))
     say(graph, "hello", at(thread))
     assert say(graph, "again", at(thread)) == ["hello", "answer 1 回答", "again", "answer 3 回答"]
     assert chat(JiyiSaver(memory)).get_state(at(thread[:-1])).values == {}
 
 
-def test_writes_stay_and_special_ones_are_replaced(memory: jiyi.MemoryManager):
+def test_writes_stay_and_special_ones_are_replaced(memory):
     saver = JiyiSaver(memory)
     here = saver.put(at(checkpoint_ns=""), empty_checkpoint(), {"source": "input", "step": -1}, {})
     saver.put_writes(here, [("a", 1), ("b", 2)], "task", "~2")
@@ -182,9 +181,7 @@ class Seat:
     row: int
 
 
-def test_data_that_would_import_code_is_refused(
-    memory: jiyi.MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_data_that_would_import_code_is_refused(memory, tmp_path, monkeypatch):
     (tmp_path / "never_imported.py").write_text("def run(argument):\n    return 'it ran'\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     saver = JiyiSaver(memory)
@@ -195,7 +192,7 @@ def test_data_that_would_import_code_is_refused(
         saver.serde.loads_typed(("pickle", b"cposix\nsystem\n(S'true'\ntR."))
 
 
-def test_classes_are_allowed_by_name(memory: jiyi.MemoryManager):
+def test_classes_are_allowed_by_name(memory):
     checkpoint = empty_checkpoint() | {"channel_values": {"seat": Seat(3)}, "channel_versions": {"seat": 1}}
     here = JiyiSaver(memory).put(at(checkpoint_ns=""), checkpoint, {}, {"seat": 1})
     plain = JiyiSaver(memory).get_tuple(here)
@@ -208,7 +205,7 @@ def test_classes_are_allowed_by_name(memory: jiyi.MemoryManager):
         JiyiSaver(memory, serde=JiyiSaver(memory).serde, allow=[Seat])
 
 
-def test_users_never_meet(tmp_path: Path):
+def test_users_never_meet(tmp_path):
     with opened(tmp_path / "m.db") as memory:
         saver = JiyiSaver(memory)
         graph = chat(saver)
@@ -226,7 +223,7 @@ def test_users_never_meet(tmp_path: Path):
             saver.delete_thread("t")
 
 
-def test_forgetting_a_conversation_takes_its_thread_along(memory: jiyi.MemoryManager):
+def test_forgetting_a_conversation_takes_its_thread_along(memory):
     saver = JiyiSaver(memory)
     graph = chat(saver)
     for thread in ("t", "t2"):
@@ -242,12 +239,12 @@ def test_forgetting_a_conversation_takes_its_thread_along(memory: jiyi.MemoryMan
     assert memory.session_messages("t2")[0].text == "I live in Porto t2."
 
 
-def test_nothing_of_a_thread_is_found_by_search(memory: jiyi.MemoryManager):
+def test_nothing_of_a_thread_is_found_by_search(memory):
     say(chat(JiyiSaver(memory)), "the blue door", at())
     assert list(memory.search("blue door")) == []
 
 
-def test_a_thread_grows_by_what_is_new(memory: jiyi.MemoryManager):
+def test_a_thread_grows_by_what_is_new(memory):
     graph = chat(JiyiSaver(memory))
     rows = list[int]()
     for turn in range(40):
@@ -256,7 +253,7 @@ def test_a_thread_grows_by_what_is_new(memory: jiyi.MemoryManager):
     assert rows[39] - rows[19] <= 1.2 * (rows[19] - rows[0] + rows[19] // 19)
 
 
-def test_pruning_keeps_the_newest_and_takes_what_nothing_needs(memory: jiyi.MemoryManager):
+def test_pruning_keeps_the_newest_and_takes_what_nothing_needs(memory):
     saver = JiyiSaver(memory)
     graph = chat(saver)
     for turn in range(40):
@@ -274,7 +271,7 @@ def test_pruning_keeps_the_newest_and_takes_what_nothing_needs(memory: jiyi.Memo
         saver.prune(["t"], strategy="some")
 
 
-def test_deleting_runs_takes_their_checkpoints_everywhere(memory: jiyi.MemoryManager):
+def test_deleting_runs_takes_their_checkpoints_everywhere(memory):
     saver = JiyiSaver(memory)
     for thread in ("t", "t2"):
         for run in ("keep", "drop"):
@@ -288,7 +285,7 @@ def test_deleting_runs_takes_their_checkpoints_everywhere(memory: jiyi.MemoryMan
     assert kinds(memory) == {"checkpoints": 2, "values": 2}
 
 
-def test_delta_channels_outlive_pruning(memory: jiyi.MemoryManager):
+def test_delta_channels_outlive_pruning(memory):
     class Notes(TypedDict):
         notes: Annotated[list[str], DeltaChannel(lambda held, new: [*held, *(n for one in new for n in one)])]
 
@@ -303,7 +300,7 @@ def test_delta_channels_outlive_pruning(memory: jiyi.MemoryManager):
     assert len(before["notes"]) == 10
 
 
-def test_values_longer_than_an_item_may_be(memory: jiyi.MemoryManager):
+def test_values_longer_than_an_item_may_be(memory):
     saver = JiyiSaver(memory)
     graph = chat(saver)
     long = os.urandom(1_500_000).hex()
@@ -337,7 +334,7 @@ def writing(file: Path, thread: str, turns: int) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path: Path):
+def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path):
     for after in (1, 4):
         process = writing(tmp_path / "m.db", f"t{after}", 10_000)
         assert process.stdout is not None
@@ -355,7 +352,7 @@ def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_eight_processes_lose_nothing(tmp_path: Path):
+def test_eight_processes_lose_nothing(tmp_path):
     threads = [f"t{i // 2}" for i in range(8)]  # two write to the same
     processes = [writing(tmp_path / "m.db", thread, 5) for thread in threads]
     ended = [(process.communicate(timeout=120), process.returncode) for process in processes]
@@ -366,7 +363,7 @@ def test_eight_processes_lose_nothing(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_graph_on_postgres_as_in_memory(postgres_url: str):
+def test_a_graph_on_postgres_as_in_memory(postgres_url):
     with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         saver = JiyiSaver(memory)
         assert travelled(saver) == travelled(InMemorySaver())

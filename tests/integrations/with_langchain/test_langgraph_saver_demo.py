@@ -10,7 +10,7 @@ pytest.importorskip("langgraph.graph")
 DEMO = Path(__file__).parents[3] / "examples" / "langgraph_saver_demo.py"
 
 
-def test_the_example_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str]):
+def test_the_example_goes_on_where_it_stopped(capsys):
     runpy.run_path(str(DEMO), run_name="__main__")
     assert capsys.readouterr().out.splitlines() == [
         "asked: app-01 hangs. Restart it? 可以重启吗？",

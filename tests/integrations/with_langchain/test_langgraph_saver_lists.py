@@ -1,6 +1,5 @@
 """Which checkpoints the checkpointer reads to list some."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ def at(thread: str = "t", **named: Any) -> dict[str, Any]:
     return {"configurable": {"thread_id": thread, **named}}
 
 
-def test_the_newest_checkpoint_is_listed_without_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_checkpoint_is_listed_without_the_others(tmp_path, monkeypatch):
     memory = jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False)
     saver, ids = JiyiSaver(memory), ["3", "1", "4", "2"]
 

@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +23,9 @@ from jiyi.errors import InputError
 from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.testing import HashEmbedder, ManualClock
 
-Opener = Callable[..., jiyi.MemoryManager]
-
 
 @pytest.fixture
-def store(memory: jiyi.MemoryManager) -> JiyiStore:
+def store(memory):
     return JiyiStore(memory)
 
 
@@ -41,7 +37,7 @@ def keys(found: list[Any]) -> list[str]:
     return [item.key for item in found]
 
 
-def test_what_is_put_is_there_until_it_is_deleted(memory: jiyi.MemoryManager, store: JiyiStore):
+def test_what_is_put_is_there_until_it_is_deleted(memory, store):
     value = {"theme": "dark", "sizes": [1, {"w": None}], "名": "蓝"}
     store.put(("users", "ana"), "settings", value)
     first = store.get(("users", "ana"), "settings")
@@ -60,7 +56,7 @@ def test_what_is_put_is_there_until_it_is_deleted(memory: jiyi.MemoryManager, st
     assert store.get(("users", "ana"), "settings").value == {"theme": "light"}
 
 
-def test_a_batch_reads_first_and_the_last_put_of_a_key_counts(store: JiyiStore):
+def test_a_batch_reads_first_and_the_last_put_of_a_key_counts(store):
     store.put(("a",), "k", {"n": 0})
     results = store.batch(
         [
@@ -81,7 +77,7 @@ def test_a_batch_reads_first_and_the_last_put_of_a_key_counts(store: JiyiStore):
     assert store.get(("a",), "gone") is None
 
 
-def test_a_batch_is_written_whole_or_not_at_all(memory: jiyi.MemoryManager):
+def test_a_batch_is_written_whole_or_not_at_all(memory):
     store = of_users(memory)
     store.put(("u", "ana"), "old", {"n": 0})
     for bad in (
@@ -97,7 +93,7 @@ def test_a_batch_is_written_whole_or_not_at_all(memory: jiyi.MemoryManager):
     assert keys(store.search(("u", "ana"))) == ["old"]
 
 
-def test_namespaces_end_at_whole_labels(store: JiyiStore):
+def test_namespaces_end_at_whole_labels(store):
     spaces = [("acme",), ("acme", "eu"), ("acme-corp",), ("acme/eu",), ("acme%",), ("Acme",), ("acme_",)]
     for n, space in enumerate(spaces):
         store.put(space, "k", {"text": "the door code", "n": n})
@@ -116,7 +112,7 @@ def test_namespaces_end_at_whole_labels(store: JiyiStore):
     assert len(store.list_namespaces()) == len(spaces) - 2
 
 
-def test_users_are_read_from_the_namespace(memory: jiyi.MemoryManager):
+def test_users_are_read_from_the_namespace(memory):
     store = of_users(memory)
     for user in ("acme", "acme-corp"):
         store.put(("memories", user), "k", {"text": f"the door code of {user}"})
@@ -177,7 +173,7 @@ FILTERS: list[tuple[dict[str, Any], set[str]]] = [
 
 
 @pytest.mark.parametrize(("asked", "wanted"), FILTERS, ids=str)
-def test_filters_compare_json_values(store: JiyiStore, asked: dict[str, Any], wanted: set[str]):
+def test_filters_compare_json_values(store, asked, wanted):
     for key, value in VALUES.items():
         store.put(("a",), key, {**value, "text": "door"})
     assert set(keys(store.search(("a",), filter=asked))) == wanted
@@ -185,13 +181,13 @@ def test_filters_compare_json_values(store: JiyiStore, asked: dict[str, Any], wa
 
 
 @pytest.mark.parametrize("key", ["n') OR ('1'='1", 'n"', "n\\", "n`", "", "n\0", 7])
-def test_a_filter_of_no_field_is_refused(store: JiyiStore, key: Any):
+def test_a_filter_of_no_field_is_refused(store, key):
     store.put(("a",), "k", {"n": 1})
     with pytest.raises(InputError, match="Invalid filter key"):
         store.search(("a",), filter={key: 1})
 
 
-def test_what_is_indexed_is_found(memory: jiyi.MemoryManager):
+def test_what_is_indexed_is_found(memory):
     with pytest.warns(UserWarning, match="own embedder"):
         store = JiyiStore(memory, index={"dims": 3, "embed": len, "fields": ["title", "parts[*].text"]})
     store.put(("a",), "fields", {"title": "zebra", "parts": [{"text": "lion"}], "body": "walrus"})
@@ -213,7 +209,7 @@ def test_what_is_indexed_is_found(memory: jiyi.MemoryManager):
     assert found("heron") == {"fields"}
 
 
-def test_what_is_found_says_how_sure_and_why(memory: jiyi.MemoryManager, store: JiyiStore):
+def test_what_is_found_says_how_sure_and_why(memory, store):
     store.put(("a",), "door", {"text": "蓝色门的密码是 7341。"})
     store.put(("a",), "trip", {"text": "我们周五去杭州。"})
     memory.flush()
@@ -228,7 +224,7 @@ def test_what_is_found_says_how_sure_and_why(memory: jiyi.MemoryManager, store: 
     assert store.search(("a",), limit=0) == []
 
 
-def test_without_a_query_the_last_changed_comes_first(open_memory: Opener):
+def test_without_a_query_the_last_changed_comes_first(open_memory):
     clock = ManualClock()
     store = JiyiStore(open_memory(clock=clock))
     for key in "abcde":
@@ -240,11 +236,11 @@ def test_without_a_query_the_last_changed_comes_first(open_memory: Opener):
 
 
 @pytest.fixture
-def clock() -> ManualClock:
+def clock():
     return ManualClock()
 
 
-def test_items_end_with_their_time(open_memory: Opener, clock: ManualClock):
+def test_items_end_with_their_time(open_memory, clock):
     memory = open_memory(clock=clock)
     store = JiyiStore(memory, ttl={"default_ttl": 10, "refresh_on_read": False})
     store.put(("a",), "default", {"text": "door"})
@@ -265,7 +261,7 @@ def test_items_end_with_their_time(open_memory: Opener, clock: ManualClock):
     assert store.sweep_ttl() == 0
 
 
-def test_a_thread_sweeps_for_all_users(open_memory: Opener, clock: ManualClock):
+def test_a_thread_sweeps_for_all_users(open_memory, clock):
     memory = open_memory(clock=clock)
     store = JiyiStore(memory, user_from=lambda namespace: namespace[0], ttl={"sweep_interval_minutes": 1})
     for user in ("ana", "bo"):
@@ -280,7 +276,7 @@ def test_a_thread_sweeps_for_all_users(open_memory: Opener, clock: ManualClock):
     assert [memory.stats(user_id=user)["item"] for user in ("ana", "bo")] == [0, 0]
 
 
-def test_calls_of_one_turn_of_the_loop_are_one_batch(memory: jiyi.MemoryManager):
+def test_calls_of_one_turn_of_the_loop_are_one_batch(memory):
     async def through() -> None:
         store = AsyncJiyiStore(memory)
         await asyncio.gather(*(store.aput(("a",), f"k{n % 7}", {"n": n}) for n in range(70)))
@@ -312,7 +308,7 @@ def test_calls_of_one_turn_of_the_loop_are_one_batch(memory: jiyi.MemoryManager)
     asyncio.run(through())
 
 
-def test_a_store_is_opened_by_a_path(tmp_path: Path):
+def test_a_store_is_opened_by_a_path(tmp_path):
     options = {"embedder": HashEmbedder(), "background": False, "ttl": {"default_ttl": 1}}
     with JiyiStore.from_conn_string(str(tmp_path / "m.db"), **options) as store:
         store.setup()
@@ -332,7 +328,7 @@ def test_a_store_is_opened_by_a_path(tmp_path: Path):
         assert [one.id for one in memory.forget(everything=True).items] == [item.id]
 
 
-def test_it_is_the_same_on_postgresql(open_memory: Opener, postgres_url: str, clock: ManualClock):
+def test_it_is_the_same_on_postgresql(open_memory, postgres_url, clock):
     memory = open_memory(postgres_url, clock=clock)
     store = of_users(memory)
     for key, value in VALUES.items():

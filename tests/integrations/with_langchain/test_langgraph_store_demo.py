@@ -10,7 +10,7 @@ pytest.importorskip("langgraph.graph")
 DEMO = Path(__file__).parents[3] / "examples" / "langgraph_store_demo.py"
 
 
-def test_the_example_answers_from_the_notes_of_who_asks(capsys: pytest.CaptureFixture[str]):
+def test_the_example_answers_from_the_notes_of_who_asks(capsys):
     runpy.run_path(str(DEMO), run_name="__main__")
     told = capsys.readouterr().out.splitlines()
     assert "ana: What is the code of the blue door? -> The blue door's code is 7341." in told

@@ -15,7 +15,6 @@ from langchain.tools import ToolRuntime, tool
 from langchain_openai import ChatOpenAI
 from scripted_responses import calls, model, says
 
-import jiyi
 from jiyi.integrations.langgraph import JiyiStore
 
 
@@ -24,7 +23,7 @@ def chat(url: str) -> ChatOpenAI:
 
 
 @pytest.fixture
-def store(memory: jiyi.MemoryManager) -> JiyiStore:
+def store(memory):
     return JiyiStore(memory)
 
 
@@ -35,7 +34,7 @@ def look_up(key: str, runtime: ToolRuntime) -> str:
     return json.dumps(item.value, ensure_ascii=False)
 
 
-def test_an_agents_tool_reads_the_store(store: JiyiStore):
+def test_an_agents_tool_reads_the_store(store):
     store.put(("settings",), "door", {"code": "7341"})
     with model([calls("look_up", "c1", key="door")], [says("It is 7341.")]) as (url, asked):
         agent = create_agent(chat(url), [look_up], store=store)
@@ -44,7 +43,7 @@ def test_an_agents_tool_reads_the_store(store: JiyiStore):
     assert "7341" in json.dumps(asked[1]["input"])
 
 
-def test_deepagents_keep_their_files_in_it(memory: jiyi.MemoryManager, store: JiyiStore):
+def test_deepagents_keep_their_files_in_it(memory, store):
     files = StoreBackend(store=store, namespace=lambda _: ("files", "ana"))
     others = StoreBackend(store=store, namespace=lambda _: ("files", "ana-b"))
     assert files.write("/notes/door.md", "蓝色门的密码是 7341\nsecond line\n").error is None
@@ -61,7 +60,7 @@ def test_deepagents_keep_their_files_in_it(memory: jiyi.MemoryManager, store: Ji
     assert others.read("/notes/door.md").file_data["content"] == "another"
 
 
-def test_a_deep_agent_writes_a_file_and_reads_it_in_another_run(store: JiyiStore):
+def test_a_deep_agent_writes_a_file_and_reads_it_in_another_run(store):
     backend = StoreBackend(store=store, namespace=lambda _: ("files",))
     written = calls("write_file", "c1", file_path="/memories/tea.md", content="绿茶")
     read = calls("read_file", "c2", file_path="/memories/tea.md")
@@ -72,7 +71,7 @@ def test_a_deep_agent_writes_a_file_and_reads_it_in_another_run(store: JiyiStore
     assert "绿茶" in json.dumps(asked[3]["input"][-1], ensure_ascii=False)
 
 
-def test_langmem_manages_and_searches_memories_in_it(memory: jiyi.MemoryManager, store: JiyiStore):
+def test_langmem_manages_and_searches_memories_in_it(memory, store):
     with warnings.catch_warnings(action="ignore"):  # it imports what LangGraph has moved
         import langmem
     namespace = ("memories", "{langgraph_user_id}")

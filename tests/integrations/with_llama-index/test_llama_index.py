@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from scripted_chat import ScriptedChat, call, calls, turn
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import StaticPool
 
-import jiyi
 from jiyi.errors import BadMessage, JiyiError
 from jiyi.integrations.llama_index import JiyiMemory, JiyiMemoryBlock
 
@@ -76,7 +74,7 @@ def run(agent: FunctionAgent, *texts: str, memory: Any) -> None:
     asyncio.run(turns())
 
 
-def test_messages_come_back_equal(memory: jiyi.MemoryManager):
+def test_messages_come_back_equal(memory):
     mine = JiyiMemory(memory=memory, session_id="s")
     mine.put_messages(MESSAGES)
     assert mine.get_all() == MESSAGES
@@ -88,7 +86,7 @@ def test_messages_come_back_equal(memory: jiyi.MemoryManager):
     assert mine.get_all() == mine.get() == []
 
 
-def test_setting_a_conversation_keeps_what_it_begins_with(memory: jiyi.MemoryManager):
+def test_setting_a_conversation_keeps_what_it_begins_with(memory):
     mine = JiyiMemory.from_defaults(memory=memory, session_id="s", chat_history=MESSAGES[:3])
     ids = [message.id for message in memory.session_messages("s")]
     mine.set(MESSAGES)
@@ -96,7 +94,7 @@ def test_setting_a_conversation_keeps_what_it_begins_with(memory: jiyi.MemoryMan
     assert mine.get_all() == MESSAGES
 
 
-def test_bad_messages_are_refused_whole(memory: jiyi.MemoryManager):
+def test_bad_messages_are_refused_whole(memory):
     mine = JiyiMemory(memory=memory, session_id="s")
     odd = ChatMessage(role="user", content="x", additional_kwargs={"what": object()})
     with pytest.raises(BadMessage):
@@ -107,7 +105,7 @@ def test_bad_messages_are_refused_whole(memory: jiyi.MemoryManager):
             JiyiMemory(**{"memory": memory, "session_id": "s"} | wrong)
 
 
-def test_a_message_whose_picture_is_gone_is_given_by_its_words(memory: jiyi.MemoryManager, tmp_path: Path):
+def test_a_message_whose_picture_is_gone_is_given_by_its_words(memory, tmp_path):
     picture = tmp_path / "a.png"
     picture.write_bytes(b"picture")
     mine = JiyiMemory(memory=memory, session_id="s")
@@ -116,7 +114,7 @@ def test_a_message_whose_picture_is_gone_is_given_by_its_words(memory: jiyi.Memo
     assert [message.content for message in mine.get_all()] == ["Look"]
 
 
-def test_messages_saved_by_other_means_are_messages(memory: jiyi.MemoryManager):
+def test_messages_saved_by_other_means_are_messages(memory):
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"what": 1}'}}
     memory.save_message("s", {"role": "assistant", "content": "I look", "tool_calls": [call]})
     memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "there"})
@@ -135,7 +133,7 @@ def test_messages_saved_by_other_means_are_messages(memory: jiyi.MemoryManager):
     ],
     ids=lambda block: block.block_type,
 )
-def test_blocks_without_text_count(memory: jiyi.MemoryManager, large: Any):
+def test_blocks_without_text_count(memory, large):
     mine = JiyiMemory(memory=memory, session_id="s", budget=300, recall_tokens=50)
     said = [ChatMessage(role="user", content="old"), ChatMessage(role="assistant", blocks=[large])]
     if large.block_type == "tool_call":
@@ -144,7 +142,7 @@ def test_blocks_without_text_count(memory: jiyi.MemoryManager, large: Any):
     assert [message.content for message in mine.get()] == ["new"]
 
 
-def test_calls_written_the_older_way_keep_their_results(memory: jiyi.MemoryManager):
+def test_calls_written_the_older_way_keep_their_results(memory):
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     mine = JiyiMemory(memory=memory, session_id="s")
     mine.put(ChatMessage(role="assistant", content="", additional_kwargs={"tool_calls": [call]}))
@@ -153,7 +151,7 @@ def test_calls_written_the_older_way_keep_their_results(memory: jiyi.MemoryManag
     assert len(mine.get()) == 2
 
 
-def test_an_agent_is_shown_what_another_session_said(memory: jiyi.MemoryManager):
+def test_an_agent_is_shown_what_another_session_said(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     mine = JiyiMemory(memory=memory, session_id="now", budget=2_000, system="Be brief.", tools=[])
     question = "蓝色门的密码是什么?"
@@ -173,7 +171,7 @@ def test_an_agent_is_shown_what_another_session_said(memory: jiyi.MemoryManager)
     assert "取自记忆" not in json.dumps([m.model_dump() for m in mine.get_all()], ensure_ascii=False)
 
 
-def test_what_is_recalled_stays_until_the_conversation_goes_on(memory: jiyi.MemoryManager):
+def test_what_is_recalled_stays_until_the_conversation_goes_on(memory):
     memory.save_message("before", role="user", content="The blue door's code is 7341.")
     mine = JiyiMemory(memory=memory, session_id="now")
     mine.put(ChatMessage(role="user", content="What is the code of the blue door?"))
@@ -184,7 +182,7 @@ def test_what_is_recalled_stays_until_the_conversation_goes_on(memory: jiyi.Memo
     assert "9999" in str(mine.get(input="What is the code of the blue door today?")[-1].content)
 
 
-def test_a_window_given_back_does_not_save_what_was_recalled(memory: jiyi.MemoryManager):
+def test_a_window_given_back_does_not_save_what_was_recalled(memory):
     memory.save_message("before", role="user", content="The blue door's code is 7341.")
     mine = JiyiMemory(memory=memory, session_id="now")
     mine.put(ChatMessage(role="user", content="What is the code of the blue door?"))
@@ -194,7 +192,7 @@ def test_a_window_given_back_does_not_save_what_was_recalled(memory: jiyi.Memory
     assert mine.get_all() == window[1:]
 
 
-def test_system_tools_and_what_is_reserved_count(memory: jiyi.MemoryManager):
+def test_system_tools_and_what_is_reserved_count(memory):
     def shown(**fields: Any) -> int:
         mine = JiyiMemory(memory=memory, session_id="s", budget=1_000, recall_tokens=100, **fields)
         mine.get()
@@ -210,7 +208,7 @@ def test_system_tools_and_what_is_reserved_count(memory: jiyi.MemoryManager):
     assert shown(reserve=400) < whole
 
 
-def test_a_chat_engine_uses_it(memory: jiyi.MemoryManager):
+def test_a_chat_engine_uses_it(memory):
     mine = JiyiMemory(memory=memory, session_id="s")
     with ScriptedChat(turn("Hello"), turn("Green")) as server:
         engine = SimpleChatEngine.from_defaults(llm=llm(server.url), memory=mine)
@@ -221,14 +219,14 @@ def test_a_chat_engine_uses_it(memory: jiyi.MemoryManager):
     assert engine.chat_history == []
 
 
-def test_a_recall_that_fails_is_left_out(memory: jiyi.MemoryManager, monkeypatch: pytest.MonkeyPatch):
+def test_a_recall_that_fails_is_left_out(memory, monkeypatch):
     mine = JiyiMemory(memory=memory, session_id="s", seconds=0.000_001)
     mine.put(ChatMessage(role="user", content="Hi"))
     assert [message.content for message in mine.get()] == ["Hi"]
     assert "without memory" in mine.last.recalled.notes[0]
 
 
-def test_a_conversation_that_cannot_be_kept_is_an_error(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_conversation_that_cannot_be_kept_is_an_error(open_memory):
     memory = open_memory()
     mine = JiyiMemory(memory=memory, session_id="s")
     block = JiyiMemoryBlock(memory=memory)
@@ -238,7 +236,7 @@ def test_a_conversation_that_cannot_be_kept_is_an_error(open_memory: Callable[..
     assert asyncio.run(block.aget([ChatMessage(content="Hi")])) == ""
 
 
-def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory: jiyi.MemoryManager):
+def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     block = JiyiMemoryBlock(memory=memory)
     engine = create_async_engine("sqlite+aiosqlite:///:memory:", poolclass=StaticPool)
@@ -260,7 +258,7 @@ def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory: jiyi.MemoryMana
     assert len({message.id for message in kept}) == len(kept) > 2
 
 
-def test_a_block_is_cut_to_what_there_is_room_for(memory: jiyi.MemoryManager):
+def test_a_block_is_cut_to_what_there_is_room_for(memory):
     block = JiyiMemoryBlock(memory=memory)
     text = "one two three four " * 50
     cut = asyncio.run(block.atruncate(text, 100))

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import runpy
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from scripted_chat import ScriptedChat, call, calls, refuses, says
 
-import jiyi
 from jiyi.integrations.pydantic_ai import JiyiMemory
 
 
@@ -57,7 +55,7 @@ def as_stored(messages: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["run", "stream"])
-def test_what_another_conversation_said_is_shown_before_the_question(memory: jiyi.MemoryManager, how: str):
+def test_what_another_conversation_said_is_shown_before_the_question(memory, how):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     mine = JiyiMemory(memory, 2_000)
 
@@ -110,7 +108,7 @@ TALK: list[Any] = [
 ]
 
 
-def test_messages_come_back_as_they_were(memory: jiyi.MemoryManager):
+def test_messages_come_back_as_they_were(memory):
     with ScriptedChat() as chat:
         for _ in range(2):
             mine = JiyiMemory(memory, 4_000)
@@ -123,7 +121,7 @@ def test_messages_come_back_as_they_were(memory: jiyi.MemoryManager):
     assert mine.last.tokens < 3_000, "a picture counts as one, not as its bytes"
 
 
-def test_messages_reach_the_model_as_they_are(memory: jiyi.MemoryManager):
+def test_messages_reach_the_model_as_they_are(memory):
     sent = []
     for capabilities in ([], [JiyiMemory(memory, 6_000)]):
         with ScriptedChat() as chat:
@@ -132,7 +130,7 @@ def test_messages_reach_the_model_as_they_are(memory: jiyi.MemoryManager):
     assert json.loads(sent[0]) == json.loads(sent[1])
 
 
-def test_no_call_is_sent_without_its_result_and_all_counts(memory: jiyi.MemoryManager):
+def test_no_call_is_sent_without_its_result_and_all_counts(memory):
     mine = JiyiMemory(memory, 1_300)
     turns = [
         reply
@@ -161,7 +159,7 @@ def test_no_call_is_sent_without_its_result_and_all_counts(memory: jiyi.MemoryMa
     assert len(mine.history("now")) == 32, "none is lost"
 
 
-def test_a_model_can_remember_recall_and_forget(memory: jiyi.MemoryManager):
+def test_a_model_can_remember_recall_and_forget(memory):
     mine = JiyiMemory(memory, 4_000, tools=True)
     with ScriptedChat(calls(call("remember", {"text": "Ana's locker is 73."})), says("kept")) as chat:
         agent(chat, mine).run_sync("Keep it", conversation_id="one")
@@ -180,7 +178,7 @@ def test_a_model_can_remember_recall_and_forget(memory: jiyi.MemoryManager):
     assert not any("73" in fact.text for fact in memory.facts())
 
 
-def test_a_memory_or_a_model_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_or_a_model_that_fails_changes_nothing(open_memory):
     memory = open_memory()
     mine = JiyiMemory(memory, 2_000, tools=True)
     with ScriptedChat(says("Hello"), refuses("too much")) as chat:
@@ -198,7 +196,7 @@ def test_a_memory_or_a_model_that_fails_changes_nothing(open_memory: Callable[..
     assert result.output == "Hello"
 
 
-def test_a_question_is_no_answer_to_itself(memory: jiyi.MemoryManager):
+def test_a_question_is_no_answer_to_itself(memory):
     mine = JiyiMemory(memory, 2_000)
     with ScriptedChat() as chat:
         agent(chat, mine).run_sync("What is the door code?", conversation_id="now")
@@ -207,7 +205,7 @@ def test_a_question_is_no_answer_to_itself(memory: jiyi.MemoryManager):
     assert mine.last.recalled.text == ""
 
 
-def test_whose_it_is_comes_from_the_deps_of_a_run(memory: jiyi.MemoryManager):
+def test_whose_it_is_comes_from_the_deps_of_a_run(memory):
     mine = JiyiMemory(memory, 2_000)
     with ScriptedChat() as chat:
         asker = agent(chat, mine, deps_type=Deps)
@@ -220,6 +218,6 @@ def test_whose_it_is_comes_from_the_deps_of_a_run(memory: jiyi.MemoryManager):
     assert "7341" in str(chat.asked[2])
 
 
-def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys: pytest.CaptureFixture[str]):
+def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys):
     runpy.run_path(str(Path(__file__).parents[3] / "examples" / "pydantic_ai_demo.py"))
     assert "7341" in capsys.readouterr().out.partition("tuesday")[2]

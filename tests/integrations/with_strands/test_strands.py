@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ def texts(memory: jiyi.MemoryManager, session: str) -> list[str]:
     return [message.text for message in memory.session_messages(session)]
 
 
-def test_an_agent_is_shown_what_another_conversation_said(memory: jiyi.MemoryManager):
+def test_an_agent_is_shown_what_another_conversation_said(memory):
     before, now = JiyiMemoryStore(memory), JiyiMemoryStore(memory, session_id="now")
     with ScriptedChat(turn("Noted"), turn("7341"), turn("Yes")) as server:
         agent(server.url, before)("蓝色门的密码是 7341")
@@ -66,7 +65,7 @@ def test_an_agent_is_shown_what_another_conversation_said(memory: jiyi.MemoryMan
     assert texts(memory, before.session_id) == ["蓝色门的密码是 7341", "Noted"]
 
 
-def test_saving_a_batch_again_changes_nothing(memory: jiyi.MemoryManager):
+def test_saving_a_batch_again_changes_nothing(memory):
     store = JiyiMemoryStore(memory, session_id="s")
 
     async def through() -> None:
@@ -79,7 +78,7 @@ def test_saving_a_batch_again_changes_nothing(memory: jiyi.MemoryManager):
     assert texts(memory, "s") == ["蓝色门的密码是 7341", "ok", "ok", "ok", "ok"]
 
 
-def test_two_agents_with_one_store_lose_nothing(memory: jiyi.MemoryManager):
+def test_two_agents_with_one_store_lose_nothing(memory):
     store = JiyiMemoryStore(memory, session_id="s")
     with ScriptedChat(turn("A"), turn("B")) as server:
         agent(server.url, store)("I am one")
@@ -87,7 +86,7 @@ def test_two_agents_with_one_store_lose_nothing(memory: jiyi.MemoryManager):
     assert texts(memory, "s") == ["I am one", "A", "I am two", "B"]
 
 
-def test_what_is_found_says_why(memory: jiyi.MemoryManager):
+def test_what_is_found_says_why(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     for user in ("acme", "acme-corp"):
         memory.save_message("before", role="user", content=f"{user} door", user_id=user)
@@ -101,14 +100,14 @@ def test_what_is_found_says_why(memory: jiyi.MemoryManager):
     assert {entry.content for entry in theirs} == {"acme door"}
 
 
-def test_an_agents_own_conversation_is_not_searched(memory: jiyi.MemoryManager):
+def test_an_agents_own_conversation_is_not_searched(memory):
     store = JiyiMemoryStore(memory)
     asyncio.run(store.add_messages(SAID))
     assert "蓝色门的密码是 7341" not in [e.content for e in asyncio.run(store.search("蓝色门的密码"))]
     assert asyncio.run(JiyiMemoryStore(memory).search("蓝色门的密码"))[0].content
 
 
-def test_a_text_is_kept_once_with_its_metadata(memory: jiyi.MemoryManager):
+def test_a_text_is_kept_once_with_its_metadata(memory):
     store = JiyiMemoryStore(memory)
     first = asyncio.run(store.add("I prefer green tea", {"source": "form"}))
     assert asyncio.run(store.add("I prefer green tea", {"source": "form"})) == first
@@ -117,7 +116,7 @@ def test_a_text_is_kept_once_with_its_metadata(memory: jiyi.MemoryManager):
         asyncio.run(store.add("I prefer black tea", {"source": object()}))
 
 
-def test_tools_of_the_manager_and_of_the_store(memory: jiyi.MemoryManager):
+def test_tools_of_the_manager_and_of_the_store(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341", id="m1")
     store = JiyiMemoryStore(memory, session_id="now", forget_tool=True)
     with ScriptedChat(
@@ -136,7 +135,7 @@ def test_tools_of_the_manager_and_of_the_store(memory: jiyi.MemoryManager):
     assert agent("http://127.0.0.1:9", JiyiMemoryStore(memory)).tool_names == ["search_memory"]
 
 
-def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_a_memory_that_fails_changes_nothing(open_memory):
     memory = open_memory()
 
     @tool
@@ -151,7 +150,7 @@ def test_a_memory_that_fails_changes_nothing(open_memory: Callable[..., jiyi.Mem
     assert server.asked[0]["messages"][-1]["content"] in ("Hi", [{"type": "text", "text": "Hi"}])
 
 
-def test_an_agent_is_not_made_on_a_closed_memory(open_memory: Callable[..., jiyi.MemoryManager]):
+def test_an_agent_is_not_made_on_a_closed_memory(open_memory):
     memory = open_memory()
     memory.close()
     with pytest.raises(Closed):

@@ -1,0 +1,293 @@
+"""What memory of agents asks of the whole, beyond what the tests of each part say."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import apsw
+import psycopg
+import pytest
+from at_once import wait_until
+
+import jiyi
+from jiyi import Budget, ImportanceSampling, SlidingWindow, TokenBudget
+from jiyi.compression import Extract, PruneTokens
+from jiyi.context import PriorityContext, split_task
+from jiyi.errors import BudgetTooSmall
+from jiyi.records import Message, Scope
+from jiyi.short_term import ShortTermMemory
+from jiyi.storage import SqliteDatabase, Store
+from jiyi.testing import HashEmbedder, ManualClock
+from jiyi.text import TokenCounter, counter_for
+
+SYSTEM = {"role": "system", "content": "You run servers."}
+COUNTER = counter_for("gpt-4o")
+
+
+def work(memory, request, *steps, **options):
+    task = memory.start_task("s", request, **options)
+    for step in steps:
+        memory.add_step(task.id, step, tool_name="shell", status="completed", result="exit 0")
+    return memory.complete_task(task.id, summary=f"did {request}")
+
+
+def test_a_window_shows_the_four_sections(open_memory):
+    """Recent talk, the task in hand, five episodes and three lessons, as Markdown under their headings."""
+    memory = open_memory(recall_floor="off")
+    for number in range(8):
+        for word in ("磁盘", "网络", "证书"):
+            work(memory, f"修复{word}故障 {number}", "重启", target=f"主机-{number}")
+    for number in range(8):
+        for _ in range(3):
+            work(memory, "检查主机故障", "重启", target=f"主机-{number}")
+    memory.run_consolidation()
+    memory.save_message("s", role="user", content="主机又出故障了")
+    memory.save_message("s", role="assistant", content="我来看看")
+    task = memory.start_task("s", "恢复主机")
+    memory.add_step(task.id, "查看日志")
+    memory.flush()
+    text = memory.build_context("s", "主机故障怎么修复？", 8_000).markdown
+    found = {part.split("\n", 1)[0]: part for part in text.split("## ")[1:]}
+    assert "主机又出故障了" in found["最近对话"]
+    assert "我来看看" in found["最近对话"]
+    for line in ("请求：恢复主机", "状态：进行中", "当前步骤：查看日志"):
+        assert line in found["当前任务"]
+    assert found["相关经验"].count("[成功] ") == 5
+    assert found["相关经验"].count(" -> did ") == 5
+    topics = {known.topic for known in memory.knowledge()}
+    assert sum(f"**{topic}**" in found["相关知识"] for topic in topics) == 3
+
+
+def test_the_core_is_never_dropped(memory):
+    """System, pinned and current messages stay in any window, or it is refused and says what it needs."""
+    memory.save_message("s", role="system", content="You run servers.")
+    memory.save_message("s", role="user", content="Never restart by day.", pinned=True)
+    for number in range(30):
+        memory.save_message("s", role="user", content=f"and then {number} " * 9)
+    core = [("system", "You run servers."), ("user", "Never restart by day."), ("user", "now?")]
+    least = memory.counter.count_all([Message(role=role, content=text) for role, text in core])
+    for size in (least, least + 40, 400):
+        window = memory.build_context("s", "now?", size)
+        found = [message["content"] for message in window.messages]
+        assert found[0].startswith("You run servers.")
+        assert "Never restart by day." in found
+        assert found[-1] == "now?"
+        assert window.report.tokens <= size
+    with pytest.raises(BudgetTooSmall) as refused:
+        memory.build_context("s", "now?", least - 1)
+    assert (refused.value.needed, refused.value.available) == (least, least - 1)
+
+
+def test_on_a_file_and_on_a_server_vectors_have_any_size_and_indexes_suit(open_memory, path, postgres_url):
+    """No size of vectors is built in, tasks are found by session and status, no index needs training data."""
+    for url in (path, postgres_url):
+        with open_memory(url, embedder=HashEmbedder(1_536)) as memory:
+            episode = work(memory, "restart nginx")
+            memory.flush()
+            assert memory.stats()["vectors_pending"] == 0
+            assert memory.search_episodes("nginx")[0].id == episode.id
+    file = apsw.Connection(str(path))
+    here = [row[0] for row in file.execute("SELECT sql FROM sqlite_master WHERE type = 'index'") if row[0]]
+    file.close()
+    with psycopg.connect(postgres_url) as server:
+        there = [row[0] for row in server.execute("SELECT indexdef FROM pg_indexes")]
+    for definitions in (here, there):
+        assert any("tasks" in one and "session_id, status" in one for one in definitions)
+    assert not [definition for definition in there if "ivfflat" in definition]
+
+
+def said(role, text):
+    return {"role": role, "content": text}
+
+
+def talk(turns, words=1):
+    some = "and so on " * words
+    return [said(role, f"{role} {n} {some}") for n in range(turns) for role in ("user", "assistant")]
+
+
+def test_a_window_summarises_when_four_fifths_are_full(open_memory):
+    """A memory folds by itself at the same mark."""
+    memory = open_memory()
+    memory.save_messages("s", talk(6, words=14))
+    full = sum(message.tokens for message in memory.session_messages("s")) + 3
+    assert memory.build_context("s", "?", full * 10 // 7).report.steps == ()
+    assert memory.summary("s") is None
+    steps = memory.build_context("s", "?", full * 10 // 9).report.steps
+    assert [step.what for step in steps] == ["summarised"]
+
+
+def test_token_truncation_does_not_count_again_what_was_counted(memory):
+    """A stored message carries its count, so that a longer conversation costs no second counting."""
+
+    class Silent(TokenCounter):
+        def count_text(self, text: str) -> int:
+            raise AssertionError("counted again")
+
+    memory.save_messages("s", talk(9))
+    stored = memory.session_messages("s")
+    assert [m.tokens for m in stored] == [memory.counter.count(replace(m, tokens=None)) for m in stored]
+    assert 1 < len(TokenBudget(100, counter=Silent())(stored).kept) < len(stored)
+
+
+def test_a_session_is_handed_over_in_few_tokens(memory):
+    """The next session begins with the goal, the state of the task and what was decided."""
+    memory.save_message("s", role="user", content="Find out why orders-api runs out of memory")
+    memory.save_message("s", role="assistant", content="We decided to limit the cache to 2 GB.")
+    memory.save_messages("s", talk(8, words=10))
+    task = memory.start_task("s", "stop the leak of orders-api")
+    memory.add_step(task.id, "read the heap dump", status="completed")
+    text = memory.handover("s", 300)
+    assert COUNTER.count_text(text) <= 300
+    for part in ("stop the leak of orders-api", "limit the cache to 2 GB", "read the heap dump"):
+        assert part in text
+
+
+def test_a_big_task_is_split_into_sessions_that_hand_over_a_plan():
+    """Research, implementation and tests run in sessions of their own; only plan and results go on."""
+    stages = split_task(["find the leak", "fix it"], session_id="leak")
+    assert [stage.name for stage in stages] == ["research", "implement", "verify"]
+    assert len({stage.session_id for stage in stages}) == 3
+    opening = stages[1].opening({"research": "the cache has no limit"})
+    for part in ("1. find the leak", "2. fix it", "the cache has no limit"):
+        assert part in opening
+    assert "the cache" not in stages[0].opening()
+
+
+def test_a_growing_session_is_to_be_restarted_before_the_limit(memory):
+    """Short it goes on; stale, repetitive and off its goal it is to start over before it is full."""
+    memory.save_message("s", role="user", content="Find out why orders-api runs out of memory")
+    assert memory.session_advice("s", 4_000).action == "continue"
+    for number in range(15):
+        text = f"the colours of the garden chairs in row {number} are still the same as they were before"
+        memory.save_messages("s", [said("user", text), said("assistant", text)])
+    health = memory.session_health("s", 1_200)
+    assert 0.4 < health.length < 1
+    advice = memory.session_advice("s", 1_200)
+    assert advice.action == "restart"
+    assert advice.reasons
+
+
+def test_a_conversation_is_read_into_four_lists():
+    """User information, topics, conclusions and things to do."""
+    found = Extract().extract(
+        [
+            said("user", "My name is Ana and I live in Lisbon."),
+            said("user", "The migration to PostgreSQL is slow, the migration needs more memory."),
+            said("assistant", "We decided to move the migration to Sunday."),
+            said("user", "I have to renew the certificate by Friday."),
+        ]
+    )
+    assert any("Lisbon" in item.text for item in found.user_information)
+    assert any("migration" in item.text.lower() for item in found.topics)
+    assert any("Sunday" in item.text for item in found.conclusions)
+    assert any("certificate" in item.text for item in found.todos)
+
+
+def test_token_compression_by_rate_with_forced_words():
+    """Half of the tokens stay, and the words that were named stay among them."""
+    text = (
+        "大家早上好，其实我觉得呢，如果可以的话，我们今天不妨一起来看看这份报告里面重要的部分。"
+        "关键的数字大概是在最后几页吧，回头有空的时候我也非常愿意再跟大家慢慢地聊一聊。"
+    )
+    plain = PruneTokens()(text)
+    forced = PruneTokens(0.5, force_tokens=["重要", "慢慢地"])(text)
+    for made in (plain, forced):
+        assert 0.4 * made.tokens_before < made.tokens <= 0.5 * made.tokens_before + 1
+    assert "重要" in forced.text
+    assert "慢慢地" in forced.text
+    assert "慢慢地" not in plain.text
+
+
+def test_importance_sampling_drops_the_lowest_first_and_never_the_system_message():
+    """Small talk leaves before ordinary words, these before details, these before decisions."""
+    ranked = [
+        "ok, thanks",
+        "the garden looks wild",
+        "port 8443 on app-3 timed out",
+        "Remember: deploy on Monday",
+    ]
+    given = [SYSTEM, *(said("user", text) for text in reversed(ranked)), said("user", "now?")]
+    for gone in range(5):
+        kept = ImportanceSampling(max_messages=5 - gone)(given).kept
+        assert SYSTEM in kept
+        assert {m["content"] for m in kept} - {SYSTEM["content"], "now?"} == set(ranked[gone:])
+
+
+@pytest.mark.parametrize(
+    ("score", "texts"),
+    [
+        (1.0, ["记住：生产库只能在夜里重启", "Remember this: never restart the database by day"]),
+        (0.7, ["8443 端口连接超时", "the upstream app-3 timed out after 30 s on port 8443"]),
+        (0.5, ["看起来还可以再想想", "the garden looks a little wild"]),
+        (0.3, ["好的，谢谢", "ok, thanks"]),
+    ],
+)
+def test_importance_sampling_scores_messages(score, texts):
+    """Key decisions 1.0, technical details .7, ordinary words .5, small talk .3, in both languages."""
+    for text in texts:
+        given = [said("user", text), said("user", "now")]
+        (gone,) = ImportanceSampling(max_messages=1)(given).dropped
+        assert float(gone.reason.split()[1].rstrip(",")) == pytest.approx(score, abs=0.1)
+
+
+def test_a_token_budget_drops_the_oldest_and_never_the_system_message():
+    """4,000 tokens by default, each message's overhead counted; the oldest others leave first."""
+    policy = TokenBudget()
+    assert policy.max_tokens == 4_000
+    given = [SYSTEM, *talk(60, words=20)]
+    kept = list(policy(given).kept)
+    assert kept == [SYSTEM, *given[len(given) - len(kept) + 1 :]]
+    made = [Message.from_openai(one) for one in kept]
+    words = sum(COUNTER.count_text(message.text) for message in made)
+    assert words + 3 * len(made) < COUNTER.count_all(made) <= 4_000
+
+
+def test_a_sliding_window_of_messages():
+    """The last 20 messages stay, and system messages beside them."""
+    given = [SYSTEM, *talk(15)]
+    assert list(SlidingWindow(max_messages=20)(given).kept) == [SYSTEM, *given[-20:]]
+
+
+def test_the_most_important_content_within_the_budget():
+    """Pieces go in by priority; what does not fit is passed over for smaller ones."""
+    context = PriorityContext(100)
+    context.add("small talk", 0.1, tokens=40)
+    context.add("the rules", 1.0, tokens=50)
+    context.add("a long log", 0.8, tokens=60)
+    context.add("the plan", 0.5, tokens=30)
+    assert context.best() == ["the rules", "the plan"]
+    assert context.left() == ["a long log", "small talk"]
+
+
+@pytest.mark.parametrize("size", [300, 900])
+def test_the_output_is_reserved_and_the_input_never_over_its_limit(memory, size):
+    """Whatever there is to show, what is sent leaves room for the reply in the model's window."""
+    memory.save_messages("s", talk(10, words=10))
+    memory.save_messages("old", talk(6, words=5))
+    budget = Budget.of_window(size, max_output_tokens=100)
+    window = memory.build_context("s", "what did the user say?", budget)
+    assert budget.max_input_tokens + budget.max_output_tokens == size
+    assert window.report.tokens <= size - 100
+    sent = [Message.from_openai(message) for message in window.messages]
+    assert COUNTER.count_all(sent) == window.report.tokens
+
+
+def test_a_background_sweep_removes_inactive_sessions(path):
+    """A thread lets go of sessions inactive for longer than the ttl; their messages stay stored."""
+    swept, clock = [], ManualClock(datetime(2026, 1, 5, 9, tzinfo=UTC))
+
+    class Watched(ShortTermMemory):
+        def sweep(self) -> int:
+            swept.append(super().sweep())
+            return swept[-1]
+
+    store = Store(SqliteDatabase(path))
+    memory = Watched(store, ttl=timedelta(minutes=30), clock=clock, sweep_every=timedelta(milliseconds=20))
+    session = Scope(user_id="ana", session_id="s")
+    store.put([jiyi.Message(role="user", content="kept", scope=session, created_at=clock())])
+    assert len(memory.messages(session)) == 1
+    clock.forward(minutes=31)
+    wait_until(lambda: sum(swept))
+    assert sum(swept) == 1
+    assert [m.content for m in memory.messages(session)] == ["kept"]
+    memory.close()
+    store.close()
