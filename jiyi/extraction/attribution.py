@@ -101,24 +101,31 @@ def about(
         subject = speaker  # the landlord put the rent up
     elif rest and (person is None or rest[0].own):
         subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
-    elif person == "":
+    elif person == "" and not (asked.point and not phrases):
         return _found("", point, speaker)
     else:
         subject = person or (speaker if own else topic)
     if point and not subject:
-        mine = chinese or point.lower() in _words()["personal"]
-        # The time of the dentist, else its value.
-        label = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
-        told = label if label in _words()["telling"] else "value"
-        return _found(speaker, point, speaker) if mine else _found(point, told, speaker)
+        return _of_nobody(point, span, speaker, chinese)
     subject = subject or speaker
     if point:
         return _found(subject, point, speaker)
     if asked.point and not phrases and len(clause.words) <= 4:
         others = person and not is_listed(clause.words[0].text, "it")
         whose = "" if others else _whose(asked, speaker, lambda: meant("it", 0))
-        return _found(whose or person or "", asked.point, speaker)
+        whose = whose or person or ""
+        return (
+            _found(whose, asked.point, speaker) if whose else _of_nobody(asked.point, span, speaker, chinese)
+        )
     return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
+
+
+def _of_nobody(point: str, span: Span, speaker: str, chinese: bool) -> About:
+    """Return a point of the speaker's, or of its own: the time of the dentist, else its value."""
+    if chinese or point.lower() in _words()["personal"]:
+        return _found(speaker, point, speaker)
+    label: str = _words()["kinds"].get(span.kind, ("is",))[0]
+    return _found(point, label if label in _words()["telling"] else "value", speaker)
 
 
 def asked_for(text: str) -> Asked:

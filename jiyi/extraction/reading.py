@@ -91,7 +91,7 @@ class _Reader:
         self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
-        values = list(taken)
+        values, formed_of = list(taken), list[tuple[tuple[int, int], str]]()
         clauses = clauses_of(sentence)
         self.now, self.here = sentence, ""
         for form, match in forms_in(sentence[:until]):
@@ -104,12 +104,15 @@ class _Reader:
             if fits and (statement := self._formed(form, match, scene.modes, clauses)):
                 taken.append(at)
                 values.append(value if form.category in _OF_PERSONS else at)
-                self.here = statement.subject if statement.subject != self.speaker else self.here
+                if statement.subject != self.speaker:
+                    formed_of.append((at, statement.subject))
                 yield statement
         for clause in clauses:
             if clause.words[-1].end > until:
                 break
             found: list[Statement] = []
+            whole = clause.words[0].start, clause.words[-1].end
+            self.here = next((name for at, name in formed_of if _overlaps(at, [whole])), self.here)
             for span, sure in chosen(clause, scene):
                 at = clause.words[span.first].start, clause.words[span.last - 1].end
                 supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
@@ -117,7 +120,7 @@ class _Reader:
                     continue
                 if statement := self._valued(clause, span, sure, scene.modes):
                     found.append(statement)
-            formed = _overlaps((clause.words[0].start, clause.words[-1].end), taken)
+            formed = _overlaps(whole, taken)
             found = [one for one in _worth_keeping(found) if not formed or names_point(one.predicate)]
             subjects = [one.subject for one in found]
             yield from found
@@ -137,7 +140,8 @@ class _Reader:
         value = self.now[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
         if not value or _NO_VALUE.match(value):
             return None
-        it = is_listed(words[0].text, "spoken_of") and span.kind in _SETTLED and bool(self.spoken.point)
+        first = next((word.text for word in words if word.cls != "adv"), "")
+        it = is_listed(first, "spoken_of") and span.kind in _SETTLED and bool(self.spoken.point)
         asked = self.spoken if it else self.asked
         whose: dict[str, Any] = {"speaker": self.speaker, "topic": self.here, "meant": self._meant}
         said = about(clause, span, self.now, asked=asked, **whose)

@@ -68,6 +68,8 @@ def named(text: str, context: Sequence[str] = ()) -> set[tuple[str, str, str]]:
         ("我不吃猪肉", [("饮食", "不吃猪肉")]),
         ("香菜我受不了", [("讨厌", "香菜")]),
         ("我对海鲜过敏", [("过敏", "海鲜")]),
+        ("对了我对花生过敏", [("过敏", "花生")]),
+        ("花生现在能吃一点了", []),
         ("最喜欢的餐厅是老张面馆", [("最喜欢的餐厅", "老张面馆")]),
         ("我有哮喘", [("病症", "哮喘")]),
         ("血压135/85", [("血压", "135/85")]),
@@ -157,3 +159,20 @@ def test_what_gives_no_point_of_anybody(text: str) -> None:
 def test_a_new_job_holds_from_its_day() -> None:
     (one,) = read("promoted! head of product from next month")
     assert one.valid_from == datetime(2026, 7, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text", ["我们打算明年搬去上海", "我们准备下个月搬到杭州", "We're planning to move to Oslo in July"]
+)
+def test_what_is_only_intended_is_a_plan(text: str) -> None:
+    assert [one.category for one in read(text)] == ["plan"]
+
+
+def test_a_value_is_not_of_what_is_named_after_it() -> None:
+    found = read("我们换了芯片，现在用 GD32 了，波特率也改成 921600")
+    assert [(one.object, one.subject) for one in found] == [("921600", "波特率"), ("GD32", "Ana")]
+
+
+def test_a_new_value_is_of_the_point_that_was_just_named() -> None:
+    assert ("Ana", "密码", "abc12345") in named("密码我换了，现在是 abc12345")
+    assert ("password", "value", "abc12345") in named("I changed the password, now it's abc12345")
