@@ -39,11 +39,30 @@ def test_a_question_in_the_present_asks_about_now(text):
         ("3 月 5 日那个周四谁值班？", datetime(2026, 3, 6, tzinfo=UTC)),
         ("Where was Nico at school in October 2025?", datetime(2025, 11, 1, tzinfo=UTC)),
         ("On 6 October, who had to sign off?", datetime(2025, 10, 7, tzinfo=UTC)),
+        ("Who stood in for Nico in early October 2025?", datetime(2025, 10, 11, tzinfo=UTC)),
+        ("How often did the nurse call in October 2025?", datetime(2025, 11, 1, tzinfo=UTC)),
+        ("How did I get to work before August 2025?", datetime(2025, 7, 31, tzinfo=UTC)),
+        ("2025 年 8 月之前报告周几交？", datetime(2025, 7, 31, tzinfo=UTC)),
+        ("What was the lock code in March 2026?", ASKED),
     ],
 )
 def test_a_time_gone_by_is_asked_about_until_its_end(text, until):
     assert time_of(text).kind == "then"
     assert utc_from_micros(time_of(text).moment) == until
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("Who plays the drums now?", True),
+        ("现在谁打扫房间？", True),
+        ("Where was Nico at school in October 2025?", False),
+        ("Who plays the drums?", False),
+        ("谁打扫房间？", False),
+    ],
+)
+def test_who_says_now_takes_it_that_something_changed(text, changed):
+    assert time_of(text).changed is changed
 
 
 def test_a_day_to_come_counts_as_now_then():

@@ -40,8 +40,8 @@ __all__ = [
 JUDGED = 16  # messages that are compared: the best ones
 SURE = 0.6  # probability from which on a message is called outdated
 MAYBE = 0.35  # probability from which on it may be
-LIFTED = 0.22
-"""Probability from which on the later message comes above the earlier one: a wrong order costs little."""
+LIFTED = 0.22  # probability from which on the later message comes above the earlier one: it costs little
+LIFTED_IF_CHANGED = 0.12  # the same where the question takes a change for granted
 
 _Floats = NDArray[np.float64]
 _FAR_APART = 4.0  # deviations by which an answer stands apart from the rest of a large memory
@@ -153,9 +153,10 @@ def in_order(features: Features, group: pairs.Statements, order: _Floats, likely
     moves: being said later does not make it the answer. What was said after the time asked
     about comes last.
     """
+    least = LIFTED_IF_CHANGED if (time := features.question.time) and time.changed else LIFTED
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
-        taken = [place for place in places if likely[place, later] >= LIFTED]
+        taken = [place for place in places if likely[place, later] >= least]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):
             places.remove(later)

@@ -12,7 +12,7 @@ from jiyi.clock import to_micros, utc_from_micros
 from jiyi.extraction.clauses import is_chinese
 from jiyi.extraction.times import ahead
 from jiyi.extraction.values import patterns
-from jiyi.text import analyse, find_dates, has_date, query_terms
+from jiyi.text import TimeSpan, analyse, find_dates, has_date, query_terms
 from jiyi.text.analyse import stopwords
 
 __all__ = [
@@ -54,7 +54,8 @@ class _AskedTime:
     """The time at which what is asked for shall hold."""
 
     kind: Literal["now", "then"]  # now, which may be a day to come, or a time gone by
-    moment: int  # in microseconds since 1970; of a day, a month: its end
+    moment: int  # in microseconds since 1970; of a day, a month: its end, or the day before it
+    changed: bool = False  # by a word such as "now", who asks takes it that something has changed
 
 
 def cues(section: str) -> Mapping[str, re.Pattern[str]]:
@@ -62,42 +63,40 @@ def cues(section: str) -> Mapping[str, re.Pattern[str]]:
     return patterns("cues", section, "jiyi.long_term.recall")
 
 
-def _asked_time(text: str, ranges: Sequence[tuple[int, int]], asked_at: int) -> _AskedTime | None:
-    """Return what time a question asks about; None where it asks of history, or is no question.
-
-    Args:
-        text: the question.
-        ranges: times it names, begin and end in microseconds since 1970.
-        asked_at: when it is asked, as well.
-    """
+def _asked_time(text: str, spans: Sequence[TimeSpan], asked_at: int) -> _AskedTime | None:
+    """Return what time a question that names these asks about; None: of history, or it is no question."""
     signs = cues("asked_time")
     if len(text) > _LONG or not signs["asks"].search(text.strip()) or signs["history"].search(text):
         return None
     of_language = cues("asked_time.zh" if is_chinese(text) else "asked_time.en")
-    if ranges:
-        start, end = ranges[0]
+    of_now = of_language["now"].search(text) is not None
+    if spans:
+        start, end = to_micros(spans[0].start), to_micros(spans[0].end)
         if signs["to_come"].search(text) and end <= asked_at:
             start, end = start + 365 * DAY, end + 365 * DAY
         if start > asked_at:
-            return _AskedTime(kind="now", moment=end)
-        if end <= asked_at and _names_the_past(text):
-            return _AskedTime(kind="then", moment=end)
-    if of_language["past"].search(text) and not of_language["now"].search(text):
+            return _AskedTime(kind="now", moment=end, changed=of_now)
+        if _names_the_past(text, over=end <= asked_at):
+            until, rest = text[: spans[0].at], text[spans[0].at + len(spans[0].text) :]
+            before = signs["until"].search(until) or signs["before"].match(rest)
+            return _AskedTime(kind="then", moment=start - DAY if before else min(end, asked_at))
+    if of_language["past"].search(text) and not of_now:
         return None
-    return _AskedTime(kind="now", moment=asked_at)
+    return _AskedTime(kind="now", moment=asked_at, changed=of_now)
 
 
-def _names_the_past(text: str) -> bool:
-    """Return whether a time that a question names and that is over is what it asks about.
+def _names_the_past(text: str, *, over: bool) -> bool:
+    """Return whether a time that a question names, and that has begun or is over, is what it asks about.
 
     In Chinese a weekday alone is the one of every week: 周三夜里谁值班. In English it takes a verb of the
-    past: in "Where do the Tuesday Larks meet?" the day is a name.
+    past or a year gone by: in "Where do the Tuesday Larks meet?" the day is a name.
     """
     if is_chinese(text):
         signs = cues("asked_time.zh")
-        return not signs["no_date"].search(text) or signs["date"].search(text) is not None
+        return over and (not signs["no_date"].search(text) or signs["date"].search(text) is not None)
     signs = cues("asked_time.en")
-    return signs["then"].search(text) is not None and not signs["now"].search(text)
+    told = signs["then"].search(text) or (over and signs["year"].search(text))
+    return bool(told) and not signs["now"].search(text)
 
 
 def validity(text: str, said_at: int, zone: tzinfo = UTC) -> tuple[int, int]:
@@ -137,14 +136,14 @@ class Question:
 def read_question(text: str, asked_at: datetime, zone: tzinfo = UTC) -> Question:
     """Parse a question; Chinese and English, any text is fine."""
     signs = cues("question")
-    ranges = tuple((to_micros(span.start), to_micros(span.end)) for span in find_dates(text, asked_at, zone))
+    spans = find_dates(text, asked_at, zone)
     return Question(
         text=text,
         terms=tuple(query_terms(text)),
         entities=frozenset(_entities(text)),
-        ranges=ranges,
+        ranges=tuple((to_micros(span.start), to_micros(span.end)) for span in spans),
         asked_at=to_micros(asked_at),
-        time=_asked_time(text, ranges, to_micros(asked_at)),
+        time=_asked_time(text, spans, to_micros(asked_at)),
         **{name: bool(sign.search(text)) for name, sign in signs.items()},
     )
 

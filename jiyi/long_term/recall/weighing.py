@@ -43,13 +43,17 @@ def weighed(records: Mapping[int, Worded], ranked: Ranked, judged: Judged) -> li
         if lift := lifts.get(row, 0.0):
             why["in_force"] = round(lift, 6)
         found.append(Weighed(score + sum(why.values()), row, record, why))
-    return _after_successors(found, ranked.table, judged)
+    return _after_successors(found, ranked, judged)
 
 
-def _after_successors(found: list[Weighed], table: Candidates, judged: Judged) -> list[Weighed]:
-    """Order by score, a fact after the message that has likely taken the place of its own."""
-    later = {table.keys[row]: successor for row, successor in judged.marked(LIFTED).items()}
-    scores = {one.row: one.score for one in found}
+def _after_successors(found: list[Weighed], ranked: Ranked, judged: Judged) -> list[Weighed]:
+    """Order by score, a fact after what likely replaced its message, or, asked of now, itself."""
+    table, time = ranked.table, ranked.features.question.time
+    later = {table.keys[row]: table.keys[successor] for row, successor in judged.marked(LIFTED).items()}
+    if time and time.kind == "now":
+        facts = ((table.keys[one.row], one.record) for one in found if isinstance(one.record, Fact))
+        later |= {key: ("fact", one.superseded_by or "") for key, one in facts if one.status == "superseded"}
+    scores = {table.keys[one.row]: one.score for one in found}
     moved = []
     for one in found:
         fact = one.record if later and isinstance(one.record, Fact) else None
