@@ -199,7 +199,7 @@ class NewerDatabase(StorageError):
 
 
 class CopyMismatch(StorageError):
-    """What was copied is not what the source holds."""
+    """The target of a copy holds something that the source does not, or not all of it."""
 
 
 class Closed(StorageError):
