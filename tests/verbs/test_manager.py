@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import jiyi
-from jiyi.errors import DuplicateId, UnknownFilter
+from jiyi.errors import BadQuery, DuplicateId
 from jiyi.records import Budget
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"cmd": "restart"}'}}
@@ -67,7 +67,7 @@ def test_search_with_filters(memory):
     assert [h.id for h in memory.search("disk", filters={"role": "assistant"})] == [answer.id]
     assert [h.id for h in memory.search("disk", filters={"pinned": False})] == [user.id]
     assert list(memory.search("disk", session_id="other")) == []
-    with pytest.raises(UnknownFilter):
+    with pytest.raises(BadQuery):
         memory.search("disk", filters={"colour": 1})
 
 
