@@ -201,7 +201,8 @@ def _vector_rows(
 
 
 def _count(side: Backend, scope: Scope) -> int:
-    return sum(side.store.count(Query(scope=scope, kinds=_COUNTED))[kind] for kind in _COUNTED)
+    counts = side.store.count(Query(scope=scope, kinds=_COUNTED))
+    return sum(counts[kind] for kind in _COUNTED)
 
 
 def _pending(side: Backend, scope: Scope) -> int:
