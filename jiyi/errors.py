@@ -3,8 +3,8 @@
 The tree; each class says what it means::
 
     JiyiError
-    ├── InputError (ValueError): BadMessage, BadScope, ScopeMissing, NaiveDatetime, DuplicateId, BadBudget
-    │   └── BadQuery: UnknownFilter
+    ├── InputError (ValueError): BadMessage, BadScope, ScopeMissing, BadQuery, NaiveDatetime, DuplicateId,
+    │       BadBudget
     ├── BudgetTooSmall, NotFound (LookupError), WrongState, SettingsError, ImportFailed, MissingExtra
     ├── StorageError: DatabaseLocked, DatabaseBusy, DatabaseUnreachable, IndexUnreachable, DatabaseReadOnly,
     │       DatabaseMoved, DiskFull, DatabaseDamaged, ForeignDatabase, NewerDatabase, CopyMismatch, Closed
@@ -70,7 +70,6 @@ __all__ = [
     "StorageError",
     "TextRefused",
     "Unauthorized",
-    "UnknownFilter",
     "WrongState",
 ]
 
@@ -105,10 +104,6 @@ class ScopeMissing(InputError):
 
 class BadQuery(InputError):
     """A search or listing asks for something impossible."""
-
-
-class UnknownFilter(BadQuery):
-    """A filter name that does not exist."""
 
 
 class NaiveDatetime(InputError):
@@ -199,7 +194,7 @@ class NewerDatabase(StorageError):
 
 
 class CopyMismatch(StorageError):
-    """What was copied is not what the source holds."""
+    """The target of a copy holds something that the source does not, or not all of it."""
 
 
 class Closed(StorageError):

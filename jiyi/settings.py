@@ -82,7 +82,6 @@ class Settings(BaseSettings):
     summary_keep_turns: int = Field(3, ge=1)  # newest turns that stay whole
     summary_place: Literal["system", "message"] = "system"  # in the system section, or after it
     skills: list[Path] = Field([])  # folders of skills
-    skill_routing: Literal["auto", "off"] = "auto"  # open the skill that a question is for
     monitor: bool = True  # watch windows and replies; see MemoryManager.monitor
     language: Literal["auto", "zh", "en"] = "auto"  # of headings; auto: as the question
     timezone: str = "UTC"  # for dates shown, and for imported dates without a zone
@@ -99,7 +98,6 @@ class Settings(BaseSettings):
     chroma_path: Path | None = None  # else a folder; next to a file it is <file>.chroma by default
     # what names of Chroma's collections begin with
     chroma_collection: str = Field("jiyi", pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$")
-    chroma_seconds: float = Field(30, gt=0, le=3_600)  # most a question to the server may take
     embedder: Literal["e5", "openai"] = "e5"  # the bundled model, or an endpoint
     embedding_engine: Literal["auto", "onnxruntime", "numpy"] = "auto"  # what computes the bundled model
     embedding_threads: int | None = Field(None, ge=1)  # of the bundled model; None: the cores, at most 4

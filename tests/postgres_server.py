@@ -257,8 +257,8 @@ def _reachable_programs(folder: Path | None) -> Path:
     if folder is None:
         return programs
     try:
-        Installation.find(folder).check_reach(folder)
-    except StorageError:
+        Installation.find(folder).run("postgres", "--version")
+    except PermissionError:
         package = programs.parents[1]
         libraries = package.with_name(f"{package.name}.libs")
         for part in (package, libraries) if libraries.exists() else (package,):

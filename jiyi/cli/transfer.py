@@ -151,8 +151,8 @@ def copy(
 ) -> Shown:
     """Copy whole memories to another database, with vectors and trash, and verify the copy.
 
-    Run it again after a break, or when the source changed meanwhile. Exit code 1 where something
-    was left out or differs.
+    Run it again after a break. Nobody may write meanwhile; the target is empty or holds a part of the
+    same. Exit code 1 where it holds anything else.
     """
     require_database(source)
     if _resolved(source) == _resolved(target):
@@ -165,8 +165,7 @@ def copy(
         bars = stack.enter_context(Bars(quiet=as_json))
         receipt = copy_memory(*ends, users=user, trash=not without_trash, progress=bars.show)
     checked = {part: {"count": seen.count, "digest": seen.hex} for part, seen in receipt.checked.items()}
-    failed = bool(receipt.conflicting or receipt.changed)
-    return asdict(receipt) | {"checked": checked}, lambda: _tell_copied(receipt, target), failed
+    return asdict(receipt) | {"checked": checked}, lambda: _tell_copied(receipt, target)
 
 
 def _resolved(place: Place) -> object:
@@ -181,19 +180,11 @@ def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
     for part, seen in receipt.checked.items():
         if seen.count:
             say(f"{seen.count:>10,}  {part:<10} {seen.hex}")
-    for conflict in receipt.conflicts:
-        warn("left out", f"{conflict.part} {conflict.id} of {conflict.user_id}: {conflict.why}")
-    if receipt.conflicting > len(receipt.conflicts):
-        warn("left out", f"{receipt.conflicting - len(receipt.conflicts):,} more")
     if receipt.embedder is None and any(receipt.added.values()):
         note(
             "no vectors were taken over, the embedders differ or there is none; "
             f"make what is missing: jiyi reembed {db_option(target)}"
         )
-    if receipt.extra:
-        note(f"{receipt.extra:,} more records of them are only in {target}")
-    for user in receipt.changed:
-        warn("changed", f"the memory of {user} meanwhile; run the command again")
 
 
 @telling

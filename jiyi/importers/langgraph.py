@@ -1,7 +1,8 @@
 """Checkpoints and stores of LangGraph, in SQLite or PostgreSQL: of each thread the newest state.
 
-Tables as in langgraph-checkpoint-sqlite 3 and langgraph-checkpoint-postgres 3. Objects are read as data, see
-`jiyi.importers.msgpack`; what was pickled is not read.
+Tables as in langgraph-checkpoint-sqlite 3 and langgraph-checkpoint-postgres 3. Objects are read as data: an
+extension type of MessagePack holds ``[module, name, arguments, method]`` again, and its arguments stand for
+it. What was pickled is not read.
 """
 
 import json
@@ -13,12 +14,11 @@ import apsw
 from jiyi.errors import ImportFailed, MissingExtra
 from jiyi.importers.blocks import chat_body
 from jiyi.importers.entries import Entry, LeftOut, Maker, items, mapping
-from jiyi.importers.msgpack import unpacked
 from jiyi.importers.sqlite import tables
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 from jiyi.telling import masked, told
 
-__all__ = ["LANGGRAPH_TABLES", "read_langgraph", "read_langgraph_server"]
+__all__ = ["LANGGRAPH_TABLES", "read_langgraph", "read_langgraph_server", "unpacked"]
 
 LANGGRAPH_TABLES = {
     "checkpoints": frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"}),
@@ -41,10 +41,16 @@ LEFT JOIN checkpoint_blobs AS b ON b.thread_id = c.thread_id AND b.checkpoint_ns
 ORDER BY c.thread_id"""
 _ITEMS_ON_SERVER = "SELECT prefix, key, value, created_at FROM store ORDER BY created_at, prefix, key"
 _SUBGRAPHS = "states of subgraphs"
+_OBJECTS = range(6)  # extension types with a module, a name and arguments
+_DEEPEST = 100  # objects in objects
 
 
 def read_langgraph(db: apsw.Connection, make: Maker) -> Iterator[Entry]:
-    """Read a file: messages of each thread's newest checkpoint, and the items of the store."""
+    """Read a file: messages of each thread's newest checkpoint, and the items of the store.
+
+    Raises:
+        MissingExtra: msgpack is not installed.
+    """
     there = tables(db)
     if LANGGRAPH_TABLES["checkpoints"] <= there.get("checkpoints", frozenset()):
         for thread, kind, data in db.execute(_NEWEST):
@@ -65,7 +71,7 @@ def read_langgraph_server(url: str, make: Maker) -> Iterator[Entry]:
 
     Raises:
         ImportFailed: it cannot be reached, or holds no checkpoints and no store.
-        MissingExtra: psycopg is not installed.
+        MissingExtra: psycopg or msgpack is not installed.
     """
     try:
         import psycopg
@@ -104,6 +110,40 @@ def _value(where: str, kind: object, data: object) -> Any:
     if kind == "empty" or data is None:
         return None
     return Rejected.because(where, f"stored as {str(kind)[:40]}, which is not read: it could run code")
+
+
+def unpacked(data: bytes, depth: int = 0) -> Any:
+    """Return the value that MessagePack stands for; nothing is called.
+
+    Raises:
+        MissingExtra: msgpack is not installed.
+        ValueError: it is cut off, nested too deep, or no MessagePack.
+    """
+    try:
+        import msgpack
+    except ImportError as error:
+        raise MissingExtra('reading LangGraph needs a package: pip install "jiyi[langgraph]"') from error
+    if depth > _DEEPEST:
+        raise ValueError("nested too deep")
+
+    def arguments(code: int, inner: bytes) -> Any:
+        held = unpacked(inner, depth + 1) if code in _OBJECTS else None
+        return held[2] if isinstance(held, list) and len(held) > 2 else None
+
+    def keyed(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+        return {key if isinstance(key, str) else repr(key): value for key, value in pairs}
+
+    try:
+        return msgpack.unpackb(
+            data,
+            ext_hook=arguments,
+            object_pairs_hook=keyed,
+            strict_map_key=False,
+            unicode_errors="replace",
+            timestamp=1,  # as a number
+        )
+    except ValueError as error:
+        raise ValueError("no MessagePack, or cut off, or nested too deep") from error
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from inspect import iscoroutinefunction, signature
 from itertools import combinations, count
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 from jiyi.breaker import Breaker
@@ -98,6 +98,7 @@ _Pages = Callable[[Mapping[str, Any], int], _Page]
 """Asks for a page of what filters select; pages count from 1."""
 
 
+@runtime_checkable
 class Mem0Client(Protocol):
     """What is read from a client: mem0's ``MemoryClient``, or its ``Memory`` that needs no service."""
 

@@ -8,7 +8,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Literal, cast, get_args
 
 from jiyi.clock import aware, read_moment
-from jiyi.errors import BadQuery, InputError, NaiveDatetime, UnknownFilter
+from jiyi.errors import BadQuery, InputError, NaiveDatetime
 from jiyi.records.checks import UNSTORABLE
 from jiyi.records.experience import Outcome, TaskStatus, TriggerType
 from jiyi.records.fact import FactCategory, FactMethod, FactStatus
@@ -114,9 +114,8 @@ def read_filter(given: object, *, within: Literal["value"] | None = None) -> Fil
     Of a field, None asks for records where it is not there; of metadata or a value, for null.
 
     Raises:
-        BadQuery: a value of the wrong type, an empty filter, one nested more than 8 levels, of more
-            than 100 conditions, or with a list of more than 1,000 values.
-        UnknownFilter: a name that is none of these.
+        BadQuery: a name that is none of these, a value of the wrong type, an empty filter, one nested
+            more than 8 levels, of more than 100 conditions, or with a list of more than 1,000 values.
         NaiveDatetime: a moment without a time zone.
     """
     return _Reader(within).mapping(given, 0)
@@ -207,7 +206,7 @@ class _Reader:
         if name not in FIELDS:
             names = ["role", "since", "until", "pinned", *_OPEN, "and", "or", "not", *FIELDS]
             known = ", ".join(dict.fromkeys(names))
-            raise UnknownFilter(
+            raise BadQuery(
                 f"no filter named {name}; there are {known}, "
                 f'and labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
             )
@@ -242,7 +241,7 @@ class _Reader:
             )
         where = where or _shown(field, key)
         if operator not in _OPERATORS:
-            raise UnknownFilter(f"{where} knows no operator {operator!r}; there are {', '.join(_OPERATORS)}")
+            raise BadQuery(f"{where} knows no operator {operator!r}; there are {', '.join(_OPERATORS)}")
         if operator == "exists":
             if not isinstance(value, bool):
                 raise BadQuery(f"exists of {where} must be True or False, not {value!r}")

@@ -1,13 +1,9 @@
 """Whether a value is what an annotation asks for, asked only where something broke, and said in words."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
-
-from typing_extensions import get_protocol_members, is_protocol
+from typing import Any, TypeVar, get_type_hints
 
 from jiyi.errors import InputError, JiyiError
 from jiyi.records.checks import brief, plain
@@ -25,7 +21,6 @@ _VALUES: Mapping[type[Exception], str] = {  # what a value may have that its typ
     OverflowError: "holds a number that is too large; use one of at most 64 bits",
 }
 _MOST_BITS = 63  # of a number that a database holds
-_PLACE = re.compile(r"\b(?:\w+\.)+")  # of a class, in front of its name
 
 
 def checked(record: type[_T]) -> type[_T]:
@@ -61,51 +56,26 @@ def reason(given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception)
 
 def misfit(value: object, hint: Any, name: str) -> str:
     """Say in words why a value is not of a type, as annotations name it; "" where it is."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return misfit(value, inner[0], name)
-    if origin in (Union, UnionType):
-        reasons = [misfit(value, one, name) for one in inner]
-        if "" in reasons:
-            return ""
-        # one about a part of it says more than one about the whole
-        return next((said for said in reasons if not said.startswith(f"{name} ")), _told(value, hint, name))
-    if origin is Literal:
-        return "" if isinstance(value, str) and value in inner else _told(value, hint, name)
-    if not _is(value, origin or hint):
-        return _told(value, hint, name)
-    return next(_inside(value, inner, name), "")
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-
-def _is(value: object, of: Any) -> bool:
-    if of is Any:
-        return True
-    if of is float and type(value) is int:
-        of = int
-    if of is Callable:
-        return callable(value)
-    if is_protocol(of):
-        return all(hasattr(value, name) for name in get_protocol_members(of))
-    if of is int and isinstance(value, int):
-        return not isinstance(value, bool) and value.bit_length() <= _MOST_BITS
-    return isinstance(value, of) and not (of is Sequence and isinstance(value, str | bytes | bytearray))
-
-
-def _inside(value: Any, inner: Sequence[Any], name: str) -> Iterator[str]:
-    """Yield what is wrong with the parts of a list or of a JSON object."""
-    if isinstance(value, Mapping) and inner:
-        try:
-            plain(value, name)
-        except InputError as error:
-            yield str(error)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and inner:
-        for place, part in enumerate(value):
-            if said := misfit(part, inner[0], f"{name}[{place}]"):
-                yield said
-
-
-def _told(value: object, hint: Any, name: str) -> str:
-    wanted = _PLACE.sub("", hint.__name__ if isinstance(hint, type) else str(hint)).replace(
-        "NoneType", "None"
-    )
-    return f"{name} must be {wanted}, not {brief(value)} ({type(value).__name__})"
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"{name} must be a number of at most 64 bits, not {brief(value)}"
+    strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    given = dict(value) if isinstance(value, Mapping) else value  # strictly, only a dict is a Mapping
+    try:
+        # Of a list, because the type itself may be a dataclass, which takes no config.
+        TypeAdapter(list[hint], config=strict).validate_python([given])
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, Mapping):
+                plain(part, name)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False)
+        places = [[part for part in one["loc"][1:] if isinstance(part, int)] for one in found]
+        deepest = max(places, key=len)  # one about a part of it says more than one about the whole
+        here = [one for one, place in zip(found, places, strict=True) if place == deepest]
+        wanted = " or ".join(dict.fromkeys(one["msg"].removeprefix("Input should be ") for one in here))
+        where, given = name + "".join(f"[{part}]" for part in deepest), here[0]["input"]
+        return f"{where} must be {wanted}, not {brief(given)} ({type(given).__name__})"
+    except InputError as error:
+        return str(error)
+    return ""

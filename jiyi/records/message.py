@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from jiyi.errors import BadMessage
 from jiyi.records.checks import check_id, new_id, plain, set_utc
@@ -23,6 +23,7 @@ SENT = ("refusal", "audio", "function_call")
 """Fields in `Message.extra` that the API knows, so that they are sent."""
 
 
+@runtime_checkable
 class Dumps(Protocol):
     """A message of another library, such as ``completion.choices[0].message`` of openai."""
 

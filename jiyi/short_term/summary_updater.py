@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Generic, TypeVar
 
 from jiyi.errors import LLMError, NotFound
-from jiyi.forks import leave_at_fork
 from jiyi.records import Message, ReportStep, Scope, Summary
 from jiyi.short_term.policy import Candidates
 from jiyi.short_term.summaries import Summaries, next_version
@@ -26,7 +25,6 @@ class Background(Generic[_Key, _Result]):
 
     - Of a key one piece waits or is done at a time; another one is not taken meanwhile.
     - What a piece returned waits for whoever asks under its key; of more than 500 the oldest go.
-    - A forked process begins with nothing: its parent goes on with what was there.
 
     Args:
         name: of the thread.
@@ -34,11 +32,6 @@ class Background(Generic[_Key, _Result]):
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._left_behind()
-        leave_at_fork(self)
-
-    def _left_behind(self, quiet: bool = True) -> None:  # noqa: ARG002 - nothing here has to be closed
-        """See `jiyi.forks.Left`."""
         self._changed = threading.Condition()
         self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
         self._results: OrderedDict[_Key, _Result] = OrderedDict()

@@ -155,8 +155,7 @@ class ContextVerbs(Verbs):
         if self._skills is None:
             return [], 0, []
         seen = self._skills.of(scope)
-        if self._settings.skill_routing == "auto":
-            seen.follow(question)
+        seen.follow(question)
         steps = [
             ReportStep(
                 what="swapped skills",

@@ -70,8 +70,7 @@ class RecallVerbs(Verbs):
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
 
         Raises:
-            BadQuery: an empty query, an unknown kind, an impossible limit, filter or ``min_score``.
-            UnknownFilter: a filter that does not exist.
+            BadQuery: an empty query, an unknown kind or filter, an impossible limit or ``min_score``.
         """
         scope = self._scope(user_id, agent_id, session_id)
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)

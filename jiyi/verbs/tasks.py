@@ -53,7 +53,7 @@ class TaskVerbs(Verbs):
             started_at=started_at,
         )
         if self._skills is not None:
-            self._skills.of(scope).begin(task.id, request if self._settings.skill_routing == "auto" else "")
+            self._skills.of(scope).begin(task.id, request)
         return task
 
     def update_task(

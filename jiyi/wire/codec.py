@@ -102,8 +102,8 @@ def _in_form(of: type, form: Any, write: Any, read: Any) -> None:
 
     def schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         written = handler.generate_schema(form)
-        return core_schema.no_info_after_validator_function(
-            read,
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, inner: value if isinstance(value, of) else read(inner(value)),
             written,
             serialization=core_schema.plain_serializer_function_ser_schema(write, return_schema=written),
         )

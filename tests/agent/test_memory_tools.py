@@ -155,7 +155,7 @@ def test_skills_are_offered_where_the_memory_has_them(tmp_path, open_memory, use
         "---\nname: restart-nginx\ndescription: How to restart nginx.\n---\nFirst drain the node.\n"
     )
     (folder / "hosts.md").write_text("edge-01 and edge-02")
-    memory = open_memory(skills=[str(tmp_path / "skills")], skill_routing="off")
+    memory = open_memory(skills=[str(tmp_path / "skills")])
     opened, file, none = use(
         ("open_skill", {"name": "restart-nginx"}),
         ("open_skill", {"name": "restart-nginx", "resource": "hosts.md"}),

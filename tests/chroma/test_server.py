@@ -78,9 +78,10 @@ def test_a_purge_is_refused_while_the_server_is_away(open_chroma, own_server):
     assert [hit.text for hit in memory.search("disk coffee", limit=5)] == ["coffee"]
 
 
-def test_no_call_hangs_where_something_listens_and_never_answers(open_chroma):
+def test_no_call_hangs_where_something_listens_and_never_answers(open_chroma, monkeypatch):
+    monkeypatch.setattr("jiyi.storage.chroma.connection._SECONDS", 0.3)
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        memory = open_chroma(chroma_url=f"http://127.0.0.1:{silent.getsockname()[1]}", chroma_seconds=0.3)
+        memory = open_chroma(chroma_url=f"http://127.0.0.1:{silent.getsockname()[1]}")
         say(memory, "the disk is full")
         started = time.monotonic()
         with pytest.raises(IndexUnreachable):

@@ -12,7 +12,7 @@ import pytest
 
 import jiyi
 from jiyi.errors import ImportFailed
-from jiyi.importers.msgpack import unpacked
+from jiyi.importers.langgraph import unpacked
 from jiyi.testing import HashEmbedder
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -91,7 +91,7 @@ def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
     call = b"\x93\xa2os\xa6system\xa4true"  # ["os", "system", "true"]
     assert unpacked(b"\xc7" + bytes([len(call), 0]) + call) == "true"
     for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b""):
-        with pytest.raises(ValueError, match=r"cut off|nested|no MessagePack"):
+        with pytest.raises(ValueError, match="no MessagePack"):
             unpacked(bad)
     shutil.copy(SAMPLES / "langgraph.sqlite", tmp_path / "g.sqlite")
     with sqlite3.connect(tmp_path / "g.sqlite") as db:

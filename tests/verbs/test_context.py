@@ -163,13 +163,6 @@ def test_a_task_that_ends_closes_what_it_opened(open_memory, skills, end):
     assert (ended.note, ended.items, ended.tokens_before) == ("closed write-report: the task ended", 1, 9)
 
 
-def test_without_routing_questions_and_tasks_open_nothing(open_memory, skills):
-    memory = open_memory(skills=[str(skills)], skill_routing="off")
-    memory.start_task("s", "write the weekly report for the board")
-    assert memory.build_context("s", "restart nginx, it gives a 502 error", 2_000).report.steps == ()
-    assert memory.opened_skills("s") == ()
-
-
 def test_skills_that_are_not_there(open_memory, skills):
     memory = open_memory()
     assert memory.skills() == []

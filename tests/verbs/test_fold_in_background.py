@@ -1,6 +1,5 @@
 """A summary by a slow model on a real socket: no window waits for it, and nothing of it is lost."""
 
-import os
 import threading
 import time
 
@@ -209,19 +208,11 @@ def test_a_fold_another_process_did_before_its_turn_is_not_paid_twice(asking):
     assert len(server.asked) == 2
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_process_begins_with_no_work_of_its_parent():
+def test_one_piece_of_work_of_a_key_at_a_time_and_none_after_the_end():
     background = Background[Scope, str]("test")
     hold, key = threading.Event(), Scope(user_id="ana", session_id="s")
     background.put(key, lambda: str(hold.wait(10)))
     assert not background.put(key, lambda: "again")
-    child = os.fork()
-    if child == 0:
-        background.wait()
-        background.put(key, lambda: "child")
-        background.wait(key)
-        os._exit(0 if background.take(key) == "child" else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     hold.set()
     background.wait(key)
     assert background.take(key) == "True"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from jiyi.records import Episode, Fact, ForgetWeights, Item, Kind, Knowledge, Message
 
@@ -22,6 +22,7 @@ _HOURS_OF_DECAY = 720.0  # a month
 _MANY_STEPS = 3
 
 
+@runtime_checkable
 class Rule(Protocol):
     """Decides about episodes; any object with these four parts will do."""
 

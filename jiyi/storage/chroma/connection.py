@@ -37,6 +37,7 @@ __all__ = ["ChromaConnection", "ChromaFolder", "ChromaServer", "CollectionMissin
 _PORT = 8000
 _LOCK = "jiyi.lock"
 _DATABASE = "chroma.sqlite3"
+_SECONDS = 30.0  # most that a call to a server may take
 _PAUSE = 0.005  # seconds between two looks at a lock
 _NUMBER = 8  # bytes of the count of changes
 _DIMS = re.compile(r"dimension of (\d+), got (\d+)")
@@ -73,17 +74,16 @@ def _quiet() -> Settings:
 class ChromaServer:
     """A Chroma server by its URL, for any number of processes and machines.
 
-    No call takes longer than ``seconds``. It is not asked before it is used.
+    No call takes longer than 30 seconds. It is not asked before it is used.
     """
 
-    def __init__(self, url: str, *, seconds: float = 30.0) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SettingsError(f"chroma_url {url!r} is no address such as http://localhost:{_PORT}")
         self._host, self._tls = parts.hostname, parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else _PORT)
         self.place = f"{parts.scheme}://{self._host}:{self._port}"
-        self._seconds = seconds
         self._lock = threading.Lock()
         self._client: ClientAPI | None = None
         self._closed = False
@@ -124,7 +124,7 @@ class ChromaServer:
                 self._greet()
                 self._client = chromadb.HttpClient(self._host, self._port, ssl=self._tls, settings=_quiet())
                 for session in _sessions(self._client):  # it would wait for ever
-                    session.timeout = self._seconds
+                    session.timeout = _SECONDS
             return self._client
 
     def _greet(self) -> None:
@@ -133,7 +133,7 @@ class ChromaServer:
             build_opener(ProxyHandler({})) if self._host in ("localhost", "127.0.0.1") else build_opener()
         )
         try:
-            opener.open(f"{self.place}/api/v2/heartbeat", timeout=self._seconds).close()
+            opener.open(f"{self.place}/api/v2/heartbeat", timeout=_SECONDS).close()
         except OSError as error:
             raise _unreachable(self.place, error) from error
 

@@ -259,7 +259,7 @@ def _connect(place: Place, settings: Settings) -> ChromaConnection:
     if settings.chroma_url and settings.chroma_path:
         raise SettingsError("chroma_url and chroma_path are both set; Chroma is at one of them")
     if settings.chroma_url:
-        return ChromaServer(settings.chroma_url, seconds=settings.chroma_seconds)
+        return ChromaServer(settings.chroma_url)
     path = settings.chroma_path
     if path is None and place.path is not None:
         path = place.path.with_name(f"{place.path.name}.chroma")

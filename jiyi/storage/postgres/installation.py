@@ -94,21 +94,6 @@ class Installation:
         if sys.platform != "win32" and self.account is not None:
             os.chown(path, self.account.pw_uid, self.account.pw_gid)
 
-    def check_reach(self, folder: Path) -> None:
-        """Verify that whoever runs the programs can reach them and a folder.
-
-        Raises:
-            StorageError: not; names the folder that is in the way and what to do.
-        """
-        if self.account is None:
-            return
-        for goal in (self.programs, folder):
-            if barrier := _barrier(goal.resolve(), self.account):
-                raise StorageError(
-                    f"PostgreSQL does not run as root but as {self.account.pw_name}, who cannot pass "
-                    f"{barrier} on the way to {goal}; run: chmod o+x {barrier} - or choose another place"
-                )
-
 
 def _account(folder: Path, run_as: str | None) -> Any:
     if sys.platform == "win32":
@@ -133,13 +118,3 @@ def _account(folder: Path, run_as: str | None) -> Any:
     if found.pw_uid == 0:
         raise SettingsError("PostgreSQL refuses to run as root; name another user")
     return found
-
-
-def _barrier(goal: Path, account: Any) -> Path | None:
-    """Return the outermost folder down to a goal that a user may not pass, None if all may be."""
-    for folder in [*reversed(goal.parents), goal]:
-        state = folder.stat()
-        bit = 0o100 if state.st_uid == account.pw_uid else 0o010 if state.st_gid == account.pw_gid else 0o001
-        if not state.st_mode & bit:
-            return folder
-    return None

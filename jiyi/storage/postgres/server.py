@@ -122,11 +122,12 @@ class LocalServer:
             self._refuse_second()
             if not self._data.exists():
                 self._make_data()
-            self._check_version()
             self._launch()
             self._prepare()
-        except BaseException:
+        except BaseException as error:
             self.stop()
+            if isinstance(error, OSError):  # a folder is closed to whoever runs the programs
+                raise StorageError(f"the server on {self.folder} cannot be started: {error}") from error
             raise
 
     def stop(self) -> None:
@@ -160,7 +161,6 @@ class LocalServer:
 
     def _make_folder(self) -> None:
         there = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
-        self._installation.check_reach(there)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if there != self.folder and self._installation.account is not None:
@@ -169,7 +169,6 @@ class LocalServer:
             raise StorageError(
                 f"{self.folder} cannot be made: {error.strerror}; name another folder"
             ) from error
-        self._installation.check_reach(self.folder)
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -247,15 +246,6 @@ class LocalServer:
         if made.returncode:
             raise StorageError(f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}")
         new.replace(self._data)
-
-    def _check_version(self) -> None:
-        made_by = (self._data / "PG_VERSION").read_text("utf-8").strip()
-        said = self._installation.run("postgres", "--version").stdout.split()
-        if said and said[-1].partition(".")[0] != made_by:
-            raise StorageError(
-                f"{self.folder} was made by PostgreSQL {made_by}, installed is {said[-1]}: dump it with "
-                "the old one and restore it into a new folder, see docs/postgres.md"
-            )
 
     def _launch(self) -> None:
         sockets = str(self._data) if len(str(self._data)) <= _LONGEST_SOCKET else ""

@@ -32,7 +32,6 @@ __all__ = [
     "pieces",
     "put_or_refuse",
     "put_piece",
-    "sessions_ending",
     "text_of",
 ]
 
@@ -175,23 +174,6 @@ def put_piece(
     return target.store.together(put, repeatable=True)
 
 
-def sessions_ending(
-    source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]
-) -> Iterator[tuple[Session, Session | None]]:
-    """Give the source's sessions whose newest message is among these, each with the target's."""
-    newest: dict[str, Message] = {}
-    for message in messages:  # they are in the order of time
-        newest[_session_of(message)] = message
-    ended = {
-        id_: session
-        for id_, session in _sessions(source, scope, tuple(newest)).items()
-        if session.last_active_at == newest[id_].created_at
-    }
-    there = _sessions(target, scope, tuple(ended))
-    for id_, session in ended.items():
-        yield session, there.get(id_)
-
-
 def put_or_refuse(
     store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object], errors: type[ValueError]
 ) -> list[tuple[_T, ValueError]]:
@@ -293,8 +275,11 @@ def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) 
 
 def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
     """Keep the places of forgotten messages at the end of a session from being given again."""
-    for session, there in sessions_ending(source, target, scope, messages):
-        if there is None or there.next_seq >= session.next_seq:
+    newest = {_session_of(message): message for message in messages}  # they are in the order of time
+    sessions, there = _sessions(source, scope, tuple(newest)), _sessions(target, scope, tuple(newest))
+    for id_, session in sessions.items():
+        ends_here = session.last_active_at == newest[id_].created_at
+        if not ends_here or id_ not in there or there[id_].next_seq >= session.next_seq:
             continue
         # Insert and delete a placeholder at the last place: the session goes on after it.
         last = Message(
