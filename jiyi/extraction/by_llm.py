@@ -122,13 +122,11 @@ def read_by_llm(
         f"[{place}] {_when(message, zone)}\n{_said(message, hide)}"
         for place, message in enumerate(messages, 1)
     )
+    lines = [f"[{place}]\n{quote(hide(fact.line, fact.text))}" for place, fact in enumerate(known, 1)]
     prompt = load_prompt("extract_facts", spoken).substitute(
         messages=shown,
         before="\n".join(_said(message, hide) for message in before) or _NONE,
-        known="\n".join(
-            f"[{place}]\n{quote(hide(fact.line, fact.text))}" for place, fact in enumerate(known, 1)
-        )
-        or _NONE,
+        known="\n".join(lines) or _NONE,
     )
     schema = _schema(len(messages), len(known))
     asked = [{"role": "user", "content": prompt}]
@@ -290,9 +288,8 @@ class _Answer:
         """Return the first message in which both names stand: only that makes them names of one thing."""
         for message in self._messages:
             text = _flat(message.text).casefold()
-            if message.role != "user" and self._users.intersection(map(entity_key, (name, other))):
-                continue
-            if all(_stands_in(one.casefold(), text) for one in (name, other)):
+            of_users = message.role != "user" and self._users.intersection(map(entity_key, (name, other)))
+            if not of_users and all(_stands_in(one.casefold(), text) for one in (name, other)):
                 return message
         return None
 
@@ -334,12 +331,8 @@ def _named(message: Message) -> str:
 
 def _stands_in(words: str, text: str) -> bool:
     """Return whether words stand in a text letter by letter, and neither end cuts a word or number."""
-    place = text.find(words)
-    while place >= 0:
-        if not (_IN_A_WORD.match(text, place) or _IN_A_WORD.match(text, place + len(words))):
-            return True
-        place = text.find(words, place + 1)
-    return False
+    places = (found.start() for found in re.finditer(f"(?={re.escape(words)})", text))
+    return any(not (_IN_A_WORD.match(text, at) or _IN_A_WORD.match(text, at + len(words))) for at in places)
 
 
 def _holds(words: set[str], value: str) -> bool:

@@ -82,18 +82,14 @@ def rules_in(sentence: str, message: str) -> Iterator[Rule]:
     lower = sentence.lower()
     chinese = is_chinese(sentence)
     signs = _signs("zh" if chinese else "en")
-    for hint in signs.hints:
-        if hint in lower:
-            yield from _Sentence(sentence, message, signs, chinese).rules()
-            return
+    if any(hint in lower for hint in signs.hints):
+        yield from _Sentence(sentence, message, signs, chinese).rules()
 
 
 class _Sentence:
     def __init__(self, sentence: str, message: str, signs: _Signs, chinese: bool) -> None:
-        self._text = sentence
-        self._message = message
-        self._signs = signs
-        self._chinese = chinese
+        self._text, self._message = sentence, message
+        self._signs, self._chinese = signs, chinese
         self._asks = signs.has("asking", sentence)
 
     def rules(self) -> Iterator[Rule]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import cast
 
-from jiyi.records import Fact, FactStatus, Query, Scope
+from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.records import Fact, FactStatus, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
 from jiyi.text.lexicon import filled, read_toml
@@ -67,15 +67,9 @@ def _forms() -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
 
 def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> list[Fact]:
     """Return the active facts that answer, newest first, at most three; none if several people say "I"."""
-    query = Query(
-        scope=Scope(user_id=scope.user_id, agent_id=scope.agent_id),
-        kinds=("fact",),
-        predicate=(*asked.points, *_alike(asked.relation)),
-        fact_status=("active",),
-        newest_first=True,
-        limit=_MOST,
-    )
-    found = [fact for fact in cast("list[Fact]", store.find(query)) if _holds(fact, now)]
+    points = (*asked.points, *_alike(asked.relation))
+    found = find_facts(store, wide(scope), predicate=points, fact_status=("active",), limit=_MOST)
+    found = [fact for fact in found if _holds(fact, now)]
     keys = set(map(predicate_key, asked.points))
     told = [fact for fact in found if predicate_key(fact.predicate) in keys]
     if asked.name:
@@ -92,9 +86,8 @@ def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> lis
 
 def is_in_part(store: Store, fact: Fact) -> bool:
     """Return whether something else that a fact's message says has been replaced or is over."""
-    whose = Scope(user_id=fact.scope.user_id, agent_id=fact.scope.agent_id)
-    over = Query(scope=whose, kinds=("fact",), sources=fact.sources[-1:], fact_status=_OVER, limit=1)
-    return bool(fact.sources) and bool(store.find(over))
+    said, scope = fact.sources[-1:], wide(fact.scope)
+    return bool(said) and bool(find_facts(store, scope, sources=said, fact_status=_OVER, limit=1))
 
 
 def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, named: bool) -> list[Fact]:

@@ -1,6 +1,6 @@
 """Passages: a hit with what was said just before and after it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -13,6 +13,7 @@ _AT_ONCE = 16  # stretches in one question
 _MOST = 10_000  # messages in one answer
 
 _Stretch = tuple[str, int, int]  # session, first and last place
+_Said = dict[str, dict[int, Message]]  # by session and place
 
 
 def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
@@ -24,7 +25,7 @@ def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: in
     """
     shown = {hit.id for hit in hits if isinstance(hit.record, Message)}
     stretches = [_stretch(hit, steps) for hit in hits]
-    said = _read(store, scope, [stretch for stretch in stretches if stretch])
+    said = _read(store, scope, [stretch for stretch in stretches if stretch], 2 * steps + 1)
     found = []
     for hit, stretch in zip(hits, stretches, strict=True):
         if stretch is None:
@@ -48,28 +49,14 @@ def _stretch(hit: Hit, steps: int) -> _Stretch | None:
     return cast("str", message.scope.session_id), message.seq - steps, message.seq + steps
 
 
-def _read(store: Store, scope: Scope, stretches: Sequence[_Stretch]) -> dict[str, dict[int, Message]]:
-    """Return the messages of all stretches, by session and place; few questions for many stretches."""
-    said: dict[str, dict[int, Message]] = {}
-    for piece in _pieces(stretches):
-        most = sum(last - first + 1 for _, first, last in piece)
-        query = Query(scope=scope, kinds=("message",), stretches=piece, limit=most)
+def _read(store: Store, scope: Scope, stretches: Sequence[_Stretch], long: int) -> _Said:
+    """Return the messages of all stretches, each so ``long``; few questions for many stretches."""
+    said: _Said = {}
+    different, count = tuple(dict.fromkeys(stretches)), max(1, min(_AT_ONCE, _MOST // long))
+    for at in range(0, len(different), count):
+        piece = different[at : at + count]
+        query = Query(scope=scope, kinds=("message",), stretches=piece, limit=len(piece) * long)
         for message in cast("list[Message]", store.find(query)):
             session = cast("str", cast("Scope", message.scope).session_id)
             said.setdefault(session, {})[cast("int", message.seq)] = message
     return said
-
-
-def _pieces(stretches: Sequence[_Stretch]) -> Iterator[tuple[_Stretch, ...]]:
-    """Yield the stretches in pieces that one question may ask for."""
-    piece: list[_Stretch] = []
-    room = 0
-    for stretch in dict.fromkeys(stretches):
-        needed = stretch[2] - stretch[1] + 1
-        if piece and (needed > room or len(piece) == _AT_ONCE):
-            yield tuple(piece)
-            piece = []
-        room = (room if piece else _MOST) - needed
-        piece.append(stretch)
-    if piece:
-        yield tuple(piece)
