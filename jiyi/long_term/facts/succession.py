@@ -270,8 +270,7 @@ class Succession:
         lacking = {fact.id for fact, vector in zip(ranged, vectors, strict=True) if not vector.any()}
         ready = facts.keys() - lacking
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _PATIENCE}
-        if late:
-            self._late.setdefault(scope, {}).update(late)
+        self._late.setdefault(scope, {}).update(late)
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if in_range(facts[id_]):
                 self._compare(scope, id_)

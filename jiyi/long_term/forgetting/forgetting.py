@@ -225,7 +225,7 @@ class Forgetting:
             return self._forget_user(rows, request), []
         asked = _asked(rows, request, {entry.record.id for entry in gone})
         out = [cast("Forgettable", entry.record) for entry in gone]
-        made = Plan(agent_id=request.scope.agent_id)
+        made = Plan(request.scope.agent_id)
         planner = Planner(rows, request.at, self.rewrite, out, request.alone, made=made)
         plan = planner.plan(asked, request.query)
         if not request.dry_run:

@@ -135,7 +135,7 @@ def _first_words(record: Record) -> str:
 class Plan:
     """What to take out and what to change."""
 
-    agent_id: str | None = None  # who asks; the receipt has no words of records that agent cannot see
+    agent_id: str | None = None  # who asks, and is told no words of records that it cannot see
     taken: dict[Key, Forgotten] = field(default_factory=dict)  # in the order found
     changed: dict[Key, Forgotten] = field(default_factory=dict)
     stay: list[Fact | Knowledge] = field(default_factory=list)  # what is changed, as it will be

@@ -91,13 +91,9 @@ def is_in_part(store: Store, fact: Fact) -> bool:
 
 
 def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, named: bool) -> list[Fact]:
-    """Return facts about somebody who is called by what they are to the one who asks.
+    """Return facts about somebody who is called by what they are to the one who asks: "sister", 老婆.
 
-    Args:
-        relation: "sister", 老婆.
-        found: among them facts that say who that is.
-        told: facts about the point that is asked for.
-        named: the name is asked for, so who it is answers.
+    ``told`` are those of ``found`` about the point that is asked for; who it is answers where the name is.
     """
     keys = set(map(predicate_key, _alike(relation)))
     people = [fact for fact in found if predicate_key(fact.predicate) in keys and _is_own(fact)]

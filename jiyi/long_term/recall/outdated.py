@@ -53,6 +53,7 @@ _SPEAKER_OF = np.array(
     [pairs.SPEAKERS.index(role) if role in pairs.SPEAKERS else 0 for role in ROLES], np.int64
 )
 _TEMPORARY = pairs.SINGLE.index("temporary")
+_ASKS = pairs.SINGLE.index("mostly_asks")
 _FORCES = [pairs.SINGLE.index(name) for name in _FORCE]
 
 SUCCESSION_SIGNS = (
@@ -153,9 +154,12 @@ def in_order(features: Features, group: pairs.Statements, order: _Floats, likely
     moves: being said later does not make it the answer. What was said after the time asked
     about comes last.
     """
-    least = LIFTED_IF_CHANGED if (time := features.question.time) and time.changed else LIFTED
+    time = features.question.time
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
+        # One who asks tells of no change: "isn't it on Tuesdays?"
+        sooner = time is not None and time.changed and not group.signs[later].single[_ASKS]
+        least = LIFTED_IF_CHANGED if sooner else LIFTED
         taken = [place for place in places if likely[place, later] >= least]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):
