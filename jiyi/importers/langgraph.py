@@ -43,6 +43,7 @@ _ITEMS_ON_SERVER = "SELECT prefix, key, value, created_at FROM store ORDER BY cr
 _SUBGRAPHS = "states of subgraphs"
 _OBJECTS = range(6)  # extension types with a module, a name and arguments
 _DEEPEST = 100  # objects in objects
+_LONGEST_KEY = 1_000  # characters of a key that is no text
 
 
 def read_langgraph(db: apsw.Connection, make: Maker) -> Iterator[Entry]:
@@ -130,8 +131,14 @@ def unpacked(data: bytes, depth: int = 0) -> Any:
         held = unpacked(inner, depth + 1) if code in _OBJECTS else None
         return held[2] if isinstance(held, list) and len(held) > 2 else None
 
+    def named(key: object) -> str:
+        name = key if isinstance(key, str) else repr(key)
+        if name is not key and len(name) > _LONGEST_KEY:
+            raise ValueError("maps as keys of maps: their names double with each level")
+        return name
+
     def keyed(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-        return {key if isinstance(key, str) else repr(key): value for key, value in pairs}
+        return {named(key): value for key, value in pairs}
 
     try:
         return msgpack.unpackb(

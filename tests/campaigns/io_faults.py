@@ -1,12 +1,13 @@
 """The disk fails at the n-th call: is the error one of jiyi's, is what was acknowledged there, does it go on?
 
-    python tests/campaigns/io_faults.py --minutes 10 [--seed 1]
+    python tests/campaigns/io_faults.py --minutes 10 [--seed 1] [--skip N]
 
 A script of 31 operations with the writing verbs runs on a file whose reads, writes, syncs, truncations and
 locks are counted, in parts of five, each with an opening and a closing. Then each part runs again and again,
 each time on a copy of the file that the parts before it left, and the n-th call fails: once
 (SQLITE_IOERR_…, or SQLITE_FULL, at times after half of the bytes), or from there on until the disk "has
-room again". Every n is tried in both ways, in a random order, as far as the time goes.
+room again". Every n is tried in both ways, in a random order, as far as the time goes; ``--skip`` leaves out
+the first of them, which a run with the same seed has tried.
 
 Oracle: whatever a verb raises is a `JiyiError`, and none that tells of a moved or damaged file. After the
 fault the memory goes on as it is, or when it is opened again. What was acknowledged before and after is
@@ -257,14 +258,14 @@ def faults_of(path: Path, told: Told) -> Iterator[str]:
             yield "half of a verb that failed is there"
 
 
-def campaign(seconds: float, seed: int, most: int | None = None) -> dict[str, Any]:
-    """Run as much as the time allows, and no more than ``most`` tries; return figures and faults."""
+def campaign(seconds: float, seed: int, most: int | None = None, skip: int = 0) -> dict[str, Any]:
+    """Run as much as the time allows, up to try number ``most``; return figures and faults."""
     in_memory = Path("/dev/shm")  # a real file system, whose syncs cost nothing
     with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
-        return _campaign(seconds, seed, most, Path(folder))
+        return _campaign(seconds, seed, slice(skip, most), Path(folder))
 
 
-def _campaign(seconds: float, seed: int, most: int | None, folder: Path) -> dict[str, Any]:
+def _campaign(seconds: float, seed: int, which: slice, folder: Path) -> dict[str, Any]:
     drawn, until = random.Random(seed), time.monotonic() + seconds
     hits, errors, faults = Counter[str](), Counter[str](), list[str]()
     with faulty_disk():
@@ -277,7 +278,7 @@ def _campaign(seconds: float, seed: int, most: int | None, folder: Path) -> dict
         ]
         drawn.shuffle(tries)
         done = 0
-        for part, at, lasting in tries[:most]:
+        for part, at, lasting in tries[which]:
             if time.monotonic() > until:
                 break
             path, told = _copied(part.base), part.told.copy()
@@ -345,8 +346,9 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0, metavar="N")
     told = parser.parse_args()
-    found = campaign(60 * told.minutes, told.seed)
+    found = campaign(60 * told.minutes, told.seed, skip=told.skip)
     print(json.dumps(found, indent=1))
     sys.exit(bool(found["faults"]))
 

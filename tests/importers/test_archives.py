@@ -90,7 +90,8 @@ def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
 def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
     call = b"\x93\xa2os\xa6system\xa4true"  # ["os", "system", "true"]
     assert unpacked(b"\xc7" + bytes([len(call), 0]) + call) == "true"
-    for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b""):
+    keys = b"\x81" * 60 + b"\xa1'" + b'\xa1"' * 60  # maps as keys of maps: 122 bytes, and 2**60 quotes
+    for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b"", keys):
         with pytest.raises(ValueError, match="no MessagePack"):
             unpacked(bad)
     shutil.copy(SAMPLES / "langgraph.sqlite", tmp_path / "g.sqlite")
