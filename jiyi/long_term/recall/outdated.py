@@ -41,7 +41,7 @@ JUDGED = 16  # messages that are compared: the best ones
 SURE = 0.6  # probability from which on a message is called outdated
 MAYBE = 0.35  # probability from which on it may be
 LIFTED = 0.22  # probability from which on the later message comes above the earlier one: it costs little
-LIFTED_IF_CHANGED = 0.12  # the same where the question takes a change for granted
+_LIFTED_IF_CHANGED = 0.12  # the same where the question takes a change for granted
 
 _Floats = NDArray[np.float64]
 _FAR_APART = 4.0  # deviations by which an answer stands apart from the rest of a large memory
@@ -159,7 +159,7 @@ def in_order(features: Features, group: pairs.Statements, order: _Floats, likely
     for later in sorted(places, key=lambda place: int(group.at[place])):
         # One who asks tells of no change: "isn't it on Tuesdays?"
         sooner = time is not None and time.changed and not group.signs[later].single[_ASKS]
-        least = LIFTED_IF_CHANGED if sooner else LIFTED
+        least = _LIFTED_IF_CHANGED if sooner else LIFTED
         taken = [place for place in places if likely[place, later] >= least]
         first = min(map(places.index, taken), default=len(places))
         if first < places.index(later):

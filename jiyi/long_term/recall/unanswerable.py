@@ -17,6 +17,7 @@ from jiyi.long_term.recall.outdated import Judged
 from jiyi.long_term.recall.pairs import asked_for
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, chance, dot
+from jiyi.records import DOUBT
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, language
 
@@ -61,7 +62,9 @@ def nothing_relevant(
     strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
     # What has all words of the question speaks of it, however little else there is to compare it with.
     strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
-    return float(1 - (1 - strange) * (1 - lacking))
+    # Words alone do not tell: vectors of what was just said are still being made.
+    most = 1.0 if ranked.features.distance else DOUBT
+    return min(most, float(1 - (1 - strange) * (1 - lacking)))
 
 
 def nothing_signs(ranked: Ranked, judged: Judged, asked: Sequence[int] = ()) -> _Floats:
