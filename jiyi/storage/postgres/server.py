@@ -244,7 +244,13 @@ class LocalServer:
         finally:
             password.unlink()
         if made.returncode:
-            raise StorageError(f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}")
+            told = f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}"
+            who = self._installation.account
+            closed = who is not None and "Permission denied" in told
+            hint = (
+                f"; {who.pw_name}, as whom it runs, may not enter: run: chmod o+x" if who and closed else ""
+            )
+            raise StorageError(told + hint)
         new.replace(self._data)
 
     def _launch(self) -> None:
