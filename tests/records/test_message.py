@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.errors import BadMessage, InputError, NaiveDatetime
-from jiyi.records import Message, ToolCall
+from jiyi.errors import BadBudget, BadMessage, InputError, NaiveDatetime
+from jiyi.records import Budget, Message, ToolCall
 
 words = st.text(max_size=20)
 values = st.recursive(
@@ -218,3 +218,14 @@ def test_a_message_is_a_value():
     with pytest.raises(AttributeError):
         one.content = "y"
     assert replace(one, content="y").id == one.id
+
+
+def test_what_is_too_deep_or_too_long_to_be_written_is_refused_by_its_type():
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    for role, kind in ((deep, "list"), (10**6_000, "int"), ("boss", "'boss'")):
+        with pytest.raises(BadMessage, match=f"role (a )?{kind} is not one of"):
+            Message(role=role, content="x")
+    with pytest.raises(BadBudget, match="profile_share=a int must be"):
+        Budget(max_input_tokens=16, profile_share=10**6_000)
