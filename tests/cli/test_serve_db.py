@@ -118,7 +118,7 @@ def test_without_the_package_it_says_which(run, data, monkeypatch):
 def test_a_closed_folder_is_told_with_what_to_do(run, tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    assert "run: chmod o+x" in run("serve-db", "--data", closed / "server", code=1).stderr
+    assert f"run: chmod o+x {closed}" in run("serve-db", "--data", closed / "server", code=1).stderr
     assert not (closed / "server" / "data").exists()
 
 

@@ -247,10 +247,8 @@ class LocalServer:
             told = f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}"
             who = self._installation.account
             closed = who is not None and "Permission denied" in told
-            hint = (
-                f"; {who.pw_name}, as whom it runs, may not enter: run: chmod o+x" if who and closed else ""
-            )
-            raise StorageError(told + hint)
+            way = f"; it runs as {who.pw_name}: run: chmod o+x {self.folder.parent}" if who and closed else ""
+            raise StorageError(told + way)
         new.replace(self._data)
 
     def _launch(self) -> None:
