@@ -3,7 +3,7 @@
 import json
 import re
 
-__all__ = ["masked", "safe", "safe_json", "shown", "told"]
+__all__ = ["masked", "safe", "safe_json", "told"]
 
 _LONGEST = 200  # characters of one quoted input
 _USER = r"(?://|\bpostgres(?:ql)?:/?)[^\s:@/?#'\"]{0,100}+:"
@@ -26,14 +26,6 @@ _UNSAFE = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
-
-
-def shown(value: object) -> str:
-    """Return a value as Python writes it, or its type where it is too deep or too long for that."""
-    try:
-        return repr(value)
-    except (RecursionError, ValueError):
-        return f"a {type(value).__name__}"
 
 
 def safe(text: str) -> str:

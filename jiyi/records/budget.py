@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from jiyi.errors import BadBudget
+from jiyi.records.checks import brief
 from jiyi.records.fits import checked
-from jiyi.telling import shown
 
 __all__ = [
     "ASSUMED",
@@ -194,20 +194,20 @@ class Budget:
         for name, least in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise BadBudget(f"{name}={shown(value)} must be a whole number of tokens")
+                raise BadBudget(f"{name}={brief(value)} must be a whole number of tokens")
             if value < least:
-                raise BadBudget(f"{name}={shown(value)} must be at least {least}")
+                raise BadBudget(f"{name}={brief(value)} must be at least {least}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                raise BadBudget(f"no share for {shown(section)}; sharing are {', '.join(SHARED_SECTIONS)}")
+                raise BadBudget(f"no share for {brief(section)}; sharing are {', '.join(SHARED_SECTIONS)}")
             if not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise BadBudget(f"the share of {section} is {shown(share)}; it must be a number from 0 to 1")
+                raise BadBudget(f"the share of {section} is {brief(share)}; it must be a number from 0 to 1")
         share = self.profile_share
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
-            raise BadBudget(f"profile_share={shown(share)} must be a number from 0 to 1")
+            raise BadBudget(f"profile_share={brief(share)} must be a number from 0 to 1")
         if sum(self.shares.values()) > 1 + 1e-9:
             raise BadBudget(f"the shares sum to {sum(self.shares.values()):.2f}; at most 1 can be given away")
 

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from jiyi.errors import BadMessage
-from jiyi.records.checks import check_id, new_id, plain, set_utc
+from jiyi.records.checks import brief, check_id, new_id, plain, set_utc
 from jiyi.records.session import Scope
-from jiyi.telling import shown
 
 __all__ = ["SENT", "ContentPart", "Dumps", "Given", "Message", "Role", "ToolCall", "as_mapping"]
 
@@ -116,16 +115,16 @@ class Message:
 
     def __post_init__(self) -> None:
         if self.role not in _ROLES:
-            raise BadMessage(f"role {shown(self.role)} is not one of system, user, assistant, tool")
+            raise BadMessage(f"role {brief(self.role)} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)
         if not isinstance(self.content, str):
             _check_content(self.content)
         if self.importance is not None and not (
             isinstance(self.importance, int | float) and 0 <= self.importance <= 1
         ):
-            raise BadMessage(f"importance={shown(self.importance)} is not a number from 0 to 1")
+            raise BadMessage(f"importance={brief(self.importance)} is not a number from 0 to 1")
         if not isinstance(self.pinned, bool):
-            raise BadMessage(f"pinned must be True or False, not {shown(self.pinned)}")
+            raise BadMessage(f"pinned must be True or False, not {brief(self.pinned)}")
         if self.tool_calls and self.role != "assistant":
             raise BadMessage(f"only assistant messages carry tool_calls, not {self.role}")
         if self.created_at is not None:

@@ -1,6 +1,7 @@
 """Messages: OpenAI dicts in, the same dicts out; what no model would accept is refused."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from types import MappingProxyType
@@ -220,12 +221,12 @@ def test_a_message_is_a_value():
     assert replace(one, content="y").id == one.id
 
 
-def test_what_is_too_deep_or_too_long_to_be_written_is_refused_by_its_type():
+def test_what_is_too_deep_or_too_long_to_be_written_is_refused_in_short():
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]
-    for role, kind in ((deep, "list"), (10**6_000, "int"), ("boss", "'boss'")):
-        with pytest.raises(BadMessage, match=f"role (a )?{kind} is not one of"):
+    for role, told in ((deep, "[[[...]]]"), (10**6_000, "a number of 19932 bits"), ("boss", "'boss'")):
+        with pytest.raises(BadMessage, match=re.escape(f"role {told} is not one of")):
             Message(role=role, content="x")
-    with pytest.raises(BadBudget, match="profile_share=a int must be"):
+    with pytest.raises(BadBudget, match="profile_share=a number of 19932 bits must be"):
         Budget(max_input_tokens=16, profile_share=10**6_000)
