@@ -30,7 +30,7 @@ def test_three_questions_in_one_session(llm, memory):
         run = agent.run(question, "s", pieces.append)
         assert run.stopped in ("done", "max_steps", "failed"), run.reason
         assert run.model_calls >= 1
-        assert run.input_tokens > 100
+        assert run.input_tokens > 50  # the system prompt and the question alone
         if run.stopped == "done":
             assert run.answer.strip()
             assert memory.session_messages("s")[-1].content == run.answer

@@ -3,9 +3,11 @@
 import re
 from datetime import timedelta
 
+import apsw
 import pytest
 from samples import ANA, START, fact, message, summary
 
+from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
 
@@ -155,3 +157,23 @@ def test_changing_summaries_goes_by_keys(database):
 
     for plan in plans(database, change):
         assert not NEVER_WHOLE.search(plan), plan
+
+
+def test_a_statement_ends_at_once_also_where_its_cursor_is_kept(database):
+    store, kept = Store(database), []
+    store.put([fact(id="f")])
+    with database.write() as db:
+        db.raw.set_exec_trace(lambda cursor, *_: kept.append(cursor) or True)
+    store.put([fact(id="f")])  # a change gives its number back, and is asked for one row only
+    assert kept
+    store.put([message("later")])
+
+
+def test_a_statement_that_never_ends_costs_one_write_only(database):
+    store = Store(database)
+    with pytest.raises(StorageError, match="in progress, left by this process"), database.write() as db:
+        kept = db.raw.execute("INSERT INTO owners (user_id) VALUES ('x') RETURNING owner")
+    store.put([message("later", id="m")])
+    with pytest.raises(apsw.CursorClosedError):
+        next(kept)
+    assert [one.id for one in store.find(Query(scope=ANA))] == ["m"]

@@ -65,10 +65,13 @@ class SqliteConnection(Connection):
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
         """See `Connection.first`."""
+        cursor = self._execute(name, values, parts)
         try:
-            return cast("tuple[Any, ...] | None", self._execute(name, values, parts).fetchone())
+            return cast("tuple[Any, ...] | None", cursor.fetchone())
         except UnicodeDecodeError as error:
             raise DatabaseDamaged(_NO_TEXT.format(name)) from error
+        finally:
+            cursor.close()  # at once: a statement left open keeps others from committing, or reads the past
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`."""
@@ -101,6 +104,7 @@ class SqliteConnection(Connection):
             names = [column[0] for column in cursor.get_description()]  # known with the first row
             return Answer(names, [first, *cursor])
         except UnicodeDecodeError as error:
+            cursor.close()  # the error may be kept, and with it this frame
             return self._undecoded(call, error)
 
     def _undecoded(self, call: Call, error: UnicodeDecodeError) -> Answer:

@@ -92,8 +92,7 @@ class SqliteDatabase(Database):
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.close()
                 raise
-            self._writer = SqliteConnection(connection, self.damage)
-            self._connections.append(self._writer)
+            self._use_writer(connection)
             self._file = OpenFile(self.path)
         leave_at_fork(self)
 
@@ -142,9 +141,12 @@ class SqliteDatabase(Database):
                     version = pragma(connection.raw, "user_version")
                     connection.raw.execute(f"PRAGMA user_version={version}")
                 connection.raw.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 if connection.in_transaction:
                     connection.raw.execute("ROLLBACK")
+                if isinstance(error, apsw.BusyError):  # no other process: a statement of ours never ended
+                    self._use_writer(self._connect())
+                    self._leave(connection.raw)  # after: who closes the last one takes the log away
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
@@ -278,6 +280,10 @@ class SqliteDatabase(Database):
             raise Closed(f"{self.path} is closed in this process; open it again with jiyi.open()")
         return self._writer
 
+    def _use_writer(self, connection: apsw.Connection) -> None:
+        self._writer = SqliteConnection(connection, self.damage)
+        self._connections.append(self._writer)
+
     def _borrow_reader(self) -> SqliteConnection:
         self._open_writer()
         try:
@@ -339,6 +345,8 @@ class _Translated(NamedTuple):
 
 def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:
     match error:
+        case apsw.BusyError() if "in progress" in str(error):
+            return StorageError(f"{path}: {error}, left by this process; nothing was written, try again")
         case apsw.BusyError() | apsw.LockedError():
             return DatabaseLocked(
                 f"{path} was locked by another process for more than {waited:g} s; nothing was written, "
