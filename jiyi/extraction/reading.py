@@ -91,7 +91,7 @@ class _Reader:
         self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
-        values, formed_of = list(taken), list[tuple[tuple[int, int], str]]()
+        values, formed_of, said = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
         clauses = clauses_of(sentence)
         self.now, self.here = sentence, ""
         for form, match in forms_in(sentence[:until]):
@@ -106,6 +106,7 @@ class _Reader:
                 values.append(value if form.category in _OF_PERSONS else at)
                 if statement.subject != self.speaker:
                     formed_of.append((at, statement.subject))
+                said.add(statement.predicate)
                 yield statement
         for clause in clauses:
             if clause.words[-1].end > until:
@@ -120,15 +121,14 @@ class _Reader:
                     continue
                 if statement := self._valued(clause, span, sure, scene.modes):
                     found.append(statement)
-            formed = _overlaps(whole, taken)
-            found = [one for one in _worth_keeping(found) if not formed or names_point(one.predicate)]
-            subjects = [one.subject for one in found]
-            yield from found
+            if formed := _overlaps(whole, taken):
+                found = [one for one in found if names_point(one.predicate) and one.predicate not in said]
+            yield from (found := _worth_keeping(found))
             if not formed and not found:
                 spoken = attribution.spoken_of(clause, self._meant)
                 self.spoken = spoken if spoken.point else self.spoken
-            thing = "" if formed else named_thing(clause)
-            self.here = next((one for one in subjects if one != self.speaker), "") or thing or self.here
+            thing = ("" if formed else named_thing(clause)) or self.here
+            self.here = next((one.subject for one in found if one.subject != self.speaker), thing)
         self.topic = self.here or self.topic
 
     def _ruled(self, rule: Rule, point: str) -> Statement:

@@ -124,7 +124,7 @@ def test_it_is_what_was_spoken_of_just_before():
         ("鉴权模块 authn 我在维护", "relation", ("authn", "负责人", "Ana")),
         ("Mei is Bob's daughter", "relation", ("Bob", "daughter", "Mei")),
         ("My daughter is called Mia", "relation", ("Ana", "daughter", "Mia")),
-        ("Bob reports to Alice", "relation", ("Bob", "reports to", "Alice")),
+        ("Bob reports to Alice", "relation", ("Bob", "manager", "Alice")),
         ("Sarah works at Google now", "relation", ("Sarah", "works at", "Google")),
         ("记得明天给妈妈打电话", "todo", ("Ana", "待办", "明天给妈妈打电话")),
         ("别忘了周五交周报", "todo", ("Ana", "待办", "周五交周报")),
