@@ -158,7 +158,7 @@ class _Sentence:
     def _asked_en(self, part: str, lasting: bool, told: bool) -> bool:
         signs, part = self._signs, part.strip(_MARKS)
         said, rest = self._led(part)
-        neg = signs.patterns["neg"].match(rest)
+        neg = None if signs.has("denies", said) else signs.patterns["neg"].match(rest)  # "never skip"
         if neg:
             _, rest = self._led(rest[neg.end() :].strip())
         if neg is None and (signs.has("topic", rest) or (lasting and signs.has("topic_for_good", rest))):
