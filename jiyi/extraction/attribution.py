@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
 from jiyi.extraction.scoring import Span
@@ -22,6 +21,7 @@ __all__ = [
     "of_speaker",
     "person_meant",
     "spoken_of",
+    "told_of",
 ]
 
 _NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
@@ -30,12 +30,12 @@ _LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
 _OF = ("'s", "’s", "的")
 _MOST_ASKED = 120  # characters at the end of a question that are looked at
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
+_CHANGES = re.compile(r"[改换调挪]")  # in a verb: it tells of no point
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
 _INSIDE = re.compile(r"[A-Z0-9]")  # in a word after its first letter: no name of a person
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """The subject and the point of a value."""
 
     subject: str  # "" where the clause names none
@@ -43,8 +43,7 @@ class About:
     category: FactCategory
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a question asks for."""
 
     kind: str = ""  # of value, "" for no question
@@ -53,8 +52,7 @@ class Asked:
     own: bool = False  # it is a thing of the one it is put to: your dog
 
 
-@dataclass(frozen=True, slots=True)
-class _Phrase:
+class _Phrase(NamedTuple):
     first: int
     last: int
     text: str
@@ -157,7 +155,7 @@ def spoken_of(clause: Clause, meant: Callable[[str, int], str]) -> Asked:
     if not is_listed(found.whose, "third"):
         return found
     whose = meant(found.whose, clause.words[-1].end)
-    return replace(found, whose=whose) if whose else Asked()
+    return found._replace(whose=whose) if whose else Asked()
 
 
 def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
@@ -218,6 +216,17 @@ def named_thing(clause: Clause) -> str:
                 last += 1
             return " ".join(one.text for one in words[place:last])
     return ""
+
+
+def told_of(clause: Clause, speaker: str) -> str:
+    """Return whom a Chinese clause begins with, "" for nobody: the next clause may leave them out."""
+    word, rest = clause.words[0], [one for one in clause.words[1:] if one.cls != "adv"]
+    if not (clause.chinese and rest and (rest[0].cls == "verb" or rest[-1].text == "了")):
+        return ""
+    if word.cls == "kin":
+        return of_speaker(word.text, speaker, chinese=True)
+    doubled = len(word.text) == 2 and word.text[0] == word.text[1] and word.cls in ("n", "adj")
+    return word.text if doubled or word.cls == "nr" else ""
 
 
 def is_listed(word: str, name: str) -> bool:
@@ -305,11 +314,7 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
         if row is not None and span.kind in row["kinds"] and before in row.get("after", before):
             theirs = row["category"] == "profile" and subject != speaker
             return About(subject, row["labels"][chinese], "attribute" if theirs else row["category"])
-    after = words[span.last] if span.last < len(words) else None
     inside = words[span.first : span.last]
-    counted = after if len(inside) == 1 else inside[-1]
-    if named and inside[0].cls == VALUE + "number" and len(inside) <= 2 and counted and counted.cls == "n":
-        return _found(subject, counted.text, speaker)  # 6 executors
     typed = [word.cls[1:] for word in inside if word.cls[0] == VALUE]
     if typed and all(word.cls[0] == VALUE or word.cls in _LOOSE for word in inside):
         span = span._replace(kind=typed[0])  # 9:45 every day
@@ -319,7 +324,7 @@ def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str
     plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]
     if plain and any(word.cls == "be" for word in words[: span.first]):
         return _found(subject, label, speaker)
-    verb = verbs[-1] if verbs and span.kind != "does" else ""
+    verb = verbs[-1] if verbs and span.kind != "does" and not _CHANGES.search(verbs[-1]) else ""
     guess = f"{verb}（{kind_name}）" if chinese else f"{verb} ({kind_name})"
     return _found(subject, guess.strip(), speaker)
 

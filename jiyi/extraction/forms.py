@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
 
 from jiyi.extraction.clauses import is_chinese
 from jiyi.extraction.statement import Action, Statement
@@ -12,25 +13,13 @@ from jiyi.extraction.values import patterns, table
 from jiyi.records import FactCategory
 from jiyi.text.modality import Mode
 
-__all__ = [
-    "Form",
-    "erases",
-    "forms_in",
-    "is_bare",
-    "is_beyond",
-    "meant",
-    "read_tool_lines",
-    "takes_back",
-    "unmeant",
-]
-
+__all__ = ["Form", "forms_in", "has_sign", "is_bare", "is_beyond", "meant", "read_tool_lines", "takes_back"]
 
 _MOST_LINES = 50
 _SMALL_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """A turn of phrase."""
 
     pattern: str
@@ -53,24 +42,18 @@ def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
 
 def takes_back(sentence: str) -> bool:
     """Return whether a sentence asks for something said to be forgotten."""
-    back = patterns("forms", "taking_back")
-    languages = ("en",) if sentence.isascii() else ("en", "zh")
-    return any(back[language].search(sentence) for language in languages)
-
-
-def erases(sentence: str) -> bool:
-    """Return whether a retraction asks for the thing itself to go, whatever its value was."""
-    return patterns("forms", "taking_back")["erases"].search(sentence) is not None
+    return has_sign("taking_back.en", sentence) or has_sign("taking_back.zh", sentence)
 
 
 def is_bare(sentence: str) -> bool:
     """Return whether a retraction names nothing: what was said last is meant."""
-    return patterns("forms", "taking_back")["bare"].match(sentence.replace("’", "'")) is not None
+    return has_sign("taking_back.bare", sentence.replace("’", "'"))
 
 
-def unmeant(text: str) -> bool:
-    """Return whether a message as a whole states nothing: fiction, something to translate, jest."""
-    return patterns("forms", "unmeant")["message"].search(text) is not None
+def has_sign(name: str, text: str) -> bool:
+    """Return whether a text has a sign of forms.toml, by the names of its section and of the sign."""
+    section, _, sign = name.partition(".")
+    return patterns("forms", section)[sign].search(text) is not None
 
 
 def meant(sentence: str, mode: Mode) -> int:
@@ -89,32 +72,31 @@ def meant(sentence: str, mode: Mode) -> int:
 def is_beyond(sentence: str) -> bool:
     """Return whether a sentence dates something to a year before 1500 or after 2199."""
     dated = any(letter.isdigit() for letter in sentence) or not sentence.isascii()
-    return dated and patterns("forms", "unmeant")["beyond"].search(sentence) is not None
+    return dated and has_sign("unmeant.beyond", sentence)
 
 
-def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> list[Statement]:
-    """Return the settings in a tool's output: ``pay-gw: Image=registry/pay-gw:2.9.0 ...``.
+def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> Iterator[Statement]:
+    """Give the settings in a tool's output: ``pay-gw: Image=registry/pay-gw:2.9.0 ...``.
 
-    A pair counts only where the line begins with the name of what it belongs to; counters,
-    times and other figures that pass are left out.
+    What names no thing is about what the command asked for; counters, times and other figures that
+    pass are left out.
     """
     signs = patterns("forms", "tool_line")
-    return [
-        Statement(
-            subject=about["s"],
-            predicate=pair["p"],
-            object=pair["o"],
-            quote=line.strip()[:400],
-            speaker=speaker,
-            by_person=False,
-            said_at=said_at,
-            confidence=0.5,
-        )
-        for line in text.splitlines()[:_MOST_LINES]
-        if (about := signs["about"].match(line))
-        for pair in signs["pair"].finditer(line, about.end())
-        if not signs["passing"].match(pair["p"])
-    ]
+    pairs = [name for name in signs if name.startswith("pair")]
+    of: dict[str, Any] = {"speaker": speaker, "by_person": False, "said_at": said_at, "confidence": 0.5}
+    asked = ""
+    for row in islice(signs["row"].finditer(text), _MOST_LINES):
+        line, head = row[0], signs["about"].match(row[0])
+        asked = command["s"] if (command := signs["command"].match(line)) else asked
+        for name in pairs:
+            for pair in signs[name].finditer(line, head.end() if head and name == "pair" else 0):
+                said = pair.groupdict()
+                subject = said.get("s") or said.get("name") or (head and head[head.lastgroup or 0]) or asked
+                point, value = said.get("p") or name.rpartition(": ")[2], said["o"] or said["at"]
+                if subject and not signs["passing"].match(point):
+                    named = of | {"subject": subject, "predicate": point, "object": value.strip('"')}
+                    yield Statement(quote=pair[0].strip(), replaces=said.get("old") or "", **named)
+                asked = value if point == "name" else asked
 
 
 @cache

@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from itertools import islice
 from typing import Any
 
 from jiyi.extraction import attribution
 from jiyi.extraction.attribution import About, Asked, about, is_listed, named_thing
 from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
-from jiyi.extraction.forms import Form, erases, forms_in, meant, read_tool_lines, takes_back, unmeant
+from jiyi.extraction.forms import Form, forms_in, has_sign, meant, read_tool_lines, takes_back
 from jiyi.extraction.rules import Rule, rules_in
 from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
@@ -49,6 +50,7 @@ _CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]
 _SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _SAMPLE = 400  # characters before a pronoun in which a person is looked for
 _Span = tuple[datetime | None, datetime | None]  # from when, until when
+_TURNED = re.compile(r"[\dA-Z]\s?[号线楼路栋室班点元块]?\s?[换改升降调转挪]")  # 6021 换 6088
 _LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 
@@ -77,7 +79,8 @@ class _Reader:
             rules = [rule for rule in rules if not takes_back(rule.text)]
             if self.role == "user" and not rules and mode & Mode.RETRACTED and takes_back(sentence):
                 if until == len(sentence):
-                    yield self._new(sentence, category="note", action="retract", erases=erases(sentence))
+                    erases = has_sign("taking_back.erases", sentence)
+                    yield self._new(sentence, category="note", action="retract", erases=erases)
             elif not (until or rules):
                 self.topic = next(filter(None, map(named_thing, clauses_of(sentence))), self.topic)
             else:
@@ -91,7 +94,7 @@ class _Reader:
         self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
-        values, formed_of, said = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
+        values, others_spoken_of, said = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
         clauses = clauses_of(sentence)
         self.now, self.here = sentence, ""
         for form, match in forms_in(sentence[:until]):
@@ -100,12 +103,13 @@ class _Reader:
             # "I work as a nurse at St James's" says two points of a person in one stretch.
             beside = form.category in _OF_PERSONS and not _overlaps(value, values)
             supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
-            fits = not supposed and (beside or not _overlaps(at, taken))
+            maybe = form.action in ("end", "over") and has_sign("unmeant.open", _around(match, clauses))
+            fits = not (supposed or maybe) and (beside or not _overlaps(at, taken))
             if fits and (statement := self._formed(form, match, scene.modes, clauses)):
                 taken.append(at)
                 values.append(value if form.category in _OF_PERSONS else at)
                 if statement.subject != self.speaker:
-                    formed_of.append((at, statement.subject))
+                    others_spoken_of.append((at, statement.subject))
                 said.add(statement.predicate)
                 yield statement
         for clause in clauses:
@@ -113,8 +117,8 @@ class _Reader:
                 break
             found: list[Statement] = []
             whole = clause.words[0].start, clause.words[-1].end
-            self.here = next((name for at, name in formed_of if _overlaps(at, [whole])), self.here)
-            for span, sure in chosen(clause, scene):
+            self.here = next((name for at, name in others_spoken_of if _overlaps(at, [whole])), self.here)
+            for span, sure in self._answer(clause) or chosen(clause, scene):
                 at = clause.words[span.first].start, clause.words[span.last - 1].end
                 supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
                 if supposed or _overlaps(at, taken) or _denied(clause, span) or _bound(clause, span):
@@ -127,9 +131,15 @@ class _Reader:
             if not formed and not found:
                 spoken = attribution.spoken_of(clause, self._meant)
                 self.spoken = spoken if spoken.point else self.spoken
-            thing = ("" if formed else named_thing(clause)) or self.here
-            self.here = next((one.subject for one in found if one.subject != self.speaker), thing)
+            told = "" if formed else named_thing(clause) or attribution.told_of(clause, self.speaker)
+            self.here = next((one.subject for one in found if one.subject != self.speaker), told or self.here)
         self.topic = self.here or self.topic
+
+    def _answer(self, clause: Clause) -> list[tuple[Span, float]]:
+        """Return a value that alone answers what was asked just before."""
+        word = clause.words[0]
+        alone = self.asked.kind and not self.heard and clause.parts == len(clause.words) == 1
+        return [(Span(0, 1, word.cls[1:]), _FORM)] if alone and word.cls[0] == VALUE else []
 
     def _ruled(self, rule: Rule, point: str) -> Statement:
         said = {"object": "" if rule.lifts else rule.text, "action": rule.action, "confidence": _FORM}
@@ -146,7 +156,7 @@ class _Reader:
         whose: dict[str, Any] = {"speaker": self.speaker, "topic": self.here, "meant": self._meant}
         said = about(clause, span, self.now, asked=asked, **whose)
         if said.predicate == self.asked.point:  # one value answers
-            self.asked = replace(self.asked, point="")
+            self.asked = self.asked._replace(point="")
         subject, named = said.subject, names_point(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
@@ -158,14 +168,15 @@ class _Reader:
         if not named:
             past = span.kind == "does" and is_listed(words[span.first].text, "passing")
             past = past or any(is_listed(word.text, "happens") for word in words)
-            past = past or (clause.chinese and len(quote.strip(_MARKS).replace(" ", "")) < _SHORT_ZH)
+            short = clause.chinese and not self._answer(clause)
+            past = past or (short and len(quote.strip(_MARKS).replace(" ", "")) < _SHORT_ZH)
             if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past:
                 return None
         elif self.role == "user":
             sure = _NAMED
         at = validity(self.now, mode, self.said_at, self.zone, value)
         sure = round(sure if self.role == "user" else min(sure, _ASSISTANTS), 2)
-        return self._said(quote, replace(said, subject=subject), value, mode, at=at, confidence=sure)
+        return self._said(quote, said._replace(subject=subject), value, mode, at=at, confidence=sure)
 
     def _formed(
         self, form: Form, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
@@ -185,12 +196,15 @@ class _Reader:
                 subject, predicate = self.speaker, subject
         predicate = "alias" if form.action == "rename" else predicate
         at: _Span = None, None
+        taste = form.category == "preference"
+        if taste and has_sign("times.for_now", self.now):
+            mode |= Mode.TEMPORARY
         if form.category in _LATER or form.later:
             begins = first_day_ahead(self.now, self.said_at, self.zone)
             at = begins if begins and begins > self.said_at else None, None
             if form.later and not at[0]:  # nobody knows when: a plan
                 form, predicate, value = _PLAN, _PLAN.predicate, groups["w"]
-        elif form.category != "preference" and form.action != "rename":
+        elif form.action != "rename" and not (taste and not mode & Mode.TEMPORARY):
             moved = form.category == "attribute" and not form.predicate
             at = validity(self.now if moved else quote, mode, self.said_at, self.zone, value)
         old, sure = (groups.get("old") or "").strip(_MARKS), _FORM if self.role == "user" else _ASSISTANTS
@@ -202,12 +216,13 @@ class _Reader:
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
         wrong = (old and names_point(said.predicate)) or (mode | self.before_mode) & Mode.CORRECTED
+        changed = mode & Mode.CHANGED or _TURNED.search(quote)
         whose = {"category": said.category, "subject": said.subject, "replaces": old}
         predicate = said.predicate
         if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
             predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
         held = {"predicate": predicate, "object": self.speaker if _FIRST.match(value) else value}
-        when = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not mode & Mode.CHANGED)}
+        when = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
         return self._new(quote, **whose, **held, **when, **more)
 
     def _subject(self, said: str | None, category: str, at: int) -> str:
@@ -277,8 +292,8 @@ def extract(
         return []
     if role == "tool":
         name = "tool" if speaker in (None, "", "user") else speaker  # no tool speaks for the user
-        return read_tool_lines(sample, speaker=name, said_at=said_at)[:_MOST_STATEMENTS]
-    if unmeant(sample):
+        return list(islice(read_tool_lines(sample, speaker=name, said_at=said_at), _MOST_STATEMENTS))
+    if has_sign("unmeant.message", sample):
         return []
     name = speaker or ("user" if role == "user" else role)
     reader = _Reader(name, role, said_at, zone, context, sample)
@@ -318,8 +333,6 @@ def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:
     named = [one for one in found if names_point(one.predicate)]
     guesses = [one for one in found if not names_point(one.predicate)]
     surest = max(guesses, key=lambda one: one.confidence, default=None)
-    if surest and any(one.subject in surest.object for one in named):
-        surest = None
     kept = [one for one in found if one is surest or one in named]
     subjects = {one.subject for one in kept}
     return [one for one in kept if one.object not in subjects]

@@ -6,7 +6,6 @@ one form for both languages, so that they can be compared.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -40,8 +39,7 @@ _OTHER = ("rule", "规则")
 _HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A standing instruction, or what takes one back."""
 
     start: int  # where it stands in its sentence
@@ -52,8 +50,7 @@ class Rule:
     lifts: bool = False  # nothing new is asked: it only takes back
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMeaning:
+class RuleMeaning(NamedTuple):
     """What an instruction is about."""
 
     points: Mapping[str, str]  # of `RULE_POINTS` those it is about, with their values

@@ -295,7 +295,7 @@ def test_messages_are_quoted_as_data_in_their_language(make):
 
 def test_many_messages_go_in_stretches(make):
     messages = [message(f"note {n}", id=f"m-{n}", minutes=n) for n in range(45)]
-    tool = message("pay-gw: image=lan/pay-gw:2.9.0", id="tool", name="docker", role="tool", tool_call_id="c")
+    tool = message("pay-gw: replicas=3", id="tool", name="docker", role="tool", tool_call_id="c")
     with ScriptedChat(*[says(found(topics=["notes"]))] * 3) as server:
         reading = extract_with(make(server.url), [*messages, tool])
     assert len(server.asked) == 3

@@ -280,9 +280,12 @@ def test_assistants_state_points_of_things_only():
 
 def test_tools_are_read_by_their_name_and_value_lines_only():
     line = "inspect pay-gw → Image=lan/pay-gw:2.9.0 StartedAt=2026-06-16T23:58:07 RestartCount=0 Health=ok"
-    (one,) = read(line, role="tool", speaker="docker")
-    assert (one.subject, one.predicate, one.object) == ("pay-gw", "Image", "lan/pay-gw:2.9.0")
-    assert one.speaker == "docker"
+    found = read(line, role="tool", speaker="docker")
+    assert [(one.subject, one.predicate, one.object) for one in found] == [
+        ("pay-gw", "Image", "lan/pay-gw:2.9.0"),
+        ("pay-gw", "version", "2.9.0"),
+    ]
+    assert {one.speaker for one in found} == {"docker"}
     assert read("Image=x RestartCount=0", role="tool") == []
     assert read("The port of edge-02 is 8443.\nI live in Berlin", role="tool") == []
 

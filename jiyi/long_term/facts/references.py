@@ -55,7 +55,7 @@ def slot_meant(
     own = [fact for fact in fitting if names.key(fact.subject) == names.key(said)]
     fitting = own or fitting
     slots = {slot_of(fact, names) for fact in fitting}
-    if not slots and said and not (statement.predicate or statement.replaces):
+    if not slots and said and not statement.predicate:
         point = _UNNAMED[shape[0] == "time"][not said.isascii()]
         return replace(statement, predicate=point), []
     if not slots and statement.predicate and not (said or statement.replaces):
