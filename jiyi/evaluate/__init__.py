@@ -16,8 +16,6 @@ from jiyi.evaluate.systems import (
     Shown,
     System,
     open_sqlite,
-    opener_for,
-    openers_for,
 )
 
 __all__ = [
@@ -41,7 +39,5 @@ __all__ = [
     "evaluate",
     "load_dataset",
     "open_sqlite",
-    "opener_for",
-    "openers_for",
     "read_dataset",
 ]
