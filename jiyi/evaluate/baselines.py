@@ -127,7 +127,7 @@ class BaselineSystem:
         return Ranking(ids=tuple(self.messages[place].id for place in self._order(question)[:limit]))
 
     def window(self, question: Question, budget: int) -> Shown:
-        """Return what of the ranking fits beside the question."""
+        """Return the part of the ranking that fits with the question."""
         room, shown = budget - needed_alone(question, budget, self.counter), set[str]()
         order = self._order(question)
         for place in reversed(order) if self.pack_backwards else order:

@@ -43,7 +43,7 @@ class Shown:
     """What is in a window."""
 
     ids: frozenset[str]  # of the messages
-    made: bool = True  # False: it is that of an earlier question, and says nothing of how long it took
+    made: bool = True  # False: it was made for an earlier question, so its time is not counted
 
 
 class System(Protocol):
@@ -61,7 +61,7 @@ class System(Protocol):
 
 
 MakeSystem = Callable[[Conversation, TokenCounter], System]
-"""Makes a system that holds a conversation; the counter is that of the windows."""
+"""Makes a system that holds a conversation; the counter is the one of the windows."""
 
 
 class MemorySystem:
@@ -95,7 +95,7 @@ class MemorySystem:
 
 
 Opener = Callable[[Embedder], AbstractContextManager[MemoryManager]]
-"""Opens an empty memory of a user whom nobody else has, with this embedder and without a worker.
+"""Opens an empty memory of a new user, with this embedder and without a worker.
 
 Leaving the context closes it and removes what it wrote.
 """

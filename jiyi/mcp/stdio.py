@@ -127,7 +127,7 @@ class _Local:
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"
 
     def begin(self) -> None:
-        """Open the memory soon, in a thread, if nobody has."""
+        """Open the memory in a thread, unless that was begun."""
         if not self._begun:
             self._begun = True
             timer = threading.Timer(_PAUSE, self._prepare)

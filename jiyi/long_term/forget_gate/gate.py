@@ -102,7 +102,7 @@ class ForgetGate:
 
 
 def gate_of(store: Store, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock) -> ForgetGate:
-    """Return the gate of these settings; a rule of the caller's own replaces that of episodes."""
+    """Return the gate of these settings; a rule of the caller's own replaces the one for episodes."""
     messages = settings.forget_messages_days
     return ForgetGate(
         store,
