@@ -1,4 +1,4 @@
-"""The audit log: a line for each removal, export and change of keys, saying who did what, without its words."""
+"""The audit log: a line for each removal, export and change of keys: who did what to whose, without words."""
 
 import json
 import logging
