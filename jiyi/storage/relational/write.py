@@ -241,9 +241,7 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
         following = max(following, row["seq"] + 1)
     db.run("return_to_session" if there else "begin_session", values | {"next_seq": following})
     for row in rows:
-        if (
-            row["seq"] < summarised and row["role"] != "system" and not row["pinned"]
-        ):  # the others are in no summary
+        if row["seq"] < summarised and row["role"] != "system" and not row["pinned"]:  # summarised
             db.run("drop_summaries_without", row)
 
 
