@@ -1,4 +1,4 @@
-"""Skipping what kept failing, and trying it again beside those who wait."""
+"""Skipping what kept failing, and trying it again without making callers wait."""
 
 import threading
 import time
@@ -99,7 +99,7 @@ class Breaker:
     def ended(self, seconds: float, time_limit: float, *, probing: bool = False) -> None:
         """Note that the endpoint gave an answer, if only a refusal, after so many `seconds`.
 
-        One that came after `time_limit` is no better than none: nobody waited for it.
+        One that came after `time_limit` counts as none: nobody waited for it.
         """
         with self._lock:
             if seconds <= time_limit:

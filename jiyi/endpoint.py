@@ -256,7 +256,7 @@ def in_time(
 ) -> _T:
     """As `patiently`, but given up a second after `time_limit`, whatever the endpoint does.
 
-    With `aside` the single call that tries a skipped endpoint again holds nobody up: it goes on
+    With `aside` the single call that tries a skipped endpoint again delays no caller: it goes on
     in the background for as long as the endpoint's own timeout lets it, and ends the pause should
     its answer come within `time_limit`.
     """

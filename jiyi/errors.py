@@ -222,7 +222,7 @@ class EndpointUnreachable(EmbeddingError):
 
 
 class EndpointRefused(EmbeddingError):
-    """The endpoint answered with an error that a retry would not mend."""
+    """The endpoint answered with an error that a retry would not solve."""
 
 
 class TextRefused(EndpointRefused):
@@ -244,7 +244,7 @@ class LLMUnreachable(LLMError):
 
 
 class LLMRefused(LLMError):
-    """The model's endpoint answered with an error that a retry would not mend."""
+    """The model's endpoint answered with an error that a retry would not solve."""
 
 
 class BadReply(LLMError):

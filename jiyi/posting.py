@@ -127,7 +127,7 @@ class OpenAIClient:
     def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, number: int) -> bytes:
         """Return what `send` returns, or raise its translated error as `Failure`.
 
-        `send` is told the seconds to wait, at most `left`; `number` is that of the try.
+        `send` is told the seconds to wait, at most `left`; `number` counts the tries.
         """
         client = self._opened()
         import openai

@@ -44,7 +44,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def masked(address: str) -> str:
-    """Return an address, in whatever shape, with its password or key hidden.
+    """Return an address, in any shape, with its password or key hidden.
 
     A password may hold any character: it goes on to the last @.
     """

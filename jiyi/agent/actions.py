@@ -21,10 +21,6 @@ __all__ = ["Action", "Environment", "Observation", "action"]
 
 _MOST_LATE = 8  # actions not waited for any more that may still be going on
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_ARGS = re.compile(r"^\s*(?:Args|Arguments|Parameters|参数)\s*[:：]\s*$")
-_SECTION = re.compile(r"^(?:Returns|Raises|Yields|Examples?|Notes?|返回|异常)\s*[:：]")
-_ARG = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[:：]\s*(.+)$")
-_PARAM = re.compile(r"^\s*:param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.+)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,24 +118,22 @@ def action(
 ) -> Action | Callable[[Callable[..., Any]], Action]:
     """Make an action of a function: as a decorator, with or without options, or by a call.
 
-    The schema comes from the type hints, the description from the first paragraph of the
-    docstring, those of the arguments from its ``Args:`` section or ``:param`` lines. What
-    the model sends is turned into the types of the hints (dates, enums, dataclasses, ...).
+    The schema comes from the type hints, with pydantic's ``Field(description=...)``; the description
+    is the docstring. What the model sends is turned into the types of the hints (dates, enums, ...).
 
     Raises:
         InputError: the function takes arguments that cannot be named or described as JSON.
     """
 
     def made(given: Callable[..., Any]) -> Action:
-        docstring = inspect.getdoc(given) or ""
-        adapters, parameters = _described(given, _arguments_of(docstring))
+        adapters, parameters = _described(given)
 
         def converted(**args: Any) -> Any:
             return given(**{key: adapters[key].validate_python(value) for key, value in args.items()})
 
         return Action(
             name=name or given.__name__,
-            description=description or _first_paragraph(docstring),
+            description=description or inspect.getdoc(given) or "",
             parameters=parameters,
             function=converted,
             terminal=terminal,
@@ -156,9 +150,7 @@ def _as_text(returned: Any) -> str:
     return json.dumps(returned, ensure_ascii=False, default=str)
 
 
-def _described(
-    function: Callable[..., Any], descriptions: Mapping[str, str]
-) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
+def _described(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
     """Return how each argument is read, and the JSON schema of all."""
     where = getattr(function, "__name__", repr(function))
     try:
@@ -178,8 +170,6 @@ def _described(
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             raise InputError(f"{key} of {where} cannot be described as JSON: {error.message}") from error
         shared |= schema.pop("$defs", {})
-        if key in descriptions:
-            schema.setdefault("description", descriptions[key])
         if parameter.default is parameter.empty:
             required.append(key)
         elif isinstance(parameter.default, str | int | float | bool):
@@ -202,32 +192,3 @@ def _without_titles(schema: Any) -> Any:
     kept = {key: value for key, value in schema.items() if key != "title" or not isinstance(value, str)}
     literal = ("default", "enum", "const", "examples")
     return {key: value if key in literal else _without_titles(value) for key, value in kept.items()}
-
-
-def _first_paragraph(docstring: str) -> str:
-    lines = docstring.strip().split("\n\n", maxsplit=1)[0].splitlines()
-    kept = []
-    for line in lines:
-        if _ARGS.match(line) or _PARAM.match(line):
-            break
-        kept.append(line.strip())
-    return " ".join(kept)
-
-
-def _arguments_of(docstring: str) -> dict[str, str]:
-    """Return what a docstring says of each argument."""
-    found: dict[str, str] = {}
-    inside, newest = False, ""
-    for line in docstring.splitlines():
-        if match := _PARAM.match(line):
-            found[match[1]] = match[2].strip()
-        elif _ARGS.match(line):
-            inside = True
-        elif inside and _SECTION.match(line.strip()):
-            inside = False
-        elif inside and (match := _ARG.match(line)):
-            newest = match[1]
-            found[newest] = match[2].strip()
-        elif inside and newest and line.strip():
-            found[newest] += f" {line.strip()}"
-    return found

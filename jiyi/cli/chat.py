@@ -73,7 +73,7 @@ def chat(
 
 
 class _Talk:
-    """One talk at a terminal, or over a pipe; answers go to standard output, all else beside them.
+    """One talk at a terminal, or over a pipe; then only answers go to standard output.
 
     Attributes:
         failed: whether a question of a pipe had no answer.
@@ -161,7 +161,7 @@ class _Talk:
             self._stop_pipe()
 
     def _stop_pipe(self) -> None:
-        """End the command where nobody types who could go on; 130 is what shells say of Ctrl-C."""
+        """End the command if nobody could type on; shells use 130 for Ctrl-C."""
         if not self._typed:
             raise typer.Exit(130)
 

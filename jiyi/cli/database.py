@@ -1,4 +1,4 @@
-"""`jiyi migrate`, `jiyi model` and `jiyi serve-db`: what a memory needs beside its program."""
+"""`jiyi migrate`, `jiyi model` and `jiyi serve-db`: what a memory needs besides its program."""
 
 import json
 import os

@@ -71,7 +71,7 @@ def _tell_where(file: Path, seconds: float) -> None:
 
 
 def _cleared(db: str) -> Path:
-    """Return the file of the demo, which an earlier demo may have left but nobody else."""
+    """Return the file of the demo, which only an earlier demo may have left."""
     place = locate(db)
     if place.path is None:
         fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
@@ -179,6 +179,6 @@ def _events(examples: Path) -> list[_Event]:
 
 
 def _examples() -> Path:
-    """Return the folder of example data: inside an installed package, beside it in a checkout."""
+    """Return the folder of example data: inside an installed package, next to it in a checkout."""
     inside = Path(str(files("jiyi") / "examples"))
     return inside if inside.is_dir() else Path(__file__).parents[2] / "examples"

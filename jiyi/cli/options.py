@@ -115,7 +115,7 @@ Shown = tuple[Any, Callable[[], object]] | tuple[Any, Callable[[], object], bool
 
 
 def telling(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a command of a function that returns what it has to tell, with --json beside its own options."""
+    """Make a command of a function that returns what it has to tell, with --json added to its options."""
 
     @wraps(command)
     def run(*, as_json: bool, **own: Any) -> None:
@@ -136,7 +136,7 @@ def telling(command: Callable[..., Shown]) -> Callable[..., None]:
 
 
 def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a command of a function that is given a memory, with --db, --user and --json beside its own."""
+    """Make a command of a function that is given a memory, with --db, --user and --json added."""
 
     def shared(*, db: Anywhere = AGENT_DB, user: str | None = None) -> None: ...
 

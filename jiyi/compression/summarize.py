@@ -1,6 +1,6 @@
 """Summaries of conversations, one-shot or growing: by a model, or of what was said itself.
 
-A model gets the conversation folded in piece by piece, nothing of it cut.
+A model gets the whole conversation, piece by piece.
 """
 
 from collections.abc import Iterator, Sequence

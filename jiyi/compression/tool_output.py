@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
-from jiyi.compression.json_lines import json_lines
+from jiyi.compression.json_lines import CELL, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
 from jiyi.prompts import wording
@@ -145,10 +145,14 @@ class ToolOutput:
             return ""
         most = max(40, int(_CLIPPED_ROW * room))
         count = self.counter.count_text
-        for halves in range(10, 3, -1) if len(made.lines) < room // 2 else ():  # of a character in a token
-            whole = "\n".join([*made.head, *made.lines.all_in(halves * room // 2)])
+        cell = 10 * room if len(made.lines) < room // 2 else 0
+        while cell >= CELL:
+            whole = "\n".join(
+                [*made.head, *(made.lines.line(place, cell) for place in range(len(made.lines)))]
+            )
             if count(whole) <= room:
                 return whole
+            cell = cell * 4 // 5
         head = "".join(f"{self._begun(line, most)}\n" for line in made.head)
         if count(head) > room * 2 // 3:
             most = max(40, room // 4)

@@ -70,7 +70,7 @@ def handover(
         max_tokens: the size limit of the text.
         last_turns: how many turns at the end are shown.
         counter: counts tokens.
-        language: "zh", "en", or "auto" for that of the goal.
+        language: "zh", "en", or "auto" for the goal's.
 
     Raises:
         BudgetTooSmall: not even the beginning of the goal fits.
@@ -271,7 +271,7 @@ def split_task(
         plan: the task's plan, as text or as its points.
         session_id: sessions are called ``{session_id}-{name}``.
         stages: your own, name -> instruction, in order; research, implement and verify by default.
-        language: "zh", "en", or "auto" for that of the plan.
+        language: "zh", "en", or "auto" for the plan's.
 
     Raises:
         InputError: the plan is empty, there is no stage, or a session id cannot be used.

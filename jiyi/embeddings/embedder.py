@@ -192,7 +192,7 @@ def items_in_order(
     """Return the `count` objects of an endpoint's answer, by their field `index`.
 
     The list stands under one of the names `lists`, or is the answer itself where they include "".
-    With `by_place` an object without an index has that of its place (servers that leave out zeros
+    With `by_place` an object without an index gets its place as one (servers that leave out zeros
     leave out index 0). `what` is what the objects hold, for errors.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A palace of MemPalace: drawers in the tables of Chroma, and a graph of triples beside them."""
+"""A palace of MemPalace: drawers in the tables of Chroma, and a graph of triples."""
 
 from collections.abc import Iterator
 from itertools import groupby

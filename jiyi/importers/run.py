@@ -1,4 +1,4 @@
-"""One import, whatever wrote the file: recognised, read, and put into a memory."""
+"""One import of any program's file: recognised, read, and put into a memory."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ def import_path(
     Args:
         store: where the records go.
         place: a file, a folder, the URL of a PostgreSQL database of LangGraph, or see `read_mem0_client`.
-        scope: whose the records become; its agent is that of conversations.
+        scope: whose the records become; its agent is the agent of the conversations.
         prepare: the last touch of messages before storing, such as counting tokens.
         learn: called with stored messages, in their transaction; an export brings its facts along.
         zone: of dates that name none.

@@ -8,12 +8,12 @@ from jiyi.importers.files import Files, values
 from jiyi.importers.graph_words import BY, NOTE, TYPE
 from jiyi.storage.transfer.lines import Rejected
 
-__all__ = ["graph_line", "read_server_memory"]
+__all__ = ["read_server_memory"]
 
 _ENDS = ("from", "relationType", "to")
 
 
-def graph_line(value: object) -> Mapping[str, Any]:
+def _line(value: object) -> Mapping[str, Any]:
     """Return what a line says, an entity or a relation, with its observations cleaned.
 
     Raises:
@@ -41,7 +41,7 @@ def read_server_memory(files: Files, make: Maker) -> Iterator[Entry]:
                 yield value
                 continue
             try:
-                yield from _facts(where, graph_line(value), make)
+                yield from _facts(where, _line(value), make)
             except ValueError as error:
                 yield Rejected.because(where, error)
 

@@ -1,1 +1,1 @@
-"""Memory inside other frameworks: a file each, loaded where it is imported; what they share beside it."""
+"""Memory inside other frameworks: one file each, loaded when imported, and what they share."""

@@ -70,7 +70,7 @@ class Fitting:
         recall_tokens: int | None = None,
         seconds: float = 3.0,
     ) -> "Fitting":
-        """Return what fits into ``budget``, by default that of the settings; a quarter may be recalled."""
+        """Return what fits into ``budget``, by default the settings' one; a quarter may be recalled."""
         budget = memory.parts.settings.limits[0] if budget is None else budget
         tokens = max(budget // _SHARE, 1) if recall_tokens is None else recall_tokens
         return cls(recaller=Recaller(tokens=tokens), budget=budget, seconds=seconds)

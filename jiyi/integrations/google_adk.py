@@ -80,7 +80,7 @@ class JiyiMemoryService(BaseMemoryService):
         given = [_message(session.app_name, session.id, e, {}, whole=True) for e in _said(session.events)]
         stored = await self._stored(session.id, session.user_id)
         # What stands before the newest event that was added so is no longer new: if it is not there, it
-        # was forgotten. Events that were added singly say nothing of those before them.
+        # was forgotten. Events added one by one say nothing about those before them.
         newest = max((i for i, message in enumerate(given) if stored.get(message.id)), default=-1)
         await self._save(session.id, given[newest + 1 :], stored, session.user_id, session.app_name)
 

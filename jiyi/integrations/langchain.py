@@ -260,7 +260,7 @@ _BESIDE = ("text", "tool_use", "tool_call", "function_call")  # parts that words
 
 
 def _message_of(message: BaseMessage, counter: TokenCounter) -> Message:
-    """Return what a message says, counted with what it has beside words and calls."""
+    """Return what a message says, counted with what it has besides words and calls."""
     body: dict[str, Any] = {"role": _role(message), "content": str(message.text)}
     if isinstance(message, ToolMessage):
         body["tool_call_id"] = message.tool_call_id
@@ -278,7 +278,7 @@ def _entry_of(message: BaseMessage, said: Message) -> Entry:
 
 
 def _is_summary(message: BaseMessage) -> bool:
-    """Say whether LangChain made a message of others: nobody said it."""
+    """Say whether LangChain made the message out of others, so that nobody said it."""
     return message.additional_kwargs.get("lc_source") == "summarization"
 
 

@@ -53,7 +53,7 @@ class FoundItem(SearchItem):
     """An item that a query found.
 
     Attributes:
-        score: the cosine similarity of its text and the query; no lower than that of an item that comes
+        score: the cosine similarity of its text and the query; no lower than the score of an item that comes
             after it, for the order is the memory's, which goes by words, too.
         relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
         nothing_relevant: the probability that the store holds no answer.

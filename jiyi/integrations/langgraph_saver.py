@@ -116,7 +116,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         Args:
             config: says of which thread, there of which namespace, and with which id; None: all of the user.
             filter: fields of the metadata that must be equal; dots lead into nested ones.
-            before: only ids below that of this one.
+            before: only ids below this one's.
             limit: at most so many.
         """
         place = self._place(config) if config else Place(self._user_id, "")

@@ -258,7 +258,7 @@ def _given(message: Message) -> ChatMessage:
 
 
 def _counted(message: Message, counter: TokenCounter) -> Message:
-    """Return a message with the tokens of what it has beside words and calls, such as pictures."""
+    """Return a message with the tokens of what it has besides words and calls, such as pictures."""
     raw = raw_of(message)
     blocks = raw.get("blocks", ()) if isinstance(raw, dict) else ()
     odd = tuple(_part(block) for block in blocks if block["block_type"] not in _PLAIN)

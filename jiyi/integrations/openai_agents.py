@@ -260,7 +260,7 @@ def _joined(said: Sequence[Mapping[str, Any]], items: Sequence[_Item], counter: 
 
 
 def _beside(item: _Item, counter: TokenCounter) -> int:
-    """Return the tokens of what an item has beside its words and calls, such as pictures and thoughts."""
+    """Return the tokens of what an item has besides its words and calls, such as pictures and thoughts."""
     if item.get("type") in (*_CALLS, *_RESULTS) or (item.get("role") in _ROLES and "content" in item):
         parts = item.get("content", item.get("output"))
         odd = [p for p in parts if not _words([p])] if isinstance(parts, list) else []

@@ -173,7 +173,7 @@ class _Piece:
 
 
 def _pieces_of(messages: Sequence[ModelMessage], counter: TokenCounter) -> list[_Piece]:
-    """Return the pieces of a conversation, counted with what they have beside words and calls."""
+    """Return the pieces of a conversation, counted with what they have besides words and calls."""
     out: list[_Piece] = []
     for place, message in enumerate(messages):
         if isinstance(message, ModelRequest):

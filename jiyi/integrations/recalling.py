@@ -166,7 +166,7 @@ def digest(text: str) -> str:
 
 
 def told(hit: Hit, found: Hits) -> dict[str, Any]:
-    """Return what a framework is told of a hit beside its words, as JSON.
+    """Return what a framework is told of a hit besides its words, as JSON.
 
     ``relevance`` and ``nothing_relevant`` are from 0 to 1; ``why`` has the share of each feature.
     """

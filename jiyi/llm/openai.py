@@ -45,7 +45,7 @@ _FAULTS = Faults(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is asked, whatever the endpoint; the fields are arguments of `complete` and `chat`."""
+    """What is asked of any endpoint; the fields are arguments of `complete` and `chat`."""
 
     messages: Sequence[Mapping[str, Any]]
     max_tokens: int | None

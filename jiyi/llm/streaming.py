@@ -47,7 +47,7 @@ class Relay:
             self._pieces.put(piece)
 
     def check(self) -> None:
-        """Raise `GivenUp` where nobody waits any more."""
+        """Raise `GivenUp` if nobody waits any more."""
         if self._given_up.is_set():
             raise GivenUp
 
@@ -142,7 +142,7 @@ class _BrokenOff(Exception):
 
 @dataclass(slots=True)
 class _Assembly:
-    """Puts an answer together again from the lines of a stream, whatever endpoints make of that.
+    """Puts an answer together from the lines of a stream, of any endpoint's kind.
 
     Understood are pieces without an index or an id, arguments as an object, several calls in one piece,
     events without choices, tokens in any event or in none, and an answer in one piece.

@@ -31,7 +31,7 @@ _log = logging.getLogger("jiyi")
 
 
 _Refused = tuple[PendingText, Exception]
-_UNASKED = (EndpointUnreachable, EmbedderMismatch, ModelMissing)  # they say nothing of the texts
+_UNASKED = (EndpointUnreachable, EmbedderMismatch, ModelMissing)  # they say nothing about the texts
 
 
 class Indexer(Worker):

@@ -2,7 +2,7 @@
 
 An entity is a subject with its type, an observation a note about it, a relation a fact whose predicate is
 the kind of relation. What other tools kept shows in the graph, too. Each observation and relation is a
-record of its own, written in one transaction, so processes that share a memory lose nothing of each other.
+record of its own, written in one transaction, so processes that share a memory lose nothing.
 """
 
 import json

@@ -9,16 +9,17 @@ import os
 import shlex
 import sys
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 from mcp.server.stdio import stdio_server
 
-from jiyi.errors import JiyiError, ScopeMissing
+from jiyi.errors import JiyiError, NotFound, ScopeMissing
 from jiyi.mcp.caller import Caller
 from jiyi.mcp.server import make_server
 from jiyi.settings import Settings, load_settings
@@ -126,7 +127,7 @@ class _Local:
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"
 
     def begin(self) -> None:
-        """Open the memory soon, in a thread, if nobody has."""
+        """Open the memory in a thread, unless that was begun."""
         if not self._begun:
             self._begun = True
             timer = threading.Timer(_PAUSE, self._prepare)
@@ -174,17 +175,18 @@ class _Local:
         return locate(self.db)
 
     def _import(self, memory: "MemoryManager", file: Path) -> None:
-        from jiyi.mcp.graph_file import import_graph
-
+        """Import a file of the official server once: what was deleted since does not come back."""
         try:
-            done = import_graph(memory, file, {"user_id": self.user, "agent_id": self.settings.agent_id})
-        except JiyiError as error:
-            _LOG.warning("%s", error)
+            mark = f"server-memory-{sha256(file.read_bytes()).hexdigest()[:32]}"
+            with suppress(NotFound):
+                memory.get(mark)
+                return
+            done = memory.import_(file)
+        except (JiyiError, OSError) as error:
+            _LOG.warning("%s was not imported: %s", file, error)
             return
-        for bad in done.bad:
-            _LOG.warning("%s, %s", file, bad)
-        if not done.before:
-            _LOG.info(
-                "%s: %d entities, %d observations of others and %d relations are new",
-                *(file, done.entities, done.observations, done.relations),
-            )
+        for bad in done.rejected:
+            _LOG.warning("%s: %s", bad.where, bad.reason)
+        told = f"{file.name}: {done.added} new facts, {len(done.rejected)} bad lines"
+        memory.save_message("server-memory", role="system", content=told, id=mark)
+        _LOG.info("%s", told)

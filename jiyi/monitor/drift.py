@@ -6,9 +6,8 @@ that an earlier near step brought in half as much as that step was near: "tail e
 is as near as can be.
 
 The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is
-1 minus that. A run drifts when the score is at `DRIFTED` or above after `FEWEST` steps and
-does not fall (slope of least squares over the last steps), or when one action failed
-`repeats` times without success between.
+1 minus that. A run drifts when the score is at `DRIFTED` or above after `FEWEST` steps, or when one
+action failed `repeats` times without success between.
 """
 
 from collections.abc import Sequence
@@ -29,8 +28,6 @@ FEWEST = 4
 
 _SMOOTHING = 0.35  # what the newest step counts in the average
 _INHERITED = 0.5  # what a near step's own terms count in the steps after it
-_COMING_BACK = -0.05  # trend of a run that finds its way
-_RECENT = 6  # steps the trend looks at
 _LOOKED = 12  # newest steps in which failures are counted
 _SAME = 0.8  # shared terms of two actions from which they are the same one
 _FEWEST_TERMS = 2  # of a goal, to compare words with, and of a request; "go on" and 继续 ask for nothing new
@@ -50,7 +47,6 @@ class Drift:
     """How far a run has moved away from its goal."""
 
     score: float  # 0: at the goal; 1: nothing to do with it any more
-    trend: float  # change of the score for each of the last steps; above 0: moving away
     failures: int  # times the same action failed without success between
     drifting: bool  # whether someone should look
     why: str  # in plain words
@@ -78,8 +74,8 @@ def find_drift(
     failures, action = _failures(steps)
     says_enough = len(query_terms(goal[:_MOST_CHARS])) >= _FEWEST_TERMS
     near = _nearness(goal, steps) if says_enough else []
-    score, trend = _score(near), -_slope(near[-_RECENT:])
-    away = len(near) >= FEWEST and score >= drifted and trend > _COMING_BACK
+    score = _score(near)
+    away = len(near) >= FEWEST and score >= drifted
     why = f"{len(steps)} steps, near the request"
     if failures >= repeats:
         why = f"the same step failed {failures} times: {_short(action)}"
@@ -89,11 +85,8 @@ def find_drift(
         why = "the request has too few words to tell"
     elif len(near) < FEWEST:
         why = f"{len(near)} steps are too few to tell"
-    elif score >= drifted:
-        why = "far from the request, but coming back"
     return Drift(
         score=round(score, 4),
-        trend=round(trend, 4),
         failures=failures,
         drifting=away or failures >= repeats,
         why=why,
@@ -139,15 +132,6 @@ def _score(near: Sequence[float]) -> float:
     for value in near[1:]:
         average += _SMOOTHING * (value - average)
     return 1 - average
-
-
-def _slope(values: Sequence[float]) -> float:
-    count = len(values)
-    if count < 2:
-        return 0.0
-    middle, mean = (count - 1) / 2, sum(values) / count
-    spread = sum((i - middle) ** 2 for i in range(count))
-    return sum((i - middle) * (value - mean) for i, value in enumerate(values)) / spread
 
 
 def _failures(steps: Sequence[Step]) -> tuple[int, str]:

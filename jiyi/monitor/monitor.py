@@ -83,7 +83,7 @@ class ContextMonitor:
     clock: Clock = utc_now  # a run without a step for 30 minutes by it is over
     keep: int = 1000  # values kept of each figure
     counter: TokenCounter = field(default_factory=counter_for)  # of the tokens of replies that have no number
-    # Whose sessions are meant where a call does not say; that of `jiyi.open` for the monitor of a memory.
+    # Whose sessions are meant by default; a memory's monitor has the user of `jiyi.open`.
     user_id: str = ""
 
     def __post_init__(self) -> None:
@@ -111,7 +111,7 @@ class ContextMonitor:
             session_id: the conversation, so that a reply finds its window.
             task_type: whose figures it belongs to.
             milliseconds: what building it took.
-            user_id: whose conversation, where it is not that of the monitor.
+            user_id: whose conversation, if not the monitor's.
         """
         report = window.report
         question = _question_of(window.messages)
@@ -143,7 +143,7 @@ class ContextMonitor:
             text: what the model answered; "" where it only called tools.
             usage: what the endpoint counted: a `Usage`, or what `Usage.of` takes. Without it the
                 words are counted here.
-            user_id: whose session, where it is not that of the monitor.
+            user_id: whose session, if not the monitor's.
 
         Raises:
             InputError: the usage is none.
@@ -184,7 +184,7 @@ class ContextMonitor:
             session_id: as given to `window`.
             text: what was done, such as the tool call; its first 1,000 characters are kept.
             ok: whether it went well.
-            user_id: whose session, where it is not that of the monitor.
+            user_id: whose session, if not the monitor's.
         """
         now = self.clock()
         taken = Step(text=text[:_MOST_STEP_CHARS], ok=ok)

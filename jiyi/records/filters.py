@@ -40,7 +40,7 @@ class Field:
 class Condition:
     """One condition; a record without the field does not meet it."""
 
-    field: str  # one of `FIELDS`, "metadata", or "value", that of an item
+    field: str  # one of `FIELDS`, "metadata", or "value" (of an item)
     op: Op  # "in": equal to one of the values; "gt" to "icontains": to the one value; "exists": to none
     values: tuple[Value, ...] = ()
     key: str = ""  # of metadata; of a value the keys on the way, with dots between them

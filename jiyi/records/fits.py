@@ -24,7 +24,7 @@ _MOST_BITS = 63  # of a number that a database holds
 
 
 def checked(record: type[_T]) -> type[_T]:
-    """Let a dataclass raise `InputError` whatever a field of a wrong type broke as it was made."""
+    """Let a dataclass raise `InputError` for any error that a field of a wrong type caused as it was made."""
     made: Callable[[Any], None] = record.__post_init__  # type: ignore[attr-defined]
 
     @wraps(made)

@@ -1,4 +1,4 @@
-"""A value kept under a key in a namespace: settings, notes, files, whatever a program keeps by name."""
+"""A value kept under a key in a namespace: settings, notes, files, or others that a program keeps by name."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

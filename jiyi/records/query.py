@@ -106,7 +106,7 @@ class Query:
     kinds: tuple[Kind, ...] = SEARCHABLE  # which records
     text: str = ""  # words to search for
     ids: tuple[str, ...] | None = None  # only these ids
-    without: tuple[str, ...] = ()  # not these ids, such as that of the message that asks
+    without: tuple[str, ...] = ()  # not these ids, such as the id of the asking message
     roles: tuple[Role, ...] | None = None  # only messages of these roles
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before

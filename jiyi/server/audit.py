@@ -1,4 +1,4 @@
-"""One line for whatever takes a memory away or lets somebody in: who did what to whose, never the words."""
+"""The audit log: a line for each removal, export and change of keys: who did what to whose, without words."""
 
 import json
 import logging

@@ -13,7 +13,7 @@ __all__ = ["EVERYTHING", "Caller", "access_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whoever sent a request, as their key says it; nothing of it comes from the request itself."""
+    """Who sent a request, by their key alone; the request's own words do not count."""
 
     key: str = ""  # the key's name; "" where the server needs none
     tenant: str = ""  # "" for none: users are stored under their own ids

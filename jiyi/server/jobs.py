@@ -34,7 +34,7 @@ class Job:
 
     id: str
     verb: str
-    caller: Caller  # whoever asked for it; nobody else sees it
+    caller: Caller  # who asked for it; only they see it
     user: str | None  # stored id of the user it is for
     created_at: datetime
     state: _State = "waiting"

@@ -1,4 +1,4 @@
-"""Where the proxy is, and the form of its errors: that of OpenAI's API."""
+"""The proxy's path, and its errors in the form of OpenAI's API."""
 
 from collections.abc import Mapping
 

@@ -20,7 +20,7 @@ _MOST_TENANTS = 1_000  # whose monitors are kept
 
 
 class Served:
-    """A memory as a server gives it away; ``memory`` is that of users without a tenant."""
+    """A memory as a server shares it; ``memory`` is the one of users without a tenant."""
 
     def __init__(self, memory: MemoryManager) -> None:
         self.memory = memory

@@ -60,7 +60,7 @@ pure and deterministic and guarantees:
   form as well as `Message`, and give back the very objects they were given;
 - no tool result without its call and no call without all its results;
 - system messages and pinned messages stay, with the call or results they belong to, unless
-  that call is broken: a window no model accepts helps nobody;
+  that call is broken: a window no model accepts is useless;
 - each message that left has a reason.
 """
 

@@ -228,7 +228,7 @@ class ShortTermMemory:
     - Where ``changes`` is given, what anybody removed, brought back, pinned or unpinned is
       seen too: a window older than the last such change is read again.
     - A read costs the same however long the session is.
-    - A session nobody touched for ``ttl`` is let go, and of more than 1,000 those longest
+    - A session unused for ``ttl`` is let go, and of more than 1,000 those longest
       untouched; their messages stay in the store, and the next read takes them up from there.
     - Safe to use from several threads. The store is never called with a lock held.
 
@@ -242,7 +242,7 @@ class ShortTermMemory:
     # themselves: call `drop` after them.
     changes: Callable[[Scope], int] = lambda _: 0
     max_turns: int = 20  # that a window keeps
-    ttl: timedelta = timedelta(minutes=30)  # how long a session nobody touches stays in memory
+    ttl: timedelta = timedelta(minutes=30)  # how long an unused session stays in memory
     clock: Clock = utc_now
     sweep_every: timedelta = timedelta(minutes=1)  # how often such sessions are looked for
     # Sessions and windows are replaced, never changed in place, so the lock is held
@@ -345,7 +345,7 @@ class ShortTermMemory:
             return
         stop = self._stop
         # The thread holds the memory weakly and is woken when the memory is gone, so that a
-        # memory nobody closed does not keep its thread.
+        # memory that was not closed does not keep its thread.
         memory = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
             target=_sweep_until,

@@ -1,4 +1,4 @@
-"""The running summary: when older messages are folded into it, which, and what comes of it."""
+"""The running summary: when older messages are folded into it, and which."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -20,7 +20,7 @@ SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
-"""Folders in which nothing of a skill is looked for."""
+"""Folders that are not searched for skills."""
 
 _MOST_FRONT_MATTER = 16_000  # bytes; a card is read at every start
 _MOST_TEXT = 1_000_000  # bytes of a body or a resource; no window holds more

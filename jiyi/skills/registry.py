@@ -31,7 +31,7 @@ class SkillRegistry:
     - A folder that cannot be used is listed in ``problems`` and hides no other. Where two
       skills have one name, the first stays: of the earlier folder, then by folder name; so
       give the project's folder before the user's.
-    - The order of skills is that of their names: the cards read the same each time.
+    - Skills are ordered by name, so the cards read the same each time.
     - Safe to share between threads and sessions.
 
     What is in these folders is shown to the model as instructions: name only folders you trust.

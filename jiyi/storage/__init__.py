@@ -1,4 +1,4 @@
-"""Where memory is kept: small protocols, and the SQL beside them."""
+"""Where memory is kept: small protocols, and the SQL for them."""
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
 from jiyi.storage.damage import Damaged

@@ -140,7 +140,7 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
 
 
 def repair(place: Place, settings: Settings) -> list[str]:
-    """Mend what a place can mend of itself and return what was done.
+    """Repair what a place can repair by itself and return what was done.
 
     Rows and vectors in one database are written together and need none of it; an index
     elsewhere has a verb ``repair``.

@@ -133,7 +133,7 @@ class Database(Protocol):
         ...
 
     def write(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
-        """Give a connection inside one transaction that nobody else's writes to this user come between.
+        """Give a connection inside one transaction; others' writes to this user wait for its end.
 
         Blocks of one thread nest: an exception caught outside an inner one undoes that one
         only, the outermost commits. None, for a block around others, leaves the user to the

@@ -1,4 +1,4 @@
-"""Which index holds a memory's vectors: written in its database, so that nobody uses another by mistake."""
+"""Which index holds a memory's vectors: written in its database, so that no other is used by mistake."""
 
 import uuid
 

@@ -100,7 +100,7 @@ class FaissVectors(SqliteVectors):
     """
 
     def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:
-        if db.in_transaction:  # what is not committed may be undone: nothing of it is kept
+        if db.in_transaction:  # what is not committed may be undone, so it is not kept
             return None
         codes = self._db.cache.use(user_id, UserCodes, mine.generation, lambda held: held.follow(mine))
         return codes.nearest
@@ -108,7 +108,7 @@ class FaissVectors(SqliteVectors):
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep FAISS to one thread for a question; the setting is that of the calling thread."""
+    """Keep FAISS to one thread for a question; the setting holds for the calling thread."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:

@@ -85,7 +85,7 @@ class KnownVectors:
 def look_up(
     db: Connection, user_id: str, keys: Sequence[Key], read: Callable[[int, list[int]], Vectors]
 ) -> Parts:
-    """Return the vectors of records as the database has them now; nothing of it is kept.
+    """Return the vectors of records as the database has them now, without keeping them.
 
     ``read`` gives those of a set by the numbers of records, shape (parts, dims) of each.
     """

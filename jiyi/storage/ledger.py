@@ -20,7 +20,7 @@ _KEPT = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Which sessions are due: those that have so many unread messages, or nobody spoke in of late."""
+    """Which sessions are due: with so many unread messages, or without a recent one."""
 
     now: datetime
     messages: int  # a session with so many is due
@@ -29,7 +29,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A session that nobody else reads for now."""
+    """A session that one reader has for now."""
 
     scope: Scope  # user and session
     next_seq: int  # place of the first message that was not read
@@ -87,7 +87,7 @@ class Ledger:
         Args:
             claim: what `claim` gave.
             next_seq: place of the first message that was not read.
-            until: nobody takes it before; None: it is free at once.
+            until: when others may take it; None: at once.
             failures: tries in a row that failed.
         """
         values = {

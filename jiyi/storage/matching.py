@@ -43,7 +43,7 @@ def candidates(
     shown[np.concatenate([best, known, around])] = True
     rows = np.flatnonzero(shown & scope)
     rows = rows[np.lexsort((-rows, -words.text[rows]))]
-    places = np.full(mine.size + 1, -1, np.int32)  # the last is that of row -1, which is none
+    places = np.full(mine.size + 1, -1, np.int32)  # the last is for row -1, which is none
     places[rows] = np.arange(len(rows))
     labels = mine.columns["label"][rows].astype(np.int8)
     return Candidates(

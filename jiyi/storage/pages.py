@@ -73,7 +73,7 @@ def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
 
 
 def _tasks(store: Store, query: Query) -> Iterator[Task]:
-    """Give tasks in the order of their start, those of one moment in that of their ids."""
+    """Give tasks ordered by their start, then by id."""
     query = replace(query, newest_first=False)
     while True:
         found = cast("list[Task]", store.find(query))

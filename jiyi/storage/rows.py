@@ -83,7 +83,7 @@ SEALED: Mapping[str, tuple[str, ...]] = {
     "summary": (*_WHOSE, "version", "upto_seq", "created_at"),
     "trash": (*_WHOSE, "kind", "discarded_at", "reason"),
 }
-"""The columns beside the body that a checksum covers, by what the row is of."""
+"""The columns that a checksum covers besides the body, by the kind of row."""
 
 
 # A step inside its episode.
@@ -254,7 +254,7 @@ def _session(row: Mapping[str, Any], scope: Scope) -> Session:
 
 
 _Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
-"""How the value of a field becomes that of its column, and back; None: it stays as it is. So does None."""
+"""How a field's value becomes its column's, and back; None: unchanged. A value None is never changed."""
 
 
 def _codec(name: str) -> _Codec:

@@ -176,7 +176,7 @@ class Store:
           scope; where another of its conditions does not allow them, they are not eligible.
 
         A text without a searchable word finds nothing by words. The statistics of BM25 are
-        those of all the user's records at this moment, or at that of ``seen``, a `snapshot`.
+        those of all the user's records now, or when ``seen``, a `snapshot`, was taken.
         """
         with self._db.read(query.scope.user_id) as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
@@ -218,7 +218,7 @@ class Store:
 
     @retried(repeatable=False)
     def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
-        """Remove for good what `damaged` returns, which nobody can bring back; return it."""
+        """Remove what `damaged` returns, for good, and return it."""
         lost = self.damaged(scope, ids)
         if lost:
             with self._db.write(scope.user_id) as db:

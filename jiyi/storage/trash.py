@@ -214,7 +214,7 @@ class Trash:
         return self._db.overwrites and bool(self._db.ask("get_meta", {"name": _OWED}))
 
     def finish(self) -> bool:
-        """Overwrite what a purge that was cut short left; return whether nothing of the kind is left.
+        """Overwrite what a purge that was cut short left; return whether none is left.
 
         Where it cannot be done now, such as while another process reads, the log says so.
         """

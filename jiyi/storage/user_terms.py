@@ -55,7 +55,7 @@ def _empty_columns() -> dict[str, NDArray[Any]]:
 
 
 def are_sound(rows: Sequence[TermRow]) -> bool:
-    """Say whether all rows are such as are written: of these types, and within what columns hold."""
+    """Say whether all rows have the types and ranges that are written."""
     if not rows:
         return True
     columns = list(zip(*rows, strict=True))

@@ -69,7 +69,7 @@ class UserVectors:
         self.dims = vectors.shape[1]
         start, size = self.size, self.size + len(parts)
         if size > len(self.parts):
-            # What is not written to takes no memory yet; growing takes that of two copies.
+            # What is not written to takes no memory yet; growing takes the memory of two copies.
             room = max(size, self.expected + self.expected // 8 if start == 0 else start + start // 2)
             self.parts = with_room(self.parts, start, room)
             self.docs = with_room(self.docs, start, room)
@@ -200,7 +200,7 @@ def near_held(
 
 def parts_held(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
     """Return the vectors of rows, of views of a user's rows and vectors."""
-    owner = np.full(rows.size + 1, -1, np.intp)  # the last is that of row -1, which is none
+    owner = np.full(rows.size + 1, -1, np.intp)  # the last is for row -1, which is none
     owner[wanted] = np.arange(len(wanted))
     owner[-1] = -1
     places = _rows_of(mine, rows)

@@ -72,7 +72,7 @@ class Parts:
 
 
 class VectorIndex:
-    """Keeps vectors beside a store's rows and finds the nearest.
+    """Keeps vectors of a store's rows and finds the nearest.
 
     A row is written without its vector and marked as pending; whoever embeds asks for
     pending texts and adds their vectors. A record deleted meanwhile is passed over.

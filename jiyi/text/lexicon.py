@@ -1,4 +1,4 @@
-"""Word lists and patterns kept as data: TOML files beside the modules that read them."""
+"""Word lists and patterns kept as data: TOML files next to the modules that read them."""
 
 import re
 import tomllib

@@ -17,7 +17,7 @@ _SAMPLE = 2_000
 
 
 class Mode(IntFlag):
-    """What a text does, beside stating something; nothing of it: a plain statement."""
+    """What a text does besides stating something; with no flag it only states."""
 
     ASKED = 1  # a question is in it
     HYPOTHETICAL = 2  # if, might, some day: 如果, 说不定, 到时候再说

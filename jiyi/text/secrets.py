@@ -167,11 +167,11 @@ def _known() -> _Known:
     )
 
 
-def _is_word(value: str, behind: str) -> bool:
+def _is_word(value: str, after: str) -> bool:
     """A value after "is": letters alone only where the clause ends after them."""
     if value.casefold() in _known().harmless["en"]:
         return False
-    return not _PLAIN.fullmatch(value) or _END.match(behind) is not None
+    return not _PLAIN.fullmatch(value) or _END.match(after) is not None
 
 
 def _is_mixed(value: str, _: str) -> bool:
@@ -181,10 +181,10 @@ def _is_mixed(value: str, _: str) -> bool:
     return len(value) >= 4 and digits > 0 and (digits < len(value) or not year)
 
 
-def _is_both(value: str, behind: str) -> bool:
+def _is_both(value: str, after: str) -> bool:
     """A value some words away: letters and digits together, as no word of a language has them."""
     letters = sum(letter.isalpha() for letter in value)
-    return letters >= 2 and _is_mixed(value, behind) and any(letter.isdigit() for letter in value)
+    return letters >= 2 and _is_mixed(value, after) and any(letter.isdigit() for letter in value)
 
 
 def _is_token(value: str, _: str) -> bool:

@@ -164,7 +164,7 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
     * cl100k_base x 1.35 for families said to take more tokens than OpenAI's, and for old
       ones poor in Chinese (claude, llama-2, mixtral, mistral-7b, vicuna). It was too low for
       none of the texts above with any vocabulary at hand; Chinese comes out 1.35 to 3 times
-      too high. Claude's vocabulary is not published, so nobody can check it offline.
+      too high. Claude's vocabulary is not published, so it cannot be checked offline.
 
     ``TokenCounter(encoding=..., factor=...)`` replaces either by a ratio of your own.
 

@@ -36,7 +36,7 @@ class ContextVerbs(Verbs):
     def monitor(self) -> ContextMonitor | None:
         """Figures about windows and replies; None if the setting ``monitor`` is off.
 
-        Sessions are named by the ids given to the verbs; the user is that of `jiyi.open`.
+        Sessions are named by the ids given to the verbs; the user is the one given to `jiyi.open`.
         """
         return self._monitor
 

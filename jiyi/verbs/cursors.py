@@ -1,6 +1,6 @@
 """Cursors: the place in a list after which its next page begins, as a string.
 
-A place is that of a record, by the list's sort key, not an offset: records added or removed
+A place is a record's sort key in the list, not an offset: records added or removed
 elsewhere do not move it. A cursor also names its list, by a digest.
 """
 

@@ -1,4 +1,4 @@
-"""Guard around the verbs: an argument of a wrong type is `InputError`, whatever it broke.
+"""Guard around the verbs: any error from an argument of a wrong type becomes `InputError`.
 
 Verbs check what they need, with errors of their own. Any other wrong type breaks something further
 in; only then are the arguments checked against the verb's annotations. A call that
@@ -30,7 +30,7 @@ def guarded(memory: type[_T]) -> type[_T]:
 
 
 def guard(verb: _Verb) -> _Verb:
-    """Let a verb answer wrong arguments with `InputError`, whatever they broke.
+    """Let a verb raise `InputError` for any error that wrong arguments caused.
 
     Callbacks, such as ``progress``, are checked before the work begins.
     """

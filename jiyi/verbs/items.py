@@ -42,7 +42,7 @@ class _Put:
     if_version: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be written, before anything is."""
+        """Refuse what could not be written before writing anything."""
         object.__setattr__(self, "namespace", labels_of(self.namespace))
         if self.if_version is not None and (type(self.if_version) is not int or self.if_version < 0):
             raise InputError(f"if_version={self.if_version!r} must be a whole number; 0: it must be absent")

@@ -23,7 +23,7 @@ PAGE = "/errors#"
 _ATTRIBUTES = {  # what each is called in a problem
     "needed": "needed",
     "available": "available",
-    "status": "endpoint_status",  # that of an endpoint asked by the server
+    "status": "endpoint_status",  # of an endpoint asked by the server
     "retry_after": "retry_after",
 }
 _OTHERS = 500

@@ -133,6 +133,21 @@ def test_watching(here):
     assert found["with"] > 0
 
 
+def test_policies(here):
+    printed = here("policies.py", SMALL, "--budget", 200, "--budget", 1000)
+    shares = {row.split()[1]: float(row.split()[5]) for row in printed.splitlines() if row.startswith("│")}
+    assert list(shares) == ["token-budget", "importance", "summary", "relevance"]
+    assert min(shares.values()) > 0.8
+
+
+@needs_server
+def test_backends(here, monkeypatch, empty_postgres_url):
+    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder())
+    told = json.loads(here("backends.py", empty_postgres_url, SMALL, "--budget", 300))
+    assert told["differs"] == []
+    assert told["sqlite"]["recall@10"] == 1
+
+
 def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))

@@ -36,30 +36,22 @@ def everything(
     *,
     ratio: Annotated[float, Field(description="From 0 to 1.", ge=0, le=1)] = 0.5,
 ) -> Any:
-    """Put things
-    into a box.
+    """Put things into a box.
 
     More about it.
-
-    Args:
-        name: what it is called
-            by everybody.
-        count (int): how many.
-
-    Returns:
-        nothing: of interest.
     """
     return name, count, level, tags, day, box, ratio
 
 
 def test_the_schema_is_that_of_the_signature():
     made = action(everything)
-    assert (made.name, made.description, made.terminal) == ("everything", "Put things into a box.", False)
+    assert made.description == "Put things into a box.\n\nMore about it."
+    assert (made.name, made.terminal) == ("everything", False)
     schema = made.parameters
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["name"], False)
     told = schema["properties"]
-    assert told["name"] == {"type": "string", "description": "what it is called by everybody."}
-    assert told["count"] == {"type": "integer", "description": "how many.", "default": 3}
+    assert told["name"] == {"type": "string"}
+    assert told["count"] == {"type": "integer", "default": 3}
     assert told["level"] == {"type": "string", "enum": ["low", "high"], "default": "low"}
     assert told["ratio"]["description"] == "From 0 to 1."
     assert "title" in schema["$defs"]["Box"]["properties"], "a property called title stays"
@@ -80,13 +72,10 @@ def test_what_the_model_sends_becomes_what_the_function_takes():
 def test_as_a_decorator_with_options_it_is_still_a_function():
     @action(name="end-it", description="End.", terminal=True)
     def finish(text: str) -> str:
-        """
-        :param text: the last words
-        """
+        """Say the last words."""
         return text.upper()
 
     assert (finish.name, finish.description, finish.terminal) == ("end-it", "End.", True)
-    assert finish.parameters["properties"]["text"]["description"] == "the last words"
     assert finish(text="bye") == "BYE"
 
 

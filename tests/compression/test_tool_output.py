@@ -179,7 +179,7 @@ def test_what_the_head_says_of_all_items_is_true(items):
 def check_told(items: list[dict[str, object]], name: str, told: str) -> None:
     """Check one column's ranges and counts against the items."""
     if name == '"item"':
-        cells = ["{…}" if item else "{}" for item in items]
+        cells = ["absent" if item else "{}" for item in items]
     else:
         cells = [json.dumps(item[name]) if name in item else "absent" for item in items]
     left = len(cells)

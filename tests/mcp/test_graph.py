@@ -3,9 +3,7 @@ import threading
 
 import pytest
 
-from jiyi.errors import ImportFailed
 from jiyi.mcp.graph import Keeper
-from jiyi.mcp.graph_file import import_graph
 
 ANA = {"name": "Ana", "entityType": "person", "observations": ["likes tea", "speaks Spanish"]}
 LI = {"name": "小李", "entityType": "人", "observations": ["住在杭州", "对花生过敏"]}
@@ -90,39 +88,6 @@ def test_other_tools_see_the_graph_and_the_graph_sees_theirs(call, graph, filled
 def test_the_graph_is_a_resource(client, graph, filled):
     read = client(lambda c: c.read_resource("memory://knowledge-graph"), compat="server-memory")
     assert json.loads(read.contents[0].text) == graph("read_graph")
-
-
-def lines_in(path, *items):
-    path.write_text("\n".join(one if isinstance(one, str) else json.dumps(one) for one in items), "utf-8")
-    return path
-
-
-def test_a_file_of_the_official_server_is_imported_once(house, tmp_path):
-    file = lines_in(
-        tmp_path / "memory.jsonl",
-        {"type": "entity", **ANA},
-        "{broken",
-        {"type": "entity", "name": "", "entityType": "x", "observations": []},
-        {"type": "relation", **KNOWS},
-        '["a list"]',
-        "[" * 100_000,
-        {"type": "entity", **LI},
-    )
-    done = import_graph(house.memory, file, WHOSE)
-    assert (done.entities, done.relations) == (2, 1)
-    assert [line.partition(":")[0] for line in done.bad] == ["line 2", "line 3", "line 5", "line 6"]
-    keeper = Keeper(house.memory, WHOSE)
-    assert keeper.view().graph() == {"entities": [ANA, LI], "relations": [KNOWS]}
-    keeper.forget(keeper.view().nodes["Ana"].ids)
-    assert import_graph(house.memory, file, WHOSE).before
-    assert "Ana" not in keeper.view().nodes
-    lines_in(file, {"type": "entity", **LI, "observations": ["养了一只猫"]})
-    assert import_graph(house.memory, file, WHOSE).observations == 1
-
-
-def test_a_file_that_is_not_there(house, tmp_path):
-    with pytest.raises(ImportFailed, match="nothing was imported"):
-        import_graph(house.memory, tmp_path / "none.jsonl", WHOSE)
 
 
 def test_writers_lose_nothing_of_each_other(house):

@@ -76,6 +76,14 @@ def test_two_processes_share_a_file_and_lose_nothing(tmp_path):
     names = {entity["name"] for entity in asyncio.run(both())["entities"]}
     assert names == {"old", *(f"{who}-{n}" for who in "ab" for n in range(5))}
 
+    async def delete_and_come_back():
+        async with served(*options) as client:
+            await called(client, "delete_entities", entityNames=["old"])
+        async with served(*options, MEMORY_FILE_PATH="memory.jsonl") as client:
+            return await called(client, "read_graph")
+
+    assert "old" not in {entity["name"] for entity in asyncio.run(delete_and_come_back())["entities"]}
+
 
 def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_path):
     (tmp_path / "foreign.db").write_bytes(b"no database" * 100)

@@ -82,7 +82,7 @@ class E5Embedder:
         return loaded_model(self._engine, self._file).engine.name
 
     def load_in_background(self) -> None:
-        """Start to load the model in a thread, if nobody has; it ends when the model is there.
+        """Start to load the model in a thread, once; the thread ends when the model is there.
 
         What goes wrong is raised by the first `embed`.
         """

@@ -45,7 +45,7 @@ _WORDS = 2_000  # characters of an episode that are compared
 _WORDS_ENOUGH = 0.15
 _BOTH_ENOUGH = 0.25
 _SHARE_OF_WORDS = 0.5
-_VECTORS_FROM = 20  # the mean of fewer is the mean of a theme rather than that of a language
+_VECTORS_FROM = 20  # the mean of fewer shows a theme more than a language
 
 _Floats = NDArray[np.float32]
 _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]

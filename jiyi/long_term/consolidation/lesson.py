@@ -191,7 +191,7 @@ def _topic_of(briefs: Sequence[Brief]) -> str:
 
 
 def language_of_group(briefs: Sequence[Brief], wanted: Literal["auto", "zh", "en"] = "auto") -> Language:
-    """Return the language that is wanted; for "auto" that of most of the newest 50, Chinese on a tie."""
+    """Return the language that is wanted; for "auto" the one of most of the newest 50, Chinese on a tie."""
     if wanted != "auto":
         return wanted
     newest = sorted(briefs, key=lambda brief: (brief.created_at, brief.id))[-_SAMPLE:]

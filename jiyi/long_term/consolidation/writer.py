@@ -210,7 +210,7 @@ class GroupWriter:
         return _Prepared(group=group, knowledge=knowledge, known=known, done=done)
 
     def _store_all(self, batch: Sequence[_Prepared]) -> list[_Prepared]:
-        """Write what nobody touched since it was read; return the rest."""
+        """Write what was not changed since it was read; return the rest."""
         groups = [item.group for item in batch]
         fresh = self._knowledge(groups)
         whole = self._all_there(groups)  # asked at once: nearly always they all are

@@ -36,8 +36,8 @@ class ForgetGate:
     - What is pinned never goes.
     - What goes is in the trash with its reason until the grace time is over. The task of an
       episode goes with it; its `Knowledge` stays, as do a message's facts and summaries.
-    - Work is done in batches, each in its own transaction: memory use is bounded, and a run that
-      is killed is finished by the next one.
+    - Work is done in batches, each in its own transaction: of an episode only worth, date and id are
+      held longer, and a run that is killed is finished by the next one.
     - Several processes may run it at once: records are judged again in the transaction that
       removes them, and no more goes than in a single run.
 
@@ -102,7 +102,7 @@ class ForgetGate:
 
 
 def gate_of(store: Store, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock) -> ForgetGate:
-    """Return the gate of these settings; a rule of the caller's own replaces that of episodes."""
+    """Return the gate of these settings; a rule of the caller's own replaces the one for episodes."""
     messages = settings.forget_messages_days
     return ForgetGate(
         store,

@@ -2,21 +2,18 @@
 
 import math
 import time
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
-
-import numpy as np
 
 from jiyi.clock import to_micros
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
-from jiyi.storage import Amendment, Cursor, Key, Page, Store, Trash, key_of
+from jiyi.storage import Amendment, Key, Store, Trash, key_of
 from jiyi.storage.pages import all_pages
 
 __all__ = ["SHOWN", "GateItem", "GateReceipt", "GateRun", "with_tasks"]
@@ -34,6 +31,7 @@ _T = TypeVar("_T")
 
 _Reasons = Mapping[str, str]  # why, by the ids of the records that go
 _Judge = Callable[[Sequence[Any]], _Reasons]
+_Loose = tuple[float, int, str]  # what an episode is worth, when it was made, its id
 _TakenOut = list[tuple[str, Mapping[Kind, int], Sequence[Searchable]]]
 """Reasons, each with how many went of each kind, and these records without the tasks of episodes."""
 
@@ -106,7 +104,7 @@ class GateRun:
         def judge(episodes: Sequence[Episode]) -> _Reasons:
             return {e.id: reason for e in episodes if self._unimportant(rule, e)}
 
-        left, worths, moments = 0, array("d"), array("q")  # of those that stay; of the unpinned ones
+        left, loose = 0, list[_Loose]()
         for page in self._pages("episode"):
             episodes = cast("tuple[Episode, ...]", page)
             worth = {e.id: self._importance(rule, e) for e in episodes}
@@ -117,13 +115,11 @@ class GateRun:
                 if abs(worth[e.id] - e.importance) > _HAIR
             ]
             self._change("episode", [e for e in episodes if e.id in gone], judge, changes, rule)
-            left += sum(e.id not in gone for e in episodes)
-            loose = [e for e in episodes if e.id not in gone and not e.pinned]
-            worths.extend(worth[e.id] for e in loose)
-            moments.extend(to_micros(e.created_at) for e in loose)
-        cut = _cut(left - rule.max_episodes, worths, moments)
-        if cut is not None:
-            self._above_limit(rule, cut)
+            stay = [e for e in episodes if e.id not in gone]
+            left += len(stay)
+            loose += [(worth[e.id], to_micros(e.created_at), e.id) for e in stay if not e.pinned]
+        if left > rule.max_episodes:
+            self._above_limit(rule, sorted(loose)[: left - rule.max_episodes])
 
     def others(self, rule: KindRule) -> None:
         """Take out records of one other kind by its own rule."""
@@ -225,11 +221,9 @@ class GateRun:
             out.append((reason, counts, gone))
         return out
 
-    def _note(self, kind: Kind, out: _TakenOut, rule: Rule | None) -> int:
-        """Count and show what went, once that is certain; return how many of the kind did."""
-        went = 0
+    def _note(self, kind: Kind, out: _TakenOut, rule: Rule | None) -> None:
+        """Count and show what went, once that is certain."""
         for reason, counts, gone in out:
-            went += counts.get(kind, 0)
             for other, count in counts.items():
                 if count:
                     self.counts.setdefault(other, Counter())[reason] += count
@@ -244,7 +238,6 @@ class GateRun:
                 )
                 for record in gone[: SHOWN - len(self.items)]
             ]
-        return went
 
     def _counts(self, kind: Kind, keys: Sequence[Key]) -> Mapping[Kind, int]:
         """Return how many records `Trash.discard` would take out."""
@@ -253,41 +246,25 @@ class GateRun:
         there = self.store.count(Query(scope=user, kinds=("task",), ids=tasks))["task"] if tasks else 0
         return {kind: len(keys) - len(tasks), "task": there}
 
-    def _above_limit(self, rule: Rule, cut: "_Cut") -> None:
-        """Take out the unpinned episodes up to a cut, oldest first, until no more than the limit are left."""
+    def _above_limit(self, rule: Rule, least: Sequence[_Loose]) -> None:
+        """Take out the episodes that matter least, as long as more than the limit are there."""
         reason = f"more than {rule.max_episodes:,} episodes"
-        query = Query(scope=self.scope, kinds=("episode",), limit=self.batch)
-        equals, excess = cut.equals, cut.excess
-        counted_at: int | None = None  # the memory's number of changes when the excess was right
-        after: Cursor | None = None
+        everything = Query(scope=self.scope, kinds=("episode",))
+        for start in range(0, len(least), self.batch):
+            worth = {id_: worth for worth, _, id_ in least[start : start + self.batch]}
+            some = replace(everything, ids=tuple(worth), pinned=False, limit=len(worth))
 
-        def place(episode: Episode) -> tuple[float, int]:
-            return self._importance(rule, episode), to_micros(episode.created_at)
+            def take(worth: Mapping[str, float] = worth, some: Query = some) -> _TakenOut:
+                found = {e.id: e for e in cast("list[Episode]", self.store.find(some))}
+                most = len(worth)
+                if not self.dry_run:  # others take out episodes, too
+                    most = max(0, self.store.count(everything)["episode"] - rule.max_episodes)
+                fresh = [found[id_] for id_ in worth if id_ in found]
+                gone = [e for e in fresh if self._importance(rule, e) <= worth[e.id]][:most]
+                return self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
 
-        def take() -> tuple[Page, _TakenOut, int, int | None]:
-            """Take out what goes of a page; return it, the excess before, and the number of changes."""
-            page, most = self.store.scan(query, after), excess
-            episodes = cast("tuple[Episode, ...]", page.records)
-            suspects = [e for e in episodes if not e.pinned and place(e) <= cut.place]
-            if self.dry_run:  # what is worth too little is still there, but counted already
-                suspects = [e for e in suspects if not self._unimportant(rule, e)]
-            elif counted_at != self.store.changes(self.scope):  # others take out episodes, too
-                there = self.store.count(Query(scope=self.scope, kinds=("episode",)))["episode"]
-                most = max(0, there - rule.max_episodes)
-            too_many = {e.id for e in [e for e in suspects if place(e) == cut.place][equals:]}
-            gone = [e for e in suspects if e.id not in too_many][:most]
-            out = self._take_out("episode", gone, dict.fromkeys([e.id for e in gone], reason))
-            return page, out, most, None if self.dry_run else self.store.changes(self.scope)
-
-        while excess:
-            # Read inside the transaction: nearly all of a page may have to go, and then it is read once.
-            page, out, excess, counted_at = take() if self.dry_run else self._write(take)
-            excess -= self._note("episode", out, rule)
-            equals -= sum(place(cast("Episode", e)) == cut.place for _, _, gone in out for e in gone)
-            self._looked(len(page.records))
-            if page.next is None:
-                return
-            after = page.next
+            self._note("episode", take() if self.dry_run else self._write(take), rule)
+            self._looked(len(worth))
 
     def _unimportant(self, rule: Rule, episode: Episode) -> bool:
         return (
@@ -325,22 +302,3 @@ class GateRun:
         query = Query(scope=scope, kinds=("message",), roles=("user",), newest_first=True, limit=_TURNS)
         turns = cast("list[Message]", self.store.find(query))
         return (turns[-1].seq or 0) if len(turns) == _TURNS else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cut:
-    place: tuple[float, int]  # importance and creation of the last that is
-    equals: int  # how many of those at just this place are
-    excess: int  # how many are altogether
-
-
-def _cut(excess: int, worths: "array[float]", moments: "array[int]") -> _Cut | None:
-    """Return where to cut the unpinned episodes, given by importance and creation; None for no excess."""
-    excess = min(excess, len(worths))
-    if excess <= 0:
-        return None
-    worth, created = np.frombuffer(worths), np.frombuffer(moments, np.int64)
-    order = np.lexsort((created, worth))[:excess]
-    last = order[-1]
-    equals = np.count_nonzero((worth[order] == worth[last]) & (created[order] == created[last]))
-    return _Cut(place=(float(worth[last]), int(created[last])), equals=int(equals), excess=excess)

@@ -206,7 +206,7 @@ class _Back(Response):
 
 
 async def _while_there(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Return what comes of some work, or None where the client leaves before that: then it is given up."""
+    """Return the result of some work, or None if the client leaves first: then the work is given up."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)

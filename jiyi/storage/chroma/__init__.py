@@ -1,4 +1,4 @@
-"""Vectors in Chroma beside a store that stays the truth. Needs the extra ``jiyi[chroma]``."""
+"""Vectors in Chroma; the store stays the truth. Needs the extra ``jiyi[chroma]``."""
 
 from jiyi.storage.chroma.outbox import Drift
 from jiyi.storage.chroma.vectors import ChromaVectors, open_vectors

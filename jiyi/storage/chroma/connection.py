@@ -67,7 +67,7 @@ def translated(place: str) -> Iterator[None]:
 
 
 def _quiet() -> Settings:
-    """Return settings of a client that tells nobody anything, whatever the environment says."""
+    """Return settings of a client without telemetry, whatever the environment says."""
     return Settings(anonymized_telemetry=False, chroma_otel_collection_endpoint="")
 
 
@@ -241,7 +241,7 @@ class ChromaFolder:
                     with translated(self.place):
                         yield self._fresh(changing=changing)
                 except StorageError as error:
-                    # What the index in memory is worth now nobody knows.
+                    # The index in memory may be wrong now.
                     if shared.depth == 1 and not isinstance(error, CollectionMissing):
                         shared.release()
                     raise

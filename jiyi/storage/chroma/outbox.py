@@ -167,7 +167,7 @@ def drift(database: Database, collections: Collections) -> Drift:
 
 
 def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
-    """Mend it; return what was done, a line each."""
+    """Repair it; return what was done, a line each."""
     database.tell("chroma_prepare")
     lacking = 0
     for user_id in database.users():  # what is held and what has vectors by the rows become the same

@@ -1,4 +1,4 @@
-"""The vector index on Chroma, beside a store in SQLite or PostgreSQL."""
+"""The vector index on Chroma, for a store in SQLite or PostgreSQL."""
 
 import contextlib
 import logging

@@ -140,7 +140,7 @@ class Writing:
         self.ask(Ask(user_id=None, statement=named("lock_meta"), values={}))
 
     def take_numbers(self, user_id: str, count: int) -> int:
-        """Set aside so many numbers of a user and return the first; under the lock nobody else does."""
+        """Set aside so many numbers of a user and return the first; the caller holds the lock."""
         self._lock(user_id)
         first = self._state.next_doc[user_id]
         self._state.next_doc[user_id] = first + count
@@ -164,11 +164,11 @@ class Writing:
             cursor.executemany(statement, rows)
 
     def commit(self) -> None:
-        """Write what waits and end the transaction; nothing is sent where nothing was asked."""
+        """Write what waits and end the transaction; nothing is sent if nothing was asked."""
         if not self._begun and not self._unsaved:
             return
-        for user_id, (_, behind) in sorted(self.numbers.items()):
-            values = {"user_id": user_id, "next_doc": behind}
+        for user_id, (_, following) in sorted(self.numbers.items()):
+            values = {"user_id": user_id, "next_doc": following}
             self._waiting += [*self._turn_to(user_id), (named("set_next_doc"), values)]
         self.committing = True
         ended = self._send([("COMMIT", None)])[-1]
@@ -286,7 +286,7 @@ class PostgresConnection(Connection):
     _channel: Reading | Writing
     _user_id: str | None
     damage: Damage
-    _to_lock: bool = False  # nobody else may come between what it reads and writes of what concerns all
+    _to_lock: bool = False  # nobody else may write what concerns all users between its reads and writes
     dialect = POSTGRES
 
     @property

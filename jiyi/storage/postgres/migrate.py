@@ -91,7 +91,7 @@ def look(raw: Raw, place: str) -> Found:
             "CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0"
         )
     if schema is None:
-        raise StorageError(f"{place}: search_path names no schema that exists; mend that of the role")
+        raise StorageError(f"{place}: search_path names no schema that exists; set another one for the role")
     _check_vector(place, vector, available)
     number = _schema(raw, place, there)
     return Found(schema=number, vector=vector, citus=citus)
@@ -256,7 +256,7 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
 
 
 def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> list[str]:
-    """Spread what is not, while nobody else migrates."""
+    """Distribute what is not yet, while nobody else migrates."""
     with connect(url) as raw, raw.transaction():
         raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

@@ -145,7 +145,7 @@ class LocalServer:
             self._lock = None
 
     def wait(self) -> int:
-        """Wait until the server ends of itself and return its exit code."""
+        """Wait until the server ends by itself and return its exit code."""
         return self._process.wait() if self._process is not None else 0
 
     def __enter__(self) -> Self:
@@ -226,9 +226,9 @@ class LocalServer:
         new.replace(self._secrets)
 
     def _make_data(self) -> None:
-        """Make the data beside their place and move them there whole: a break leaves nothing half-made."""
+        """Make the data next to their place and move them there, whole even after a crash."""
         new, password = self.folder / "data.new", self.folder / "password.new"
-        for left in (new, password):  # by a killed start; nobody else starts now
+        for left in (new, password):  # by a killed start; only this process starts now
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
         new.mkdir(mode=0o700)
         password.touch(mode=0o600)

@@ -87,7 +87,7 @@ _TENANT = [f"set_config('{name}', :{name.partition('.')[2]}, true)" for name in 
 _IDLE_LEAST = 60_000  # milliseconds
 
 STEADY = frozenset({"get_owner", "all_meta", "read_terms", "new_vectors", "read_vectors"})
-"""Statements with one good plan whatever their values: making it each time would take longer than they do."""
+"""Statements with one good plan for all values: planning each time would take longer than running them."""
 
 
 @lru_cache(maxsize=64)

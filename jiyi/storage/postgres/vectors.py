@@ -81,7 +81,7 @@ class PostgresVectors(VectorIndex):
         return found
 
     def waiting(self) -> int:
-        """See `VectorIndex.waiting`; nobody knows while a machine is away: more than any number."""
+        """See `VectorIndex.waiting`; `sys.maxsize` while a machine is away."""
         with suppress(MachineLost):
             return super().waiting()
         return sys.maxsize
@@ -236,7 +236,7 @@ def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
-    """Return the conditions on ``vectors AS v`` beside user and kind."""
+    """Return the conditions on ``vectors AS v`` besides user and kind."""
     user = Scope(user_id=query.scope.user_id)
     if replace(query, kinds=SEARCHABLE, **_NO_CONDITIONS) == Query(scope=user):
         return "", {"user_id": user.user_id}

@@ -19,7 +19,7 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spaces:
-    """The two sets of vectors there may be; the second has the number after that of the first.
+    """The two sets of vectors there may be; the second has the first's number plus one.
 
     While a switch is being completed both have the same: what is left of the old one goes, user by user.
     """

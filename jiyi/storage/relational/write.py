@@ -231,9 +231,9 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
     values = _extent(rows)
     wanted = db.dialect.listed([row["seq"] for row in rows if row["seq"] is not None])
     taken = {seq for (seq,) in db.rows("taken_places", values | {"places": wanted})}
-    behind = db.number("seq_behind_summaries", values)
+    summarised = db.number("seq_behind_summaries", values)
     there = db.first("next_place", values)
-    following = there[0] if there else behind
+    following = there[0] if there else summarised
     for row in rows:
         if row["seq"] is None or row["seq"] in taken:
             row["seq"] = following
@@ -241,7 +241,7 @@ def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
         following = max(following, row["seq"] + 1)
     db.run("return_to_session" if there else "begin_session", values | {"next_seq": following})
     for row in rows:
-        if row["seq"] < behind and row["role"] != "system" and not row["pinned"]:  # those are in no summary
+        if row["seq"] < summarised and row["role"] != "system" and not row["pinned"]:  # summarised
             db.run("drop_summaries_without", row)
 
 

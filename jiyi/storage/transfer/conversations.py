@@ -102,7 +102,7 @@ class _Reader:
         self._said: dict[str, int] = {}
 
     def anything(self, data: object, where: str, session_id: str) -> Iterator[Found | Rejected]:
-        """Read the whole value of a JSON file, whatever its form."""
+        """Read the whole value of a JSON file of any form."""
         if isinstance(data, Mapping) and isinstance(data.get("conversations"), list):
             for i, conversation in enumerate(data["conversations"]):
                 yield from self._neutral(conversation, f"{where} conversations[{i}]")

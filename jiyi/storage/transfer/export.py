@@ -126,7 +126,7 @@ def write_export(
 
 
 def is_export(path: Path) -> bool:
-    """Say whether a file begins as an export does, of whatever version.
+    """Say whether a file begins as an export of any version.
 
     Raises:
         ImportFailed: the file cannot be read.

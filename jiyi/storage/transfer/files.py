@@ -12,7 +12,7 @@ from jiyi.storage.sqlite.file import FULL, is_database
 
 try:
     import fcntl
-except ImportError:  # on Windows nobody can remove a file that is open
+except ImportError:  # on Windows an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
@@ -67,7 +67,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # held until it has its name: nobody takes it for a killed one's
+            if fcntl is not None:  # held until it has its name, so it is not taken for a killed process's
                 part.replace(target)
         if fcntl is None:
             part.replace(target)
@@ -103,9 +103,9 @@ def _begun(folder: Path) -> tuple[int, Path]:
     while True:
         handle, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
         if fcntl is not None:
-            with suppress(OSError):  # a file system without locks: nobody gets one, or removes anything
+            with suppress(OSError):  # a file system without locks: none is taken, nothing is removed
                 fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:  # nobody took it away before it was locked
+        if os.fstat(handle).st_nlink:  # it was not removed before it was locked
             return handle, Path(name)
         os.close(handle)
 

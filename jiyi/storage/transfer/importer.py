@@ -91,7 +91,7 @@ def put_exported(store: Store, batch: Sequence[Found]) -> None:
     for found in batch:
         record, new = found.record, key_of(found.record) not in known
         if isinstance(record, Message) and new:
-            store.put_back([record])  # a summary that knows nothing of it goes
+            store.put_back([record])  # a summary made without it goes
         elif isinstance(record, Message):
             store.put([record])  # equal, or refused
         elif new:
@@ -106,8 +106,8 @@ def _check_places(store: Store, summary: Summary) -> None:
     session = Scope(user_id=summary.scope.user_id, session_id=summary.scope.session_id)
     for start in range(0, len(summary.covers), _MOST):
         ids = summary.covers[start : start + _MOST]
-        behind = Query(scope=session, kinds=("message",), ids=ids, after_seq=summary.upto_seq, limit=1)
-        if store.find(behind):
+        later = Query(scope=session, kinds=("message",), ids=ids, after_seq=summary.upto_seq, limit=1)
+        if store.find(later):
             raise InputError(
                 f"the messages that summary {summary.id!r} covers went to the end of session "
                 f"{session.session_id!r}, which had others at their places; fold them again"

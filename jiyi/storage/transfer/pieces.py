@@ -56,7 +56,7 @@ PIECE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a number of records say, whatever their order.
+    """What a number of records say, in any order.
 
     The sum of the BLAKE2b hashes (RFC 7693) of their texts, modulo 2 to the power of 128: the additive
     set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It guards

@@ -36,7 +36,7 @@ class RepairReceipt:
 def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt:
     """Save every whole record of a damaged file into a new one; the damaged file is only read.
 
-    A record is whole where its checksum is that of its bytes; a file of an older schema has none
+    A record is whole where its checksum fits its bytes; a file of an older schema has none
     before this. Steps of tasks on pages that cannot be read are not counted. Text index and vectors
     are made again; what servers keep beside records stays behind.
 

@@ -236,7 +236,7 @@ def narrowed(days: Days, part: Part) -> Days:
 def placed(at: Callable[[int], Days | None], today: int, number: int | None, step: int | None = None) -> Days:
     """Return what comes back every year in the year ``number``, or where that is None as ``step`` says.
 
-    -1 is the latest that is over, 0 the present one or that of this year, 1 the first still to begin;
+    -1 is the latest that is over, 0 the present one or this year's, 1 the first still to begin;
     None is the latest that has begun (said without a year, so not exact).
 
     Raises:

@@ -198,7 +198,7 @@ def _linked(scene: Scene, one: Piece, other: Piece) -> bool:
 
 
 def _joined(one: Days, other: Days) -> Days | None:
-    """Return the stretch from ``one`` to ``other``; a year that only one of them says is that of both."""
+    """Return the stretch from ``one`` to ``other``; a year that only one of them names counts for both."""
     exact = one.exact and other.exact
     try:
         if one.turn == "year" and other.turn == "":
