@@ -2,7 +2,7 @@
 
 The scorer is BM25 over the given sentences (Robertson and Zaragoza 2009; without the length), with
 something for the kind that is asked for: dates for "when", numbers for "how many", names for "who".
-Sentences of the turn after a question get a part of the question's score.
+Sentences beside the good ones get a part of their score, most those after a question.
 """
 
 import math
@@ -23,7 +23,7 @@ from jiyi.text import TokenCounter, Trait, analyse, counter_for, language, query
 __all__ = ["Relevance"]
 
 _SATURATION = 1.2  # BM25's k1
-_ANSWERS = 0.6  # share of a question's worth that goes to each sentence of the turn after it
+_SAME_TURN, _BESIDE, _ANSWERS = 0.35, 0.2, 0.6  # shares of a sentence's worth that go to its neighbours
 _KIND = 0.25  # what the asked kind adds, as a share of the best term's weight
 _LEAST_ROOM, _LEAST_SHARE = 8, 0.35  # tokens, and share of a sentence, for which it is pruned to fit
 _SHOWN_CHARS = 300  # of a sentence that a model is shown
@@ -186,7 +186,7 @@ def _scores(sentences: list[Sentence], query: str) -> list[float]:
     best = max(weight.values(), default=0.0)
     asked = _asked_for(query)
     said = [traits(one.text) for one in sentences]
-    total = _with_answers(sentences, own, said)
+    total = _with_neighbours(sentences, own, said)
     for place, one in enumerate(sentences):
         if total[place] > 0:
             total[place] += (
@@ -196,14 +196,23 @@ def _scores(sentences: list[Sentence], query: str) -> list[float]:
     return total
 
 
-def _with_answers(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
-    """Return the scores; a sentence after a question has a share of the question's."""
+def _with_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
+    """Return the scores with what comes from the same turn and the turns beside it."""
+    turn_best: dict[int, float] = {}
     asks: dict[int, float] = {}  # of each turn: the best of its questions
-    for one, score, signs_of in zip(sentences, own, said, strict=True):
-        if signs_of & Trait.QUESTION:
-            asks[one.turn] = max(asks.get(one.turn, 0.0), score)
-    pairs = zip(sentences, own, strict=True)
-    return [score + _ANSWERS * asks.get(one.turn - 1, 0.0) for one, score in pairs]
+    for place, one in enumerate(sentences):
+        turn_best[one.turn] = max(turn_best.get(one.turn, 0.0), own[place])
+        if said[place] & Trait.QUESTION:
+            asks[one.turn] = max(asks.get(one.turn, 0.0), own[place])
+    total = []
+    for place, one in enumerate(sentences):
+        lent = max(
+            _SAME_TURN * turn_best[one.turn],
+            _BESIDE * max(turn_best.get(one.turn - 1, 0.0), turn_best.get(one.turn + 1, 0.0)),
+            _ANSWERS * asks.get(one.turn - 1, 0.0),
+        )
+        total.append(own[place] + lent)
+    return total
 
 
 def _asked_for(query: str) -> Trait:
