@@ -23,7 +23,7 @@ from jiyi.cli.options import (
 from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, say, warn
 from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
-from jiyi.exporters import Exported, export_mem0
+from jiyi.exporters import WRITERS, Exported, export_for
 from jiyi.importers.run import is_no_file
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
@@ -98,13 +98,13 @@ def export(
     file: Path, db: Anywhere = AGENT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
 ) -> Shown:
     """Write everything of a user into a file, or what another program can take of it."""
-    if to not in ("jsonl", "markdown", "mem0"):
-        fail(f"--to {to!r} is none of jsonl, markdown, mem0")
+    if to not in ("jsonl", "markdown", *WRITERS):
+        fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
     with opened(db, user) as memory, Bars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
-        if to == "mem0":
-            receipt: ExportReceipt | Exported = export_mem0(memory, file, progress=show)
+        if to in WRITERS:
+            receipt: ExportReceipt | Exported = export_for(to, memory, file, progress=show)
         else:
             receipt = memory.export(file, format=cast("Literal['jsonl', 'markdown']", to), progress=show)
         total = sum(receipt.counts.values())

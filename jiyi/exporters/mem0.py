@@ -2,62 +2,27 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from jiyi.manager import MemoryManager
-from jiyi.records import Fact, FactStatus, Item, Knowledge
+from jiyi.records import Fact, Item, Knowledge
 from jiyi.storage.transfer.files import whole_file
 
-__all__ = ["Exported", "Known", "as_memory", "export_mem0", "text_of"]
+__all__ = ["Known", "as_memory", "text_of", "write_mem0"]
 
 Known = Fact | Knowledge | Item
 """What a memory knows."""
 
-_PART = 1_000  # records read at once
-_HOLDING: Sequence[FactStatus] = ("active", "unsure")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """What was written for another program."""
-
-    path: Path  # the file
-    counts: Mapping[str, int]  # records that were read, by kind
-    bytes: int  # size of the file
-    left_out: Mapping[str, int] = field(default_factory=dict)  # of them not written, by reason
-
-
-def export_mem0(
-    memory: MemoryManager,
-    file: Path,
-    *,
-    user_id: str | None = None,
-    progress: Callable[[int], object] = int,
-) -> Exported:
-    """Write a user's facts that hold, knowledge and items: ``{"results": [...]}``, a memory a line.
-
-    Of several in the same words the first is written. Conversations, tasks and episodes have no place
-    there; `MemoryManager.export` writes everything. The file is whole or not there.
-
-    Args:
-        memory: open on a database or a server.
-        file: is replaced where it is there, unless it is a database.
-        user_id: whose, where ``memory`` was not opened for one.
-        progress: is told the number of records read so far.
-
-    Raises:
-        InputError: the file is a database or a device.
-        StorageError: the file or the memory cannot be used.
-    """
-    counts, left_out, written = Counter[str](), Counter[str](), set[str]()
+def write_mem0(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:
+    """Write ``{"results": [...]}``, a memory a line; of several in the same words the first."""
+    written: set[str] = set()
     with whole_file(file) as out:
         out.write(b'{"results": [')
         between = b"\n"
-        for record in _known(memory, user_id, counts, progress):
+        for record in records:
             words = text_of(record).strip()
             if not words or words in written:
                 left_out["in the same words as another" if words else "without words"] += 1
@@ -66,26 +31,6 @@ def export_mem0(
             out.write(between + json.dumps(as_memory(record), ensure_ascii=False).encode())
             between = b",\n"
         out.write(b"\n]}\n")
-    return Exported(path=file, counts=dict(counts), bytes=file.stat().st_size, left_out=dict(left_out))
-
-
-def _known(
-    memory: MemoryManager, user_id: str | None, counts: Counter[str], progress: Callable[[int], object]
-) -> Iterator[Known]:
-    """Give facts that hold, knowledge and items, counting them by kind."""
-    lists: Mapping[str, Callable[..., Any]] = {
-        "fact": lambda **part: memory.facts(status=_HOLDING, **part),
-        "knowledge": memory.knowledge,
-        "item": memory.items,
-    }
-    for kind, listed in lists.items():
-        after: str | None = ""
-        while after is not None:
-            found = listed(limit=_PART, after=after or None, user_id=user_id)
-            counts[kind] += len(found)
-            progress(sum(counts.values()))
-            yield from found
-            after = found.next
 
 
 def as_memory(record: Known) -> dict[str, Any]:

@@ -102,7 +102,7 @@ BAD_OPTIONS = [
     ("pin nope", 1, "'nope'"),
     ("maintain --user nobody", 1, "holds nothing of user 'nobody'"),
     ("export", 2, ""),
-    ("export out.txt --to pdf", 1, "none of jsonl, markdown, mem0"),
+    ("export out.txt --to pdf", 1, "none of jsonl, markdown, langgraph, mem0"),
     ("export none/out.jsonl", 1, "cannot be written"),
     ("export agent.db", 1, "is a database"),
 ]
