@@ -23,8 +23,10 @@ from jiyi.evaluate import (
     Run,
     evaluate,
     load_dataset,
+    openers_for,
 )
 from jiyi.evaluate.baselines import check_baselines
+from jiyi.evaluate.systems import SQLITE
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 
@@ -58,6 +60,7 @@ class _Column:
 def evaluate_files(
     files: list[Path],
     out: Path | None = None,
+    backend: list[str] | None = None,
     budget: list[int] | None = None,
     by: str | None = None,
     baseline: list[str] | None = None,
@@ -70,6 +73,7 @@ def evaluate_files(
         if by not in (None, "category"):
             raise InputError(f"--by {by!r}: there is only --by category")
         datasets = [load_dataset(file) for file in files]
+        places = openers_for(backend or [SQLITE])
         if out is not None:
             _check_writable(out, files)
         embedder = wiring.embedder_for(load_settings())
@@ -81,6 +85,7 @@ def evaluate_files(
                 show("questions", 0)
                 found = evaluate(
                     dataset,
+                    open=places,
                     embedder=embedder,
                     budgets=budgets,
                     baselines=baselines,
@@ -136,14 +141,19 @@ def _print(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> No
     stdout.print(Text.assemble("\n", (file, "bold"), f"  {language}"))
     held = ", ".join(counts)
     stdout.print(f"{held}: {answerable:,} with evidence, {abstain:,} to abstain on", style="dim")
-    stdout.print(Text(f"{runs[0].backend} · {short(runs[0].embedder or '', _LINE)}", "dim"))
-    names = [_Column("system\n", [run.system for run in runs])]
+    backends = [run.backend for run in runs if run.backend]
+    stdout.print(Text(f"{', '.join(backends)} · {short(runs[0].embedder or '', _LINE)}", "dim"))
+    names = [_Column("system\n", [_name(run, backends) for run in runs])]
     for some in (_quality(runs), _windows_and_costs(runs)):
         _table(names, [column for column in some if column.applies])
     if by_category:
         _table(*_categories(runs))
     for words in dict.fromkeys(f"{run.system}: {words}" for run in runs for words in run.notes):
         note(short(words, _LINE))
+
+
+def _name(run: Run, backends: Sequence[str]) -> str:
+    return f"{run.system} {run.backend}" if run.backend and len(backends) > 1 else run.system
 
 
 def _quality(runs: Sequence[Run]) -> Iterator[_Column]:
@@ -165,11 +175,12 @@ def _windows_and_costs(runs: Sequence[Run]) -> Iterator[_Column]:
 def _categories(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
     """Return the columns that name a row, and those of the figures, for each category and system."""
     rows = [(name, run) for name in runs[0].by_category for run in runs]
+    backends = [run.backend for run in runs if run.backend]
     scores = [run.by_category[name] for name, run in rows]
     head = [
         _Column("category\n", [short(name, _CATEGORY) for name, _ in rows]),
         _Column("asked\n", [f"{one.questions:,}" for one in scores]),
-        _Column("system\n", [run.system for _, run in rows]),
+        _Column("system\n", [_name(run, backends) for _, run in rows]),
     ]
     headings = _headings("metrics")
     figures = [_Column(headings[name], [_share(one.metrics[name]) for one in scores]) for name in METRICS]
@@ -192,7 +203,7 @@ def _table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
 
 
 def _seconds(run: Run) -> str:
-    """Return when the vectors were there."""
+    """Return when the vectors were there; a second backend gets those of the first."""
     return _NONE if run.ingest.seconds_vectors is None else f"{run.ingest.seconds_vectors:.1f}"
 
 

@@ -16,6 +16,8 @@ from jiyi.evaluate.systems import (
     Shown,
     System,
     open_sqlite,
+    opener_for,
+    openers_for,
 )
 
 __all__ = [
@@ -39,5 +41,7 @@ __all__ = [
     "evaluate",
     "load_dataset",
     "open_sqlite",
+    "opener_for",
+    "openers_for",
     "read_dataset",
 ]

@@ -140,14 +140,6 @@ def test_policies(here):
     assert min(shares.values()) > 0.8
 
 
-@needs_server
-def test_backends(here, monkeypatch, empty_postgres_url):
-    monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder())
-    told = json.loads(here("backends.py", empty_postgres_url, SMALL, "--budget", 300))
-    assert told["differs"] == []
-    assert told["sqlite"]["recall@10"] == 1
-
-
 def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))

@@ -128,6 +128,8 @@ BAD = [
     ((EN, "--baseline", "google"), "no baseline 'google'; there are bm25, dense, recent, full"),
     ((EN, "--budget", 0), "max_input_tokens=0"),
     ((EN, "--by", "moon"), "there is only --by category"),
+    ((EN, "--backend", "oracle"), "no backend 'oracle' to evaluate on; there are sqlite"),
+    ((EN, "--backend", "postgresql://ana:secret@127.0.0.1:1/x"), "postgresql://ana:***@127.0.0.1:1/x cannot"),
     ((EN, "--json", "no/folder/out.json"), "out.json cannot be written: No such file or directory"),
     ((EN, "--json", "."), "cannot be written: Is a directory"),
 ]
@@ -178,7 +180,7 @@ def test_what_is_done_is_kept_when_a_later_file_fails(run, tmp_path, monkeypatch
 
 def test_help(run):
     text = run("evaluate", "--help").stdout
-    for option in ("--json", "--budget", "--by", "--baseline"):
+    for option in ("--json", "--backend", "--budget", "--by", "--baseline"):
         assert option in text
     assert run("evaluate", code=2).output
 
@@ -204,6 +206,45 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
     assert said == b""
     assert b"Traceback" not in complaint
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_backends_side_by_side(written, run, empty_postgres_url):
+    words = (
+        EN,
+        "--backend",
+        "sqlite",
+        "--backend",
+        empty_postgres_url,
+        "--baseline",
+        "recent",
+        "--budget",
+        500,
+    )
+    text = run("evaluate", *words, "--by", "category").stdout
+    assert "sqlite, postgresql · hash:64" in text
+    assert "\njiyi sqlite " in text
+    assert "\njiyi postgresql " in text
+    told = written(*words)["runs"]
+    assert [(one["system"], one["backend"]) for one in told] == [
+        ("jiyi", "sqlite"),
+        ("jiyi", "postgresql"),
+        ("recent", None),
+    ]
+    assert told[0]["metrics"] == told[1]["metrics"]
+    assert told[0]["evidence_in_context"] == told[1]["evidence_in_context"]
+
+
+def test_a_database_of_somebody_is_refused(run, postgres_url):
+    import jiyi
+
+    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s-1", role="user", content="Keep this.")
+        refused = run("evaluate", EN, "--backend", postgres_url, code=1).stderr
+        assert (
+            "holds memories of 1 users, such as 'ana'; an evaluation needs a database of its own" in refused
+        )
+        assert memory.stats()["message"] == 1
 
 
 def test_every_figure_has_a_heading():

@@ -8,13 +8,14 @@ from random import Random
 import pytest
 
 from jiyi import wiring
-from jiyi.errors import BadBudget, EmbeddingError, InputError
+from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
 from jiyi.evaluate import (
     BASELINES,
     METRICS,
     evaluate,
     load_dataset,
     open_sqlite,
+    opener_for,
     read_dataset,
 )
 from jiyi.evaluate.systems import MemorySystem, Ranking, Shown
@@ -343,6 +344,13 @@ def test_the_settings_embedder_is_used_and_closed(monkeypatch):
     [jiyi] = evaluate(load_dataset(EN)).runs
     assert jiyi.embedder == "hash:32"
     assert Closing.closed == 1
+
+
+@pytest.mark.parametrize("backend", ["mysql://ana:secret@db/x", "mysql", "", "sqlite:///x.db", "x.db"])
+def test_backends_that_are_not_there(backend):
+    with pytest.raises(SettingsError, match=r"no backend|names no backend") as refused:
+        opener_for(backend)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_system_is_anything_that_ranks(open_memory):
