@@ -9,16 +9,7 @@ from jiyi.evaluate.baselines import BASELINES
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, SessionLog, load_dataset, read_dataset
 from jiyi.evaluate.metrics import METRICS, Evaluation, Ingest, Latency, Run, Scores
 from jiyi.evaluate.run import Progress, evaluate
-from jiyi.evaluate.systems import (
-    MakeSystem,
-    Opener,
-    Ranking,
-    Shown,
-    System,
-    open_sqlite,
-    opener_for,
-    openers_for,
-)
+from jiyi.evaluate.systems import Opener, open_sqlite, opener_for, openers_for
 
 __all__ = [
     "BASELINES",
@@ -28,16 +19,12 @@ __all__ = [
     "Evaluation",
     "Ingest",
     "Latency",
-    "MakeSystem",
     "Opener",
     "Progress",
     "Question",
-    "Ranking",
     "Run",
     "Scores",
     "SessionLog",
-    "Shown",
-    "System",
     "evaluate",
     "load_dataset",
     "open_sqlite",

@@ -25,7 +25,7 @@ from jiyi.evaluate.metrics import (
     percentile,
     share_found,
 )
-from jiyi.evaluate.systems import SQLITE, MakeSystem, MemorySystem, Opener, System, open_sqlite
+from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
 from jiyi.evaluate.vectors import MeasuredEmbedder
 from jiyi.records import Budget
 from jiyi.settings import load_settings
@@ -39,7 +39,6 @@ JIYI = "jiyi"
 Progress = Callable[[str, int, int], None]
 """Called with what is being done ("messages" or "questions"), how many are done, and of how many."""
 
-_NO_SYSTEMS: Mapping[str, MakeSystem] = {}
 _BY_VECTORS = (JIYI, "dense")
 _DEEPER = (50, 200, 1000)  # how many messages are asked for until there are enough sessions
 
@@ -52,7 +51,6 @@ def evaluate(
     embedder: Embedder | None = None,
     budgets: Sequence[int] = (),
     baselines: Sequence[str] = (),
-    systems: Mapping[str, MakeSystem] = _NO_SYSTEMS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -64,13 +62,11 @@ def evaluate(
     Args:
         dataset: see `load_dataset`.
         open: opens an empty memory; or several that do, by what results call the places where
-            those memories live: jiyi then runs on each of them with the same conversations, on none
-            for an empty dict.
+            those memories live: jiyi then runs on each of them with the same conversations.
         backend: what results call the place, where there is one.
         embedder: the one the settings name where it is left out.
         budgets: sizes of the windows to build for each question, in tokens.
         baselines: names of `BASELINES` to run on the same conversations.
-        systems: your own, by names for results: each makes one that holds a conversation.
         seed: of the random ids, and of the order of what a baseline finds equally good.
         progress: see `Progress`.
 
@@ -83,7 +79,6 @@ def evaluate(
     places = {backend: open} if callable(open) else dict(open)
     runs = [_Which(JIYI, place, opener) for place, opener in places.items()]
     runs += [_Which(name) for name in check_baselines(baselines)]
-    runs += [_Which(name, make=make) for name, make in systems.items()]
     with ExitStack() as stack:
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
@@ -94,9 +89,7 @@ def evaluate(
             budgets=sizes,
             steps=_Steps(dataset, [which.system for which in runs], progress or _tell_nobody),
         )
-        tallies = [
-            _Tally(made_here=place == 0 and which.open is not None) for place, which in enumerate(runs)
-        ]
+        tallies = [_Tally(made_here=place == 0) for place in range(len(runs))]
         for i, conversation in enumerate(dataset.conversations):
             # A generator each: what one system draws must not change what another does.
             hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
@@ -122,7 +115,6 @@ class _Which:
     system: str
     backend: str | None = None  # None: a baseline
     open: Opener | None = None
-    make: MakeSystem | None = None  # a system of the caller's
 
 
 @dataclass(slots=True)
@@ -199,12 +191,6 @@ class _Bench:
         self, which: _Which, conversation: Conversation, tally: _Tally, random: Random
     ) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
-        if which.make is not None:
-            started = time.perf_counter()
-            system = which.make(conversation, self.counter)
-            tally.seconds_text += time.perf_counter() - started
-            yield system
-            return
         if which.open is None:
             started = time.perf_counter()
             counted = which.system in _BY_VECTORS
@@ -223,13 +209,13 @@ class _Bench:
             return
         with which.open(self.embedder) as memory:
             started = time.perf_counter()
-            filled = MemorySystem(memory, random)
-            filled.load(conversation)
+            system = MemorySystem(memory, random)
+            system.load(conversation)
             tally.seconds_text += time.perf_counter() - started
             with self.steps.loading(count) as advance:
-                filled.finish(advance)
+                system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
-            yield filled
+            yield system
 
     def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()

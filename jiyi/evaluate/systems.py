@@ -16,12 +16,10 @@ from jiyi.evaluate.dataset import Conversation, Question
 from jiyi.manager import MemoryManager
 from jiyi.storage.place import Place, locate
 from jiyi.telling import masked
-from jiyi.text import TokenCounter
 from jiyi.wiring import open_memory
 
 __all__ = [
     "SQLITE",
-    "MakeSystem",
     "MemorySystem",
     "Opener",
     "Ranking",
@@ -63,10 +61,6 @@ class System(Protocol):
         Raises:
             BudgetTooSmall: the question alone is larger.
         """
-
-
-MakeSystem = Callable[[Conversation, TokenCounter], System]
-"""Makes a system that holds a conversation; the counter is the one of the windows."""
 
 
 class MemorySystem:

@@ -133,13 +133,6 @@ def test_watching(here):
     assert found["with"] > 0
 
 
-def test_policies(here):
-    printed = here("policies.py", SMALL, "--budget", 200, "--budget", 1000)
-    shares = {row.split()[1]: float(row.split()[5]) for row in printed.splitlines() if row.startswith("│")}
-    assert list(shares) == ["token-budget", "importance", "summary", "relevance"]
-    assert min(shares.values()) > 0.8
-
-
 def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))

@@ -18,7 +18,8 @@ from jiyi.evaluate import (
     opener_for,
     read_dataset,
 )
-from jiyi.evaluate.systems import MemorySystem, Ranking, Shown
+from jiyi.evaluate.baselines import POLICIES
+from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
 from jiyi.testing import HashEmbedder
 
@@ -90,11 +91,16 @@ def test_a_run_of_everything(file):
         assert (one["file"], one["language"]) == (file.name, dataset.language)
         assert one["questions"] == len(dataset.questions)
         assert one["ingest"]["messages"] == dataset.messages
-        assert one["evidence_in_context"]["2000"] == 1 or one["system"] == "bm25"
+        assert one["evidence_in_context"]["2000"] == 1 or one["system"] in ("bm25", *POLICIES)
         assert one["latency_ms"]["context_p95"] > 0
+        if one["system"] in POLICIES:
+            assert set(one["metrics"].values()) == {None}
+            assert one["latency_ms"]["search_p50"] is None
+            assert (one["backend"], one["embedder"], one["ingest"]["seconds_vectors"]) == (None, None, None)
+            continue
         assert one["latency_ms"]["search_p50"] > 0
         assert one["metrics"]["session_recall@5"] == 1 or one["system"] == "bm25"
-    jiyi, bm25, dense, recent, full = told["runs"]
+    jiyi, bm25, dense, recent, full = told["runs"][:5]
     assert (jiyi["backend"], jiyi["embedder"]) == ("sqlite", "hash:64")
     assert (bm25["backend"], bm25["embedder"]) == (None, None)
     assert (dense["backend"], dense["embedder"]) == (None, "hash:64")
@@ -104,29 +110,6 @@ def test_a_run_of_everything(file):
     assert jiyi["latency_ms"]["embed_p50"] > 0
     assert dense["latency_ms"]["embed_p50"] > 0
     assert [recent["latency_ms"]["embed_p50"], recent["ingest"]["seconds_vectors"]] == [None, None]
-
-
-class Everything:
-    """A system that ranks nothing and shows all, once."""
-
-    def __init__(self, conversation, counter):
-        self.ids, self.shown = frozenset(m.id for m in conversation.messages), 0
-
-    def rank(self, question, limit):
-        return Ranking(ids=(), ranked=False)
-
-    def window(self, question, budget):
-        self.shown += 1
-        return Shown(ids=self.ids, made=self.shown == 1)
-
-
-def test_a_system_of_the_callers_own():
-    [one] = run(load_dataset(EN), open={}, systems={"all": Everything}, budgets=[300])
-    assert (one.system, one.backend, one.embedder, one.ingest.seconds_vectors) == ("all", None, None, None)
-    assert set(one.scores.metrics.values()) == {None}
-    assert one.latency.search_p50 is None
-    assert one.evidence_in_context == {300: 1.0}
-    assert one.latency.context_p50 > 0
 
 
 def test_orders_of_time_by_hand():
