@@ -30,6 +30,7 @@ def test_a_memory_on_a_server_is_filled_read_and_forgotten(run, run_json, url, t
     assert run_json("context", "a", *there)["messages"]
     assert run_json("pin", hit["id"], *there) == {"pinned": 1, "unpinned": 0}
     assert run_json("stats", *there)["message"] == 1
+    assert "1 sessions" in run("monitor", *there).stdout
     assert run("export", "b.jsonl", *there).stdout.startswith("1 records")
     forgotten = run("forget", "--id", hit["id"], "--yes", *there).stdout
     assert f"jiyi restore --at {_moment(forgotten)} --db {url} --user ana" in forgotten

@@ -270,6 +270,23 @@ def test_lone_surrogates_are_shown_and_valid_json(run, tmp_path):
     assert json.loads(run("show", "m1", "--db", db, "--json").stdout)[0]["content"] == "a\ud800b"
 
 
+def test_monitor_tells_what_is_stored(run, run_json, tmp_path):
+    db = tmp_path / "ops.db"
+    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+        memory.save_message("s", role="user", content="deploy 2.3")
+        memory.save_message("s", role="assistant", content="I start with staging.")
+        task = memory.start_task("s", "Deploy version 2.3 to staging")
+        for _ in range(3):
+            memory.add_step(task.id, "deploy", status="failed")
+    told = run_json("monitor", "--db", db)
+    assert (told["replies"], told["steps"], told["failed_steps"]) == (1, 3, 3)
+    assert told["output_reserve"] >= told["output_tokens"]["p95"] > 0
+    assert [one["task"] for one in told["drifting"]] == [task.id]
+    text = run("monitor", "--db", db).output
+    assert "1 replies" in text
+    assert "failed 3 times" in " ".join(text.split())
+
+
 def test_what_help_says_is_of_parameters_that_there_are():
     texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
     del texts["shared"]
