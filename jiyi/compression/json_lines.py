@@ -202,18 +202,17 @@ def _leaves(
     value: Any, into: tuple[type, ...], path: str = "", depth: int = 0, *, skip: Any = None
 ) -> Iterator[tuple[str, Any]]:
     """Give what is no container of these types, or an empty one, by path; lists of numbers are leaves."""
+    inner: Any = value if value and isinstance(value, into) and depth < _DEEPEST else None
     if value is skip and skip is not None:
         return
-    if not (value and isinstance(value, into) and depth < _DEEPEST):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, one in value.items():
+    if isinstance(inner, dict):
+        for key, one in inner.items():
             yield from _leaves(one, into, _joined(path, key), depth + 1, skip=skip)
-    elif set(map(type, value)) <= {*_NUMBERS, bool, type(None)}:
-        yield path, value
-    else:
-        for place, one in enumerate(value):
+    elif inner and not set(map(type, inner)) <= {*_NUMBERS, bool, type(None)}:
+        for place, one in enumerate(inner):
             yield from _leaves(one, into, _joined(path, place), depth + 1, skip=skip)
+    else:
+        yield path, value
 
 
 @lru_cache(maxsize=4096)
