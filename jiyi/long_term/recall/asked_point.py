@@ -23,6 +23,7 @@ _MOST = 200  # facts of a point that are looked at, the newest
 _ANSWERS = 3  # facts that answer one question
 _OVER: tuple[FactStatus, ...] = ("superseded", "expired")
 _OWN = frozenset({"i", "we", "user", "my", "our", "我", "我们", "咱", "咱们", "用户"})
+_told_as = cache(lambda: read_toml(__package__, "points")["told_as"])
 _MINE = re.compile(r"(?i:my|our) (?:\w+ )*|我们?家?的?")
 
 
@@ -105,7 +106,7 @@ def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, 
 
 def _alike(relation: str) -> tuple[str, ...]:
     """Return by which words somebody who is this to a person may have been told of: a son as a child."""
-    return tuple(f"{relation} {read_toml(__package__, 'points')['told_as'].get(relation, '')}".split())
+    return tuple(f"{relation} {_told_as().get(relation, '')}".split())
 
 
 def _is_own(fact: Fact) -> bool:
@@ -113,5 +114,4 @@ def _is_own(fact: Fact) -> bool:
 
 
 def _holds(fact: Fact, now: datetime) -> bool:
-    begun = fact.valid_from is None or fact.valid_from <= now
-    return begun and (fact.valid_to is None or fact.valid_to > now)
+    return not (fact.valid_from and fact.valid_from > now) and not (fact.valid_to and fact.valid_to <= now)

@@ -218,8 +218,7 @@ def _likeness(
     like = np.maximum(vectors @ vectors[top].T, 0)
     like[top, np.arange(len(top))] = 0
     if len(top) > _NEAREST:
-        least = np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
-        like = np.where(like >= least, like, 0)
+        like *= like >= np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
     return {
         "apart": standardised(nearness),
         "like_the_best": vectors @ vectors[top[:_BEST]].mean(0),
@@ -322,11 +321,12 @@ def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Colu
     """
     capped = np.minimum(words, _LENDABLE)
     best = capped.copy()
-    for neighbours, shares in zip((table.previous, table.following), _LENT, strict=True):
-        lent = capped
+    lendable = np.append(capped, np.zeros_like(capped[:1]), axis=0)  # the last is that of row -1: nothing
+    for link, shares in zip((table.previous, table.following), _LENT, strict=True):
+        beside = link
         for share in shares:
-            lent = np.where(neighbours[:, None] >= 0, lent[neighbours], 0)
-            np.maximum(best, lent * (share * dialogue)[:, None], out=best)
+            np.maximum(best, lendable[beside] * (share * dialogue)[:, None], out=best)
+            beside = np.where(beside >= 0, link[beside], -1)
     return best
 
 

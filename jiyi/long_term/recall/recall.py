@@ -226,7 +226,7 @@ class Recall:
             found = {row: there[keys[row]] for row in rows if keys[row] in there}
             said = wordings(found.values(), query.text)
             told = len(set(said))
-            if told >= sum(limits.values()) or more > _CANDIDATES or told == len(found):
+            if told >= query.limit or more > _CANDIDATES or told == len(found):
                 return found, dict(zip(found, said, strict=True))
             more *= _DEEPER
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import Kind, Query, Record, Scope, Step
+from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope, Step
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import on_kind
@@ -38,9 +38,11 @@ def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, R
     named = [
         (kind, tuple(of[at : at + _MOST])) for kind, of in ids.items() for at in range(0, len(of), _MOST)
     ]
-    user = Scope(user_id=user_id)
+    user, one = Scope(user_id=user_id), f"d.{db.dialect.words['user']}"  # of all rows: nothing is sorted
     queries = [Query(scope=user, kinds=(kind,), ids=some, limit=_MOST) for kind, some in named]
-    answers = db.all_of([_call(query.kinds[0], query, db.dialect) for query in queries]) if queries else []
+    by = [one if kind in SEARCHABLE else "" for kind, _ in named]
+    calls = [_call(q.kinds[0], q, db.dialect, by=of) for q, of in zip(queries, by, strict=True)]
+    answers = db.all_of(calls) if calls else []
     found = zip(named, answers, strict=True)
     return {(kind, one.id): one for (kind, _), answer in found for one in _records(db, kind, answer)}
 
@@ -63,8 +65,7 @@ def _filled(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Re
 def _records(db: Connection, kind: Kind, answer: Answer) -> list[Record]:
     """Return the records of an answer; a damaged one is noted and left out.
 
-    Of a short message or fact it is the one made of the same row before: records are frozen, and the
-    same ones are read for one window after another.
+    Of a short message or fact it is the one made of the same row before: records are frozen.
     """
     if kind not in ("message", "fact") or not answer.rows:
         return [record for record, _ in whole(db, kind, answer.records())]
@@ -93,10 +94,10 @@ def whole(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tuple[Rec
             db.damage.add(kind, row, error)
 
 
-def _call(kind: Kind, query: Query, dialect: Dialect) -> Call:
+def _call(kind: Kind, query: Query, dialect: Dialect, *, by: str = "") -> Call:
     where, values = on_kind(kind, query, dialect)
     order = "DESC" if query.newest_first else "ASC"
-    parts = {"where": where, "order": order, "by": _by(kind, query, order, dialect.words["aside"])}
+    parts = {"where": where, "order": order, "by": by or _by(kind, query, order, dialect.words["aside"])}
     return Call(f"find_{kind}", values | {"limit": query.limit}, parts)
 
 
@@ -121,8 +122,7 @@ def scan_records(
 ) -> tuple[list[Record], list[int], Cursor | None]:
     """Return records of one kind after a place in time, oldest first, their numbers, and the last place.
 
-    The last place is None where nothing follows. Summaries come as they were stored: a version
-    never before the one it builds on.
+    The last place is None where nothing follows. Of summaries none comes before the one it builds on.
     """
     where, values = on_kind(kind, query, db.dialect)
     number = "entry" if kind == "summary" else "doc"
