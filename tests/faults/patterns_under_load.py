@@ -24,9 +24,9 @@ RUNS = (
     *("- ", "--", "\n ", "汉 ", "汉，", "一二", "http", "http://", "www.", "```\n", "<think>", "May "),
     *("is ", "the ", "my ", "no ", "not ", "and ", "or ", "I ", "at ", "on ", "one ", "half "),
 )
-FEW, MANY = 2_000, 8_000  # characters
-WORTH_TIMING = 0.001  # seconds at FEW
-AT_MOST = 2.6**2  # how much longer it takes at four times the length
+FEW, SOME, MANY = 500, 2_000, 8_000  # characters, each four times the last
+SUSPECT = 5  # times longer from FEW to SOME: no verdict yet, but worth the time at MANY
+AT_MOST = 2.6**2  # times longer from SOME to MANY
 NOTHING = 0.05  # seconds at MANY that hold nobody up
 PATIENCE = 3.0  # seconds of CPU for one pattern and run
 
@@ -97,15 +97,24 @@ def seconds(pattern: re.Pattern[str], text: str) -> float:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
+def suspect(pattern: re.Pattern[str], run: str) -> bool:
+    """Tell whether a run could hold somebody up at MANY, as far as its first characters show."""
+    few = seconds(pattern, (run * FEW)[:FEW])
+    if few < NOTHING / 16**2:  # what is quadratic stays below NOTHING
+        return False
+    some = seconds(pattern, (run * SOME)[:SOME])
+    return some >= PATIENCE or some > max(NOTHING / 16, SUSPECT * few)
+
+
 def slower_than_linear(found: dict[re.Pattern[str], str]) -> Iterator[tuple[str, str, str, float]]:
     for pattern, place in found.items():
         for run in RUNS:
-            few, many = (run * FEW)[:FEW], (run * MANY)[:MANY]
-            if (short := seconds(pattern, few)) < WORTH_TIMING:
+            if not suspect(pattern, run):
                 continue
+            some, many, short = (run * SOME)[:SOME], (run * MANY)[:MANY], 0.0
             for _ in range(3):  # a neighbour on the machine may slow down one look, hardly all
                 long = seconds(pattern, many)
-                short = max(short, seconds(pattern, few)) if long > NOTHING else short
+                short = max(short, seconds(pattern, some)) if long > NOTHING else short
                 if long <= max(NOTHING, AT_MOST * short) and long < PATIENCE:
                     break
             else:
