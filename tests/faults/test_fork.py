@@ -15,7 +15,7 @@ import jiyi
 from jiyi.errors import StorageError
 from jiyi.testing import HashEmbedder
 
-FORKS = 100
+FORKS = 30
 LONGEST = 60  # seconds a child may take on a busy machine
 
 # What forks with threads warns of is what is tested here.
@@ -78,7 +78,7 @@ def place(request, path):
     return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
-def test_a_hundred_forks_under_load_each_save_and_find(place, open_memory):
+def test_forks_under_load_each_save_and_find(place, open_memory):
     memory = open_memory(place, background=True, lock_timeout=LONGEST)
     codes = []
     with load(memory) as saved:
