@@ -46,6 +46,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
 SLOW_FOLDERS = ("faults", "postgres_faults")  # they kill processes and servers
+LONGEST = ("test_fresh_clone.py", "test_schema.py", "test_fork.py", "test_deploy.py", "test_linear_time.py")
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -55,10 +56,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int,
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave whole folders to `make test-slow`."""
+    """Leave whole folders to `make test-slow`, and begin with the files that take longest."""
     for item in items:
         if item.path.parent.name in SLOW_FOLDERS:
             item.add_marker("slow")
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture(autouse=True)
