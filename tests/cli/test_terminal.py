@@ -14,6 +14,7 @@ from jiyi.testing import HashEmbedder
 pytestmark = pytest.mark.slow
 
 ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
+TOLD = 1_000  # messages of an import that is interrupted
 SEARCH = ("search", "502", "--around", 1, "--why")
 
 
@@ -35,9 +36,13 @@ def test_as_a_module(out, real_db):
     assert json.loads(out("stats", "--db", real_db, "--json"))["message"] == 6
 
 
-@pytest.mark.parametrize("words", [("show",), ("show", "s1"), ("context", "s1")])
 @pytest.mark.parametrize(
-    "surroundings", [ASCII, {"PYTHONIOENCODING": "latin-1"}, {"PYTHONIOENCODING": "gbk"}]
+    ("words", "surroundings"),
+    [
+        (("show",), ASCII),
+        (("show", "s1"), {"PYTHONIOENCODING": "latin-1"}),
+        (("context", "s1"), {"PYTHONIOENCODING": "gbk"}),
+    ],
 )
 def test_a_terminal_without_chinese(out, real_db, words, surroundings):
     assert out(*words, "--db", real_db, **surroundings)
@@ -84,7 +89,7 @@ def test_a_report_has_one_line_for_each_message(run, db, monkeypatch, columns):
 def test_a_reader_that_leaves_early(start, tmp_path):
     db = tmp_path / "long.db"
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        memory.save_messages("s1", [{"role": "user", "content": "记忆 " * 2_000}] * 100)
+        memory.save_messages("s1", [{"role": "user", "content": "记忆 " * 2_000}] * 20)
     for form in ((), ("--json",)):
         process = start("show", "s1", "--db", db, *form)
         assert process.stdout.read(10)
@@ -97,7 +102,7 @@ def test_a_reader_that_leaves_early(start, tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
 def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path):
     file, db = tmp_path / "talk.jsonl", tmp_path / "m.db"
-    entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(3_000))
+    entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(TOLD))
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
     process = start("import", file, "--no-vectors", "--db", db, "--user", "ana")
     wal = db.with_name(db.name + "-wal")
@@ -110,8 +115,8 @@ def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path
     assert b"Traceback" not in complaint
     with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
         here = memory.stats()["message"]
-    assert 0 < here < 3_000
+    assert 0 < here < TOLD
     assert here % 200 == 0
     assert "sound" in check_database(db)
     told = run_json("import", file, "--no-vectors", "--db", db)
-    assert (told["added"], told["known"]) == (3_000 - here, here)
+    assert (told["added"], told["known"]) == (TOLD - here, here)
