@@ -2,8 +2,8 @@
 
     python tests/campaigns/soak.py [--minutes N] [--operations N] [--seed S] [--db URL] [--picture F.svg]
 
-Users come and go: each lives for so many operations, then everything of them is purged and somebody with
-another name takes the place. So the amount that is stored stays the same, and so must all that is measured.
+Users come and go: each lives for so many operations, then everything of them is purged and somebody else of
+`NAMES` takes the place. So the amount that is stored stays the same, and so must all that is measured.
 The oracle: in the last third no figure of the second half is above that of the first half by more than
 `LIMITS` says. Memory and objects count as growing only if they still rise in the last interval: a cache that
 is full stops. The largest, the windows of 1,000 sessions, is full after about 17,000 operations, so a verdict
@@ -32,6 +32,7 @@ from jiyi.testing import HashEmbedder
 __all__ = ["grown", "soak", "svg"]
 
 USERS, LIFE, INTERVALS = 20, 20, 30
+NAMES = 400  # more would fill the caches of users, which have room for many, for hours
 WORDS = (
     *("port", "router", "backup", "Ana", "Berlin", "tea", "invoice", "nginx", "recipe", "train", "violet"),
     *("端口", "数据库", "部署", "周一", "喜欢"),
@@ -43,7 +44,7 @@ Verb = Callable[[Any, random.Random, str], object]
 
 
 def _said(drawn: random.Random) -> str:
-    return " ".join(drawn.choices(WORDS, k=drawn.randint(3, 30))) + f" is {drawn.randrange(10_000)}"
+    return " ".join(drawn.choices(WORDS, k=drawn.randint(3, 30))) + f" is {drawn.randrange(1_000)}"
 
 
 def _task(memory: Any, drawn: random.Random, user: str) -> None:
@@ -106,7 +107,7 @@ def _operations(memory: Any, drawn: random.Random) -> Iterator[tuple[str, Callab
         ages[place] += 1
         if ages[place] > LIFE:
             yield "purge", lambda user=user: memory.forget(everything=True, purge=True, user_id=user)
-            users[place], ages[place], born = f"u{born}", 0, born + 1
+            users[place], ages[place], born = f"u{born % NAMES}", 0, born + 1
             continue
         name = drawn.choices(names, weights)[0]
         verb = VERBS[name][1]
