@@ -13,8 +13,6 @@ Clock = Callable[[], datetime]
 Moment = datetime | str | float
 """An aware datetime, an ISO 8601 text with a time zone, or seconds since 1970."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def utc_now() -> datetime:
     """Return the present in UTC."""
@@ -70,3 +68,6 @@ def to_micros(moment: datetime) -> int:
 def utc_from_micros(micros: int) -> datetime:
     """Undo `to_micros`."""
     return _EPOCH + timedelta(microseconds=micros)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -31,6 +31,9 @@ class _Quiet:
     """A block that no fork comes between, unless the thread itself forks in it, or it takes long."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
         self.turn = threading.Condition(threading.Lock())
         self.forks = 0  # that wait
         self.inside: dict[int, int] = {}  # blocks by thread
@@ -91,7 +94,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     alone = not quiet.inside
-    vars(quiet).update(vars(_Quiet()))
+    quiet.begin()
     for lock in list(_locks):
         lock._at_fork_reinit()  # as the standard library does with its own
     for left in list(_left):

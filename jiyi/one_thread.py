@@ -11,19 +11,15 @@ from jiyi.forks import free_after_fork
 
 __all__ = ["one_blas_thread"]
 
+# The limit is the whole process's, and threadpoolctl lets only the thread that set it take it off.
 _lock = free_after_fork(threading.RLock())
-_libraries = cache(lambda: ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+_controller = cache(ThreadpoolController)
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread: of the whole process, so blocks of several threads run one after another."""
-    with _lock:
-        limited = [(one, threads) for one in _libraries() if (threads := one.num_threads or 1) > 1]
-        try:
-            for one, _ in limited:
-                one.set_num_threads(1)
-            yield
-        finally:
-            for one, threads in limited:
-                one.set_num_threads(threads)
+    """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
+    with _lock, _controller().limit(limits=1, user_api="blas"):
+        yield
