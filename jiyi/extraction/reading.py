@@ -333,6 +333,8 @@ def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:
     named = [one for one in found if names_point(one.predicate)]
     guesses = [one for one in found if not names_point(one.predicate)]
     surest = max(guesses, key=lambda one: one.confidence, default=None)
+    if surest and any(one.subject in surest.object for one in named):
+        surest = None
     kept = [one for one in found if one is surest or one in named]
     subjects = {one.subject for one in kept}
     return [one for one in kept if one.object not in subjects]
