@@ -93,7 +93,7 @@ def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> Iterator[S
                 said = pair.groupdict()
                 subject = said.get("s") or said.get("name") or (head and head[head.lastgroup or 0]) or asked
                 point, value = said.get("p") or name.rpartition(": ")[2], said["o"] or said["at"]
-                if subject and not signs["passing"].match(point):
+                if subject not in ("", point) and not signs["passing"].match(point):
                     named = of | {"subject": subject, "predicate": point, "object": value.strip('"')}
                     yield Statement(quote=pair[0].strip(), replaces=said.get("old") or "", **named)
                 asked = value if point == "name" else asked

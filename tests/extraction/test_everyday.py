@@ -102,6 +102,11 @@ def test_what_is_said_of_a_week_is_over_with_it():
         ('job=nightly schedule="0 3 * * *"', [("nightly", "schedule", "0 3 * * *")]),
         ("deployment.apps/web replicas=6", [("web", "replicas", "6")]),
         ("redis:7.2.4  0.0.0.0:6380->6379/tcp", [("redis", "version", "7.2.4"), ("redis", "port", "6380")]),
+        (
+            'b94265c3722f  hub.int/edge/tea:0.4.1  "/bin/tea"  Up 3 days  0.0.0.0:8088->80/tcp',
+            [("tea", "version", "0.4.1"), ("tea", "port", "8088")],
+        ),
+        ("Issuer: C = US, O = Let's Encrypt", []),
         ("Successfully installed httpx-0.27.2", [("httpx", "version", "0.27.2")]),
     ],
 )
