@@ -42,7 +42,7 @@ _FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
 _OWN = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
 _NO_VALUE = re.compile(
     r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
-    r"|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
+    r"|换人|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
 # My brother Dev.

@@ -66,6 +66,7 @@ def test_what_was_not_tuned_on_is_read_well_enough(language):
         ("Never skip the review", "rule"),
         ("Don't deploy on Fridays", "rule"),
         ("千万别动生产库", "规则"),
+        ("千万别在周五下午发版", "规则"),
         ("记住，代码注释都用英文写", "规则"),
         ("不要叫我先生", "规则"),
     ],
