@@ -91,6 +91,7 @@ def test_a_rule_is_its_own_words_and_names_its_point(text, predicate):
         "don't merge anything until Anna is back",
         "Don't commit yet.",
         "千万别告诉我妈",
+        "以后都用它",
         "What is a quark? Answer in one sentence.",
         "以后我每天跑步",
         "用英文翻译一下这句",
