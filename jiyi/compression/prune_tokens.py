@@ -294,12 +294,21 @@ class PruneTokens:
                 folded = word.text.casefold()
                 times = min(seen[folded], _MOST_AGAIN) if word.kind in ("word", "han") else 0
                 seen[folded] += 1
-                cost = self.counter.count_text(_spaced(word)) or 0.5
+                cost = max(0.5, self._cost(words, place))
                 free[place] = word.worth * word.factor * _AGAIN**times / cost**_COST_POWER
         return (
             sorted(free, key=lambda place: (free[place], -place)),
             sorted(firm, key=lambda place: (*firm[place], -place)),
         )
+
+    def _cost(self, words: list[Word], place: int) -> int:
+        """Return the tokens a word takes where it stands: neighbours may share tokens with it."""
+        before = "".join(map(_spaced, words[max(0, place - 2) : place]))
+        after = "".join(map(_spaced, words[place + 1 : place + 3]))
+        if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
+            return self.counter.count_text(_spaced(words[place]))
+        count = self.counter.count_text
+        return count(before + _spaced(words[place]) + after) - count(before + after)
 
 
 def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
