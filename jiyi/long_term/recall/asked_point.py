@@ -41,7 +41,7 @@ def asked_point(text: str) -> AskedPoint | None:
     if len(text) > _LONGEST:
         return None
     plain = text.replace("’", "'")
-    for points, pattern in _forms():
+    for points, pattern in _forms(plain.isascii()):
         if found := pattern.search(plain):
             named = points or (found["point"],)  # in the question: "What port is staging db on?"
             whose = found["who"].strip().removesuffix("'s")
@@ -55,13 +55,13 @@ def asked_point(text: str) -> AskedPoint | None:
 
 
 @cache
-def _forms() -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
-    """Return how points are asked for, English first."""
+def _forms(english: bool) -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
+    """Return how points are asked for, English first, or in English alone."""
     table = read_toml(__package__, "points")
     return [
         (tuple(row["points"]), re.compile(filled(pattern, parts), re.I))
         for row in table["point"]
-        for language, parts in table["parts"].items()
+        for language, parts in list(table["parts"].items())[: 1 if english else 2]
         for pattern in row[language]
     ]
 
