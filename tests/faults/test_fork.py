@@ -15,7 +15,7 @@ import jiyi
 from jiyi.errors import StorageError
 from jiyi.testing import HashEmbedder
 
-FORKS = 30
+FORKS = 50  # of each database
 LONGEST = 60  # seconds a child may take on a busy machine
 
 # What forks with threads warns of is what is tested here.
