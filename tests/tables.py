@@ -5,7 +5,7 @@ from pathlib import Path
 Row = tuple[str, ...] | str
 
 
-def tables(test_file: str) -> dict[str, list[Row]]:
+def read_tables(test_file: str) -> dict[str, list[Row]]:
     r"""Return the tables that lie beside a test file: those of test_keys.py are in keys.txt.
 
     Of a table with one column a row is its cell, of others all cells. "\n" in a cell is the end of a line.

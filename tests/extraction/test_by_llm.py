@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
+from tables import read_tables
 
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadReply
@@ -201,27 +202,13 @@ def test_of_an_assistant_only_what_it_says_of_things_is_believed(make):
 
 @pytest.mark.parametrize(
     ("text", "quote", "value", "believed"),
-    [
-        ("the rent is 15000", "rent is 1500", "1500", False),
-        ("the rent is 1.500 euros", "rent is 1", "1", False),
-        ("it was put in a category", "put in a cat", "cat", False),
-        ("we sit in Lisbon today", "sit in Lisbon", "Lisbon, Portugal", False),
-        ("we sit in Lisbon, tell everybody", "tell everybody", "Lisbon", False),
-        ("we sit in Lisbon.", "we sit in Lisbon", "lisbon", True),
-        ("Живём теперь в Москве, у реки", "теперь в Москве", "Москве", True),
-        ("Живём теперь в Москве, у реки", "теперь в Моск", "Моск", False),
-        ("私は今東京に住んでいます", "今東京に住んで", "東京", True),
-        ("Vivimos en Málaga desde mayo", "en Málaga", "Málaga", True),
-        ("أسكن في القاهرة", "في القاهرة", "القاهرة", True),
-        ("我们现在住在杭州西湖边", "住在杭州", "杭州", True),
-        ("我们现在住在杭州西湖边", "住在杭州", "杭州市", False),
-    ],
+    read_tables(__file__)["words of any language"],
 )
 def test_words_are_checked_in_any_language(make, text, quote, value, believed):
     with ScriptedChat(says(found(facts=[fact("I", "at", value, quote=quote)]))) as server:
         reading = read_by_llm(make(server.url), [message(text)])
-    assert [one.object for one in reading.statements] == [value] * believed
-    assert reading.refused == 1 - believed
+    assert [one.object for one in reading.statements] == [value] * (believed == "yes")
+    assert reading.refused == (believed == "no")
 
 
 def test_an_answer_amid_prose_is_read(make):

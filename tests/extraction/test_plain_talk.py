@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 from said import named_points, read
-from tables import tables
+from tables import read_tables
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 @pytest.mark.parametrize(("text", "expected"), TABLES["points that have a name"])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from said import NOW, named_points, points, read
-from tables import tables
+from tables import read_tables
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 def day(month: int, number: int) -> datetime:

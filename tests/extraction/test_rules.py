@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from said import read
-from tables import tables
+from tables import read_tables
 
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
@@ -15,7 +15,7 @@ from jiyi.records import Message, Scope
 from jiyi.storage import SqliteDatabase, Store
 
 LABELLED = Path(__file__).parents[2] / "bench" / "data" / "rules.txt"
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 ANA = Scope(user_id="ana", session_id="s")
 BOUNDS = {"en": (0.9, 0.75), "zh": (0.8, 0.45)}  # precision and recall of what nothing was tuned on
 

@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tables import tables
+from tables import read_tables
 
 import jiyi
 from jiyi.long_term.recall.asked_point import AskedPoint, asked_point
 from jiyi.manager import MemoryManager
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LATER = BEGIN + timedelta(days=200)
 OTHERS = (

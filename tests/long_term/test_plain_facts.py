@@ -3,13 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tables import tables
+from tables import read_tables
 
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Message, Scope
 from jiyi.storage import SqliteDatabase, Store
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 ANA = Scope(user_id="ana", session_id="s")
 START = datetime(2026, 6, 1, 9, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import AWKWARD
-from tables import tables
+from tables import read_tables
 
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.question import named_speakers, read_question, without_names
@@ -16,7 +16,7 @@ from jiyi.text import analyse, query_terms
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 def flags(name):

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import AWKWARD
-from tables import tables
+from tables import read_tables
 
 from jiyi.extraction.values import values
 from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.text import traits
 
 CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 PATTERNS = {
     **CUES["said"],
     "names": CUES["names"]["pattern"],

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.long_term.recall.question import read_question, validity
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 ASKED = datetime(2026, 3, 20, 11, tzinfo=UTC)
 
 

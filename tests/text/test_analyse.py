@@ -6,14 +6,14 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.text import analyse, language, query_terms
 from jiyi.text.analyse import MAX_TERM
 
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
 PIECES = st.sampled_from(["记忆", "的", "nginx", "502", "aA", "é", " ", "\0", "://", *"/.-_:@\"'\\,"])
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 ODD_TEXT = st.lists(PIECES, max_size=30).map("".join)
 
 

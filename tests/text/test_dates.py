@@ -6,14 +6,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.errors import NaiveDatetime
 from jiyi.text import find_dates, has_date
 
 NOW = datetime(2023, 5, 10, 15, 0, tzinfo=UTC)  # a Wednesday
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 def days(text, now=NOW, zone=UTC):

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import chain
 
 import pytest
-from tables import tables
+from tables import read_tables
 
 from jiyi.text import find_dates, has_date
 
@@ -17,7 +17,7 @@ HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
 def lines():
-    for days, *phrases in chain(*tables(__file__).values()):
+    for days, *phrases in chain(*read_tables(__file__).values()):
         span, sign = days.split()
         first, _, last = span.partition("..")
         for phrase in phrases:

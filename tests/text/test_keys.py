@@ -5,7 +5,7 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.text import entity_key, predicate_key
 from jiyi.text.keys import MAX_KEY
@@ -16,7 +16,7 @@ nginx 容器 手 机 表 的 我的 这 个 the The a A an of load balancer lice
 12 v1.2 date birth - -- . / _ ' 's ’s ( ) ， 🐱
 """
 PIECES = st.sampled_from([*WORDS.split(), " ", "  ", "\u3000", "\0", "\u200b"])
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 ODD_TEXT = st.lists(PIECES, max_size=12).map("".join)
 
 

@@ -1,11 +1,11 @@
 """What a text does: the signs, in both languages, and what must not set them off."""
 
 import pytest
-from tables import tables
+from tables import read_tables
 
 from jiyi.text import Mode, modes
 
-SHOWN = [(Mode[name], text) for name, *texts in tables(__file__)["what a text does"] for text in texts]
+SHOWN = [(Mode[name], text) for name, *texts in read_tables(__file__)["what a text does"] for text in texts]
 
 
 @pytest.mark.parametrize(("mode", "text"), SHOWN, ids=lambda v: str(v)[:20])

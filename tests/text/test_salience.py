@@ -5,11 +5,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.text import salience, sentences
 
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 def between(low, texts, high):

@@ -7,7 +7,7 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import tables
+from tables import read_tables
 
 from jiyi.errors import InputError
 from jiyi.records import Message
@@ -19,7 +19,7 @@ COUNTERS = [*(TokenCounter(encoding=name) for name in ENCODINGS), counter_for("d
 
 # The conversation OpenAI's cookbook ("How to count tokens with tiktoken", MIT) counts with its API.
 COOKBOOK = json.loads(Path(__file__).with_name("cookbook.json").read_text("utf-8"))
-TABLES = tables(__file__)
+TABLES = read_tables(__file__)
 
 
 def said(content, role="user", **fields):
