@@ -41,19 +41,10 @@ def test_the_ways_to_name_a_file(tmp_path, monkeypatch, open_memory):
 @pytest.mark.parametrize(
     "url",
     [
-        "mysql://localhost/x",
-        "sqlite://relative.db",
-        "ftp://x",
-        "",
-        "  ",
-        ":memory:",
-        "sqlite:///:memory:",
-        "sqlite:///",
-        None,
-        5,
-        b"bytes.db",
+        "mysql://localhost/x", "sqlite://relative.db", "ftp://x", "", "  ", ":memory:",
+        "sqlite:///:memory:", "sqlite:///", None, 5, b"bytes.db",
     ],
-)
+)  # fmt: skip
 def test_urls_that_name_nothing_are_refused(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError):

@@ -18,20 +18,10 @@ from jiyi.storage.sql import load_migrations, load_queries
 
 QUERIES = load_queries("postgres")
 LOOK_AT_ALL = {
-    "users",
-    "users_after",
-    "any_vectors",
-    "first_pending",
-    "count_pending",
-    "count_apart",
-    "totals",
-    "records_that_never_get_vectors",
-    "records_with_vectors_that_wait",
-    "sessions_with_wrong_counts",
-    "numbers_that_would_come_again",
-    "due_readings",
-    "count_unread",
-}  # those that answer nobody's question, but look after the whole database
+    "users", "users_after", "any_vectors", "first_pending", "count_pending", "count_apart", "totals",
+    "records_that_never_get_vectors", "records_with_vectors_that_wait", "sessions_with_wrong_counts",
+    "numbers_that_would_come_again", "due_readings", "count_unread",
+}  # those that answer nobody's question, but look after the whole database  # fmt: skip
 
 
 class Anything(dict[str, str]):

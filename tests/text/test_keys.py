@@ -44,17 +44,9 @@ def test_points_meet(names):
 
 def test_points_that_differ_do_not_meet():
     names = [
-        "port",
-        "container port",
-        "version",
-        "timeout",
-        "likes",
-        "dislikes",
-        "喜欢",
-        "不喜欢",
-        "price",
+        "port", "container port", "version", "timeout", "likes", "dislikes", "喜欢", "不喜欢", "price",
         "budget",
-    ]
+    ]  # fmt: skip
     keys = {name: predicate_key(name) for name in names}
     assert keys["喜欢"] == keys["likes"]
     assert keys["不喜欢"] == keys["dislikes"]
