@@ -7,18 +7,11 @@ from tables import read_tables
 
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Message, Scope
-from jiyi.storage import SqliteDatabase, Store
+from jiyi.storage import Store
 
 TABLES = read_tables(__file__)
 ANA = Scope(user_id="ana", session_id="s")
 START = datetime(2026, 6, 1, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(path):
-    database = SqliteDatabase(path)
-    yield Store(database)
-    database.close()
 
 
 def active(store: Store, *said: str) -> set[str]:

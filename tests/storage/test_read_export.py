@@ -3,22 +3,9 @@
 import json
 
 import pytest
-from memory_file import KINDS, File, fill
+from memory_file import KINDS, fill
 
 from jiyi.errors import ImportFailed
-
-
-@pytest.fixture
-def opened():
-    files = []
-
-    def make(path):
-        files.append(File(path))
-        return files[-1]
-
-    yield make
-    for file in files:
-        file.database.close()
 
 
 @pytest.fixture
