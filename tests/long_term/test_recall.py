@@ -13,6 +13,8 @@ from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query, Scope
 from jiyi.testing import ManualClock
 
+TABLES = read_tables(__file__)
+
 
 def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
     records = store.put(
@@ -89,37 +91,12 @@ def test_a_word_only_one_record_has_brings_it_first(store, recall, flush, limit)
     assert search(recall, "ERR4711", limit=limit)[0].id == needle.id
 
 
-@pytest.mark.parametrize(
-    ("lines", "question", "answer"),
-    [
-        (
-            [
-                "Ana: Which dish did you cook?",
-                "Ben: Lasagne, my favourite, with spinach",
-                "Ana: Where were you on Sunday?",
-                "Ben: Hiking, my favourite, with Oscar",
-            ],
-            "which dish was cooked?",
-            "Lasagne, my favourite, with spinach",
-        ),
-        (
-            [
-                "Ana: 你做了什么菜呀？",
-                "Ben: 千层面，我最拿手的，放了菠菜",
-                "Ana: 周日你在哪儿呀？",
-                "Ben: 爬山去了，我最喜欢的，还带了狗",
-            ],
-            "那次做的是什么菜？",
-            "千层面，我最拿手的，放了菠菜",
-        ),
-    ],
-    ids=["en", "zh"],
-)
+@pytest.mark.parametrize(("lines", "question", "answer"), TABLES["lines, question, answer"], ids=["en", "zh"])
 def test_an_answer_is_found_through_the_question_before_it(store, recall, flush, lines, question, answer):
-    talk(store, *lines)
+    talk(store, *lines.split(" / "))
     flush()
     found = search(recall, question)
-    answers = [text for text in texts(found) if text in (lines[1][5:], lines[3][5:])]
+    answers = [text for text in texts(found) if f"Ben: {text}" in lines.split(" / ")]
     assert answers[0] == answer
     assert found[texts(found).index(answer)].why["before"] > 0
 
@@ -208,9 +185,6 @@ def test_what_is_no_number_of_messages_is_refused(store, recall, around):
     with pytest.raises(BadQuery, match=r"around=.* from 0 to 1,000"):
         search(recall, "disk", around=around)
     assert len(search(recall, "disk", around=1_000)) == 1
-
-
-TABLES = read_tables(__file__)
 
 
 @pytest.mark.parametrize("tongue", ["en", "zh"])
