@@ -24,6 +24,7 @@ from postgres_server import (  # noqa: F401
 import jiyi
 from jiyi.endpoint import Endpoint
 from jiyi.llm import OpenAILLM
+from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import HashEmbedder
 
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
@@ -75,6 +76,18 @@ def _plain_environment(monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def database(path):
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    return Store(database)
 
 
 @pytest.fixture

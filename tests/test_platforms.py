@@ -66,27 +66,10 @@ for module in pkgutil.walk_packages(jiyi.__path__, "jiyi."):
 print(json.dumps({"done": done, "failed": failed}))
 """
 EXTRAS = {
-    *(
-        "agents",
-        "anthropic",
-        "chromadb",
-        "claude_agent_sdk",
-        "google",
-        "langchain",
-        "langchain_core",
-        "langgraph",
-    ),
-    *(
-        "llama_index",
-        "openai",
-        "opentelemetry",
-        "psycopg",
-        "psycopg_pool",
-        "pydantic_ai",
-        "sentence_transformers",
-    ),
-    "strands",
-}
+    "agents", "anthropic", "chromadb", "claude_agent_sdk", "google", "langchain", "langchain_core",
+    "langgraph", "llama_index", "openai", "opentelemetry", "psycopg", "psycopg_pool", "pydantic_ai",
+    "sentence_transformers", "strands",
+}  # fmt: skip
 
 
 @pytest.mark.slow

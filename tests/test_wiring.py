@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from uses import uses
 
 import jiyi
 from jiyi.errors import (
@@ -41,19 +42,10 @@ def test_the_ways_to_name_a_file(tmp_path, monkeypatch, open_memory):
 @pytest.mark.parametrize(
     "url",
     [
-        "mysql://localhost/x",
-        "sqlite://relative.db",
-        "ftp://x",
-        "",
-        "  ",
-        ":memory:",
-        "sqlite:///:memory:",
-        "sqlite:///",
-        None,
-        5,
-        b"bytes.db",
+        "mysql://localhost/x", "sqlite://relative.db", "ftp://x", "", "  ", ":memory:",
+        "sqlite:///:memory:", "sqlite:///", None, 5, b"bytes.db",
     ],
-)
+)  # fmt: skip
 def test_urls_that_name_nothing_are_refused(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingsError):
@@ -124,27 +116,8 @@ def test_a_closed_memory_says_so(open_memory, path):
     memory = open_memory(background=True)
     memory.close()
     memory.close()
-    for use in (
-        lambda: memory.save_message("s", role="user", content="x"),
-        lambda: memory.recent_messages("s"),
-        lambda: memory.search("x"),
-        memory.stats,
-        memory.flush,
-        lambda: memory.remember("x"),
-        lambda: memory.learn_facts("s"),
-        memory.facts,
-        lambda: memory.history("x"),
-        lambda: memory.neighbours("x"),
-        memory.run_forget_gate,
-        memory.run_consolidation,
-        memory.maintain,
-        lambda: memory.forget(everything=True),
-        lambda: memory.forget("x", purge=True),
-        lambda: memory.restore("x"),
-        lambda: memory.pin("x"),
-        lambda: memory.export(path.with_name("never.jsonl")),
-        memory.episodes,
-    ):
+    every = uses(memory, path.with_name("never.jsonl"))
+    for use in (*every, memory.flush, lambda: memory.forget("x", purge=True)):
         with pytest.raises(StorageError, match="closed"):
             use()
     assert list(path.parent.iterdir()) == [path]

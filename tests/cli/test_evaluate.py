@@ -213,16 +213,9 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
 @pytest.mark.slow
 def test_two_backends_side_by_side(written, run, empty_postgres_url):
     words = (
-        EN,
-        "--backend",
-        "sqlite",
-        "--backend",
-        empty_postgres_url,
-        "--baseline",
-        "recent",
-        "--budget",
+        EN, "--backend", "sqlite", "--backend", empty_postgres_url, "--baseline", "recent", "--budget",
         500,
-    )
+    )  # fmt: skip
     text = run("evaluate", *words, "--by", "category").stdout
     assert "sqlite, postgresql · hash:64" in text
     assert "\njiyi sqlite " in text

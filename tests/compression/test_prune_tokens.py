@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tables import read_tables
 
 from jiyi.compression import Compressor, PruneTokens
 from jiyi.errors import InputError
@@ -56,22 +57,7 @@ def test_no_punctuation_is_doubled_and_numbers_do_not_run_together():
     assert not made.startswith("，")
 
 
-@pytest.mark.parametrize(
-    "kept",
-    [
-        "```python\nfor a in the_list:\n    print(a)\n```",
-        '{"the": "value", "is": [1, 2], "and": {"of": null}}',
-        "`of the and`",
-        "/var/log/the/of.log",
-        '"to be or not to be"',
-        "《的了吗呢》",
-        "timeout=30s",
-        "foo_bar(the, of)",
-        "1,234.50",
-        "10.0.0.1:8080",
-        "config/the/of.yaml",
-    ],
-)
+@pytest.mark.parametrize("kept", read_tables(__file__)["protected spans"])
 def test_protected_spans_stay_as_they_are(kept):
     text = (
         f"Well, I really think that it is a very nice idea to have a look at it:\n{kept}\nThank you so much!"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tables import read_tables
 
 from jiyi.compression import Compressor, Relevance
 from jiyi.errors import InputError, LLMUnreachable
@@ -12,28 +13,8 @@ from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
 
-TALK = "\n".join(
-    [
-        "Ana: Good morning! How was the weekend?",
-        "Ben: Fine, thanks. We went hiking near the lake and it rained a lot.",
-        "Ana: Which port does edge-02 listen on now?",
-        "Ben: It is 8444 since Monday. The old one was closed.",
-        "Ana: And who looks after the billing module?",
-        "Ben: Mira took it over in May. Ask her about invoices.",
-        "Ana: Great. Lunch at noon? There is a new noodle place around the corner.",
-    ]
-)
-TALK_ZH = "\n".join(
-    [
-        "小王：周末过得怎么样？",
-        "老李：去爬山了，下了一天雨，鞋都湿透了。",
-        "小王：edge-02 现在监听哪个端口？",
-        "老李：周一起改成 8444 了，旧的已经关掉。",
-        "小王：计费模块现在谁负责？",
-        "老李：五月起归小满，发票的事找她。",
-        "小王：中午一起吃面吗？街角新开了一家。",
-    ]
-)
+TALK = "\n".join(read_tables(__file__)["said en"])
+TALK_ZH = "\n".join(read_tables(__file__)["said zh"])
 
 
 class Model:

@@ -5,6 +5,7 @@ from conversations import conversations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import START
+from tables import read_tables
 
 from jiyi.context import handover
 from jiyi.errors import BudgetTooSmall, InputError
@@ -12,51 +13,11 @@ from jiyi.records import Scope, Step, Task
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
-TALK = {
-    "zh": [
-        ("system", "你是运维助手，决定前先确认"),
-        ("user", "你好"),
-        ("assistant", "你好，有什么可以帮忙？"),
-        ("user", "帮我把 pay-gw 的健康检查从 8443 迁到 9443，本周五前完成。"),
-        ("assistant", "好的。决定先在预发环境改，再灰度到生产。接下来需要把告警规则也改掉。"),
-        ("user", "记住：生产变更一律要先找老王确认。还要通知客服。"),
-        ("assistant", "告警规则已经更新，完成了。"),
-        ("user", "runbook 呢？"),
-        ("assistant", "runbook 还没动，稍后处理。"),
-    ],
-    "en": [
-        ("system", "You are an ops agent. We decided to be brief."),
-        ("user", "Hi!"),
-        ("assistant", "Hello, how can I help?"),
-        ("user", "Move the health check of pay-gw from 8443 to 9443 before Friday."),
-        ("assistant", "We decided to change staging first. Next step: change the alert rules."),
-        ("user", "Remember: production changes need Wang's approval. We still have to tell support."),
-        ("assistant", "The alert rules are done."),
-        ("user", "And the runbook?"),
-        ("assistant", "The runbook still needs an update."),
-    ],
-}
-EXPECTED = {
-    "zh": {
-        "目标": ["帮我把 pay-gw 的健康检查从 8443 迁到 9443，本周五前完成。"],
-        "已经决定": ["决定先在预发环境改，再灰度到生产。", "记住：生产变更一律要先找老王确认。"],
-        "待办": ["还要通知客服。", "runbook 还没动，稍后处理。"],
-        "最后几轮": ["**user**: runbook 呢？", "**assistant**: runbook 还没动，稍后处理。"],
-    },
-    "en": {
-        "Goal": ["Move the health check of pay-gw from 8443 to 9443 before Friday."],
-        "Decided": [
-            "We decided to change staging first.",
-            "Remember: production changes need Wang's approval.",
-        ],
-        "Open to-dos": ["We still have to tell support.", "The runbook still needs an update."],
-        "Last turns": ["**user**: And the runbook?", "**assistant**: The runbook still needs an update."],
-    },
-}
+TABLES = read_tables(__file__)
 
 
 def talk(language):
-    return [{"role": role, "content": content} for role, content in TALK[language]]
+    return [{"role": role, "content": content} for role, content in TABLES[f"said {language}"]]
 
 
 def sections(text):
@@ -70,7 +31,8 @@ def sections(text):
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_goal_decisions_open_to_dos_and_the_last_turns_are_handed_over(language):
-    assert sections(handover(talk(language), last_turns=1)) == EXPECTED[language]
+    expected = {heading: items for heading, *items in TABLES[f"handed over {language}"]}
+    assert sections(handover(talk(language), last_turns=1)) == expected
 
 
 @pytest.mark.parametrize(

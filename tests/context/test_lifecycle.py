@@ -4,6 +4,7 @@ import pytest
 from conversations import conversations
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.context import Health, Thresholds, advise, health
 from jiyi.errors import BadBudget, BadMessage, SettingsError
@@ -11,34 +12,10 @@ from jiyi.records import Message
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
-ABOUT_WORK = {
-    "zh": [
-        ("user", "pay-gw 的健康检查要从 8443 迁到 9443，先看看预发环境。"),
-        ("assistant", "预发环境的 pay-gw 还在用 8443，健康检查每 10 秒一次。"),
-        ("user", "那就把预发的健康检查改到 9443。"),
-        ("assistant", "预发的 pay-gw 已经改到 9443，健康检查正常。"),
-    ],
-    "en": [
-        ("user", "The health check of pay-gw has to move from 8443 to 9443; look at staging first."),
-        ("assistant", "On staging pay-gw still has its health check at 8443, every 10 seconds."),
-        ("user", "Then move the health check on staging to 9443."),
-        ("assistant", "The health check of pay-gw on staging is at 9443 now and green."),
-    ],
-}
-ABOUT_FOOD = {
-    "zh": [
-        ("user", "周末想给孩子做红烧肉，五花肉怎么选？"),
-        ("assistant", "选肥瘦相间的五花肉，皮要完整，切成三厘米见方。"),
-        ("user", "糖色炒到什么程度？"),
-        ("assistant", "炒到枣红色、冒小泡就下肉，再晚会发苦。"),
-    ],
-    "en": [
-        ("user", "I want to cook a pot roast for the kids, which cut is good?"),
-        ("assistant", "Take a chuck roast with fine marbling, and dry its surface well."),
-        ("user", "How brown should the crust become?"),
-        ("assistant", "Deep brown like chocolate; later it turns bitter."),
-    ],
-}
+TABLES = read_tables(__file__)
+ABOUT_WORK, ABOUT_FOOD = (
+    {tongue: TABLES[f"{what} {tongue}"] for tongue in ("zh", "en")} for what in ("work", "food")
+)
 
 
 def talk(*parts):

@@ -16,26 +16,10 @@ from jiyi.records import SEARCHABLE, Query, Scope, matches, read_filter
 ODD = """ "q" $.a\\u0000 渠道 🎉 'x' % :n {0} """
 TEXTS = st.sampled_from(
     [
-        "a",
-        "b",
-        "B",
-        "aB",
-        "É",
-        "é",
-        "e\u0301",
-        "%",
-        "_",
-        "渠",
-        "🎉",
-        "\uffff",
-        "10",
-        "9",
-        "1",
-        "true",
-        "",
-        ODD,
+        "a", "b", "B", "aB", "É", "é", "e\u0301", "%", "_", "渠", "🎉", "\uffff", "10", "9", "1", "true",
+        "", ODD,
     ]
-)
+)  # fmt: skip
 NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, -1, 2.5, 9, 10, 0.1, 0.30000000000000004, 2**53, 2**62, 1e-300])
 SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 KEYS = st.sampled_from(["k", "a.b", ODD, "渠"])

@@ -1,6 +1,7 @@
 """Texts that an endpoint refuses: cut to what it takes, or told apart from what it refuses altogether."""
 
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from refusing_endpoint import POISON, RefusingEndpoint
 from scripted_endpoint import Reply, vector_of
 
-from jiyi.embeddings import Endpoint, OpenAIEmbedder
+from jiyi.embeddings import OpenAIEmbedder
 from jiyi.errors import EndpointRefused, TextRefused
 
 LONG = "alpha " * 1_300
@@ -16,17 +17,8 @@ OTHERS = ["one", "two three", "four five six"]
 
 
 @pytest.fixture
-def make(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    made: list[OpenAIEmbedder] = []
-
-    def build(url: str, **options: Any) -> OpenAIEmbedder:
-        made.append(OpenAIEmbedder("m", endpoint=Endpoint(base_url=url, api_key="", retries=0), **options))
-        return made[-1]
-
-    yield build
-    for embedder in made:
-        embedder.close()
+def make(adapter_at):
+    return partial(adapter_at, OpenAIEmbedder)
 
 
 def rows(*texts: str) -> Any:

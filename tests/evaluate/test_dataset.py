@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tables import read_tables
 
 from jiyi.errors import ImportFailed
 from jiyi.evaluate import load_dataset, read_dataset
@@ -119,51 +120,14 @@ FIRST = ("conversations", 0)
 MESSAGE = (*FIRST, "sessions", 0, "messages", 0)
 QUESTION = (*FIRST, "questions", 0)
 
-WRONG = [
-    (("conversations",), None, "needs a list conversations, not nothing"),
-    (("conversations",), {}, "needs a list conversations, not {}"),
-    (("conversations",), [], "no questions"),
-    (FIRST, "words", "conversations[0] is text, not an object"),
-    ((*FIRST, "conversation_id"), None, "conversations[0] needs conversation_id"),
-    ((*FIRST, "sessions"), None, "('ports') needs a list sessions"),
-    ((*FIRST, "sessions"), [], "('ports') has no messages"),
-    ((*FIRST, "questions"), None, "('ports') needs a list questions"),
-    ((*FIRST, "sessions", 0, "session_id"), 7, "sessions[0] needs session_id, text that no other has, not 7"),
-    ((*FIRST, "sessions", 0, "started_at"), None, "has no created_at and its session no started_at"),
-    ((*FIRST, "sessions", 0, "started_at"), "Monday", "needs started_at as an ISO 8601 date"),
-    ((*FIRST, "sessions", 0, "started_at"), "9999-12-31T23:59:59", "out of range"),
-    ((*FIRST, "sessions", 0, "messages"), "hi", "('monday') needs a list messages"),
-    (MESSAGE, ["hi"], "messages[0] is a list, not an object"),
-    ((*MESSAGE, "id"), None, "messages[0] needs id"),
-    ((*MESSAGE, "id"), "", "messages[0] needs id"),
-    ((*MESSAGE, "role"), "robot", "('p1'): role 'robot' is not one of"),
-    ((*MESSAGE, "content"), None, "('p1') has no content"),
-    ((*MESSAGE, "content"), 7, "('p1'): content must be text"),
-    ((*MESSAGE, "created_at"), "soon", "('p1') needs created_at as an ISO 8601 date"),
-    ((*MESSAGE, "created_at"), "0001-01-01T00:00:00+10:00", "needs created_at"),
-    (QUESTION, 7, "questions[0] is a number, not an object"),
-    ((*QUESTION, "id"), None, "questions[0] needs id"),
-    ((*QUESTION, "question"), None, "('q1') needs question as text"),
-    ((*QUESTION, "question"), "  ", "('q1') has no question"),
-    ((*QUESTION, "asked_at"), None, "('q1') needs asked_at as an ISO 8601 date"),
-    ((*QUESTION, "evidence"), ["p9"], "('q1') names 'p9' as evidence, which is no message"),
-    ((*QUESTION, "evidence"), [["p1"]], "('q1') names ['p1'] as evidence"),
-    ((*QUESTION, "evidence"), "p1", "('q1') needs a list evidence, not 'p1'"),
-    ((*QUESTION, "stale"), ["p9"], "('q1') names 'p9' as stale"),
-    ((*QUESTION, "evidence_mode"), "some", "has evidence_mode 'some'"),
-    ((*QUESTION, "abstain"), "no", "has abstain 'no'"),
-    ((*QUESTION, "category"), 7, "needs category as text, not 7"),
-    (("conversations", 1, "conversation_id"), "ports", "conversation_id 'ports' twice"),
-    ((*FIRST, "sessions", 1, "session_id"), "monday", "session_id 'monday' twice"),
-    ((*FIRST, "sessions", 1, "messages", 0, "id"), "p1", "('ports') has the message id 'p1' twice"),
-    ((*FIRST, "questions", 1, "id"), "q1", "('ports') has the question id 'q1' twice"),
-]
+WRONG = read_tables(__file__)["path, value, reason"]  # without a value the path is taken out
 
 
 @pytest.mark.parametrize(("path", "value", "reason"), WRONG, ids=[w[2] for w in WRONG])
 def test_another_shape_is_refused_with_its_place(data, path, value, reason):
+    place = [int(step) if step.isdigit() else step for step in path.split(".")]
     with pytest.raises(ImportFailed) as refused:
-        read_dataset(cut(data, *path, value=value), file="mine.json")
+        read_dataset(cut(data, *place, value=json.loads(value or "null")), file="mine.json")
     assert reason in str(refused.value)
     assert str(refused.value).startswith("mine.json")
     assert len(str(refused.value)) < 400

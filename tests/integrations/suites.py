@@ -11,7 +11,7 @@ import sys
 import tarfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,9 +26,9 @@ ROOT = HERE.parents[1]
 class Suite:
     package: str  # whose source distribution has the tests
     module: str  # that is installed where they can be run
-    tests: tuple[str, ...]
+    tests: list[str]
     plugin: str  # puts our class in place of theirs
-    options: tuple[str, ...] = ()  # of pytest
+    options: list[str] = field(default_factory=list)  # of pytest
     part: str = ""  # of the package's tests, where several suites are made of them
 
     @property
@@ -37,60 +37,7 @@ class Suite:
         return f"{self.package} {self.part}".strip()
 
 
-SUITES = (
-    Suite(
-        package="openai-agents",
-        module="agents",
-        tests=(
-            "tests/memory/test_session.py",
-            "tests/memory/test_session_limit.py",
-            "tests/memory/test_session_context_wrapper.py",
-            "tests/memory/test_session_persistence_sanitize.py",
-            "tests/test_hitl_session_scenario.py",
-            "tests/test_agent_runner.py",
-        ),
-        plugin="swapped_session",
-    ),
-    Suite(
-        package="langgraph-checkpoint-sqlite",
-        module="langgraph",
-        tests=("tests/test_store.py", "tests/test_async_store.py", "tests/test_ttl.py"),
-        plugin="swapped_store",
-    ),
-    Suite(
-        package="claude-agent-sdk",
-        module="claude_agent_sdk",
-        tests=(
-            "tests/test_session_store_conformance.py",
-            "tests/test_session_helpers_store.py",
-            "tests/test_session_summary.py",
-            "tests/test_session_resume.py",
-            "tests/test_session_import.py",
-            "tests/test_transcript_mirror.py",
-        ),
-        plugin="swapped_store_of_sessions",
-    ),
-    Suite(
-        package="anthropic",
-        module="anthropic",
-        tests=("tests/lib/tools/memory_tools/test_filesystem.py",),
-        plugin="swapped_memory_tool",
-        options=("--noconftest",),  # it asks for packages that these tests do not need
-    ),
-    Suite(
-        package="langgraph-checkpoint-sqlite",
-        part="savers",
-        module="langgraph",
-        tests=(
-            "tests/test_sqlite.py",
-            "tests/test_aiosqlite.py",
-            "tests/test_delta_parent_walk.py",
-            "tests/test_get_delta_channel_history.py",
-            "tests/test_delta_channel_migration.py",
-        ),
-        plugin="swapped_saver",
-    ),
-)
+SUITES = [Suite(**told) for told in tomllib.loads((HERE / "suites.toml").read_text("utf-8"))["suites"]]
 
 
 def source(package: str, cache: Path) -> Path:

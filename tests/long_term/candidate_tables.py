@@ -70,17 +70,9 @@ def permuted(found, order):
     place = np.empty(len(order) + 1, np.int32)
     place[order], place[-1] = np.arange(len(order)), -1
     names = [
-        "rows",
-        "text",
-        "words",
-        "eligible",
-        "session",
-        "speaker",
-        "roles",
-        "created_at",
-        "traits",
+        "rows", "text", "words", "eligible", "session", "speaker", "roles", "created_at", "traits",
         "length",
-    ]
+    ]  # fmt: skip
     columns = {name: getattr(found, name)[order] for name in names}
     links = {name: place[getattr(found, name)[order]] for name in ("previous", "following")}
     return replace(found, keys=tuple(found.keys[i] for i in order), **columns, **links)

@@ -1,18 +1,7 @@
 """Two statements and a question: of changes the second has taken the first's place, of look-alikes not."""
 
-from pathlib import Path
+from tables import read_tables
 
-
-def _read():
-    groups = {"changes": {}, "look-alikes": {}}
-    pairs = []
-    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
-        if line.startswith("# "):
-            name, tongue = line[2:].split()
-            pairs = groups[name].setdefault(tongue, [])
-        else:
-            pairs.append(tuple(line.split(" | ")))
-    return groups
-
-
-CHANGES, LOOK_ALIKES = _read().values()
+TABLES = read_tables(__file__)
+CHANGES = {tongue: TABLES[f"changes {tongue}"] for tongue in ("en", "zh")}
+LOOK_ALIKES = {tongue: TABLES[f"look-alikes {tongue}"] for tongue in ("en", "zh")}

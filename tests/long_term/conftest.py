@@ -4,24 +4,12 @@ import pytest
 from embedders import Moody
 
 from jiyi.long_term import Indexer, Recall
-from jiyi.storage import SqliteDatabase, SqliteVectors, Store
+from jiyi.storage import SqliteVectors
 
 
 @pytest.fixture
 def embedder():
     return Moody()
-
-
-@pytest.fixture
-def database(path):
-    database = SqliteDatabase(path)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def store(database):
-    return Store(database)
 
 
 @pytest.fixture

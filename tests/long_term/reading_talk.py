@@ -5,11 +5,9 @@ from datetime import UTC, datetime
 import pytest
 from reading_model import ReadingModel, line
 
-from jiyi.embeddings import Endpoint
-from jiyi.llm import OpenAILLM
 from jiyi.testing import ManualClock
 
-__all__ = ["clock", "keepers", "make", "place", "plain_environment", "server", "talk"]
+__all__ = ["clock", "keepers", "make", "place", "server", "talk"]
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -31,25 +29,15 @@ def place(request, path):
 
 
 @pytest.fixture
-def make(open_memory, place, clock, server, plain_environment):
+def make(open_memory, llm_at, place, clock, server):
     """Open memories with a language model that reads."""
-    models = []
 
     def build(**options):
-        endpoint = Endpoint(base_url=server.url, api_key="", retries=0, timeout=10)
-        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=options.pop("time_limit", 10)))
-        chosen = {"llm": models[-1], "clock": clock, "summaries": "off", "reader_messages": 4} | options
+        llm = llm_at(server.url, time_limit=options.pop("time_limit", 10))
+        chosen = {"llm": llm, "clock": clock, "summaries": "off", "reader_messages": 4} | options
         return open_memory(place, **chosen)
 
-    yield build
-    for model in models:
-        model.close()
-
-
-@pytest.fixture
-def plain_environment(monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return build
 
 
 def talk(memory, numbers, session="s", **options):

@@ -3,11 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tables import read_tables
 
 import jiyi
 from jiyi.long_term.recall.asked_point import AskedPoint, asked_point
 from jiyi.manager import MemoryManager
 
+TABLES = read_tables(__file__)
 BEGIN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 LATER = BEGIN + timedelta(days=200)
 OTHERS = (
@@ -35,20 +37,9 @@ def first(memory: MemoryManager, question: str, **more: object) -> list[str]:
     return [hit.text for hit in memory.search(question, limit=2, asked_at=LATER, **more)]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Where do I live?", AskedPoint(("lives in",))),
-        ("Where does my sister live now?", AskedPoint(("lives in",), relation="sister")),
-        ("where does Anika live", AskedPoint(("lives in",), name="Anika")),
-        ("What's my brother's name?", AskedPoint(("name",), relation="brother")),
-        ("我现在住哪儿？", AskedPoint(("lives in",))),
-        ("我女儿今年多大？", AskedPoint(("age",), relation="女儿")),
-        ("小王在哪家公司上班", AskedPoint(("works at",), name="小王")),
-    ],
-)
-def test_a_question_for_one_point_of_somebody(text, found):
-    assert asked_point(text) == found
+@pytest.mark.parametrize(("text", "point", "relation", "name"), TABLES["a point of somebody"])
+def test_a_question_for_one_point_of_somebody(text, point, relation, name):
+    assert asked_point(text) == AskedPoint((point,), relation=relation, name=name)
 
 
 @pytest.mark.parametrize(
@@ -67,37 +58,9 @@ def test_other_questions_ask_for_none(text):
     assert found is None or found.name  # of something that has this name
 
 
-@pytest.mark.parametrize(
-    ("told", "question", "answer"),
-    [
-        (
-            ["I live in Leeds.", "We moved to Manchester.", "My sister Anika lives in Toronto."],
-            "Where do I live?",
-            "We moved to Manchester.",
-        ),
-        (
-            ["I live in Leeds.", "My sister Anika lives in Toronto.", "My aunt loves Lisbon."],
-            "Where does my sister live?",
-            "My sister Anika lives in Toronto.",
-        ),
-        (
-            [
-                "你好，我叫陈思远，住在杭州西湖区。",
-                "我们搬到滨江了，离公司近一点。",
-                "要去深圳出差，住三天。",
-            ],
-            "我现在住哪儿？",
-            "我们搬到滨江了，离公司近一点。",
-        ),
-        (
-            ["我在字节跳动当产品经理。", "我跳槽到网易了。", "我们公司楼下新开了家面馆。"],
-            "我在哪家公司上班？",
-            "我跳槽到网易了。",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("told", "question", "answer"), TABLES["told, asked, answered by"])
 def test_the_fact_and_its_message_come_first(memory, told, question, answer):
-    tell(memory, *told)
+    tell(memory, *told.split(" / "))
     fact, message = memory.search(question, limit=2, asked_at=LATER)
     assert (fact.kind, message.kind, message.text) == ("fact", "message", answer)
     assert fact.record.sources[-1] == message.id
@@ -105,19 +68,7 @@ def test_the_fact_and_its_message_come_first(memory, told, question, answer):
     assert first(memory, question, kinds="message")[0] == answer
 
 
-@pytest.mark.parametrize(
-    ("told", "ended", "question"),
-    [
-        ("I live in Leeds.", "I don't live in Leeds any more, we're near the coast now.", "Where do I live?"),
-        (
-            "Maya is allergic to peanuts.",
-            "Maya isn't allergic to peanuts any more.",
-            "What is Maya allergic to?",
-        ),
-        ("我在字节跳动当产品经理。", "我不在字节跳动了，现在自己开了间工作室。", "我在哪家公司上班？"),
-        ("我对海鲜过敏。", "医生说我现在对海鲜不过敏了。", "我对什么过敏？"),
-    ],
-)
+@pytest.mark.parametrize(("told", "ended", "question"), TABLES["what ended, and how that was told"])
 def test_what_has_ended_is_not_put_first(memory, told, ended, question):
     tell(memory, told)
     assert "asked_point" in memory.search(question, asked_at=LATER)[0].why

@@ -11,8 +11,6 @@ from local_llm import local_llm
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
-from jiyi.embeddings import Endpoint
-from jiyi.llm import OpenAILLM
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.testing import ManualClock
 from jiyi.text import counter_for
@@ -34,19 +32,14 @@ def clock():
 
 
 @pytest.fixture
-def run(store, database, clock):
+def run(store, llm_at, clock):
     """Run a consolidation with a model at a URL."""
-    models = []
 
-    def build(url, **options):
-        endpoint = Endpoint(base_url=url, api_key="", timeout=options.pop("timeout", 10.0), retries=0)
-        models.append(OpenAILLM("m", endpoint=endpoint, time_limit=options.pop("time_limit", 60)))
-        one = Consolidation(store, None, llm=models[-1], clock=clock, **options)
-        return one.run(ANA)
+    def build(url, *, timeout=10.0, time_limit=60, **options):
+        llm = llm_at(url, timeout=timeout, time_limit=time_limit)
+        return Consolidation(store, None, llm=llm, clock=clock, **options).run(ANA)
 
-    yield build
-    for model in models:
-        model.close()
+    return build
 
 
 def nginx(*numbers, target="nginx container", **fields):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from stating import START, at
+from tables import read_tables
 
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.records import Message, Scope
@@ -76,20 +77,7 @@ def test_a_tool_does_not_speak_for_the_user_and_the_user_ends_what_it_said(memor
 
 
 @pytest.mark.parametrize("own", [PORT, "ledger-api的端口是8443。"])
-@pytest.mark.parametrize(
-    "told",
-    [
-        "As of 2999 the port of ledger-api is 9999.",
-        "Since 3000 the port of ledger-api is 9999.",
-        "From 1 January 2999 the port of ledger-api is 9999.",
-        "as of 2999-01-01 ledger-api's port is 9999",
-        "Since -5000 the port of ledger-api is 9999.",
-        "Since 1200 the port of ledger-api is 9999.",
-        "从2999年起ledger-api的端口是9999。",
-        "2999年1月1日起ledger-api的端口是9999。",
-        "自公元前500年起ledger-api的端口是9999。",
-    ],
-)
+@pytest.mark.parametrize("told", read_tables(__file__)["dated beyond every calendar"])
 def test_what_is_dated_beyond_every_calendar_changes_nothing(memory, say, own, told):
     say(own, 1)
     say(told, 2)

@@ -9,6 +9,7 @@ from candidate_tables import Row, at_random, evidence, question, questions, tabl
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import START
+from tables import read_tables
 
 import jiyi
 from jiyi.embeddings import E5Embedder
@@ -106,28 +107,7 @@ def test_time_does_not_grow_with_the_length_of_a_text(unit):
     assert signs.terms == signs_of(text[:1_500]).terms
 
 
-CHANGES = {
-    "en": [
-        (
-            "We meet at the Methodist hall.",
-            "No hall, we meet at the sailing club now.",
-            "Where do we meet?",
-        ),
-        ("My rent is 640 pounds.", "Rent went up to 690 pounds.", "How much is my rent?"),
-        ("api listens on 8080", "moved api to 9090", "Which port does api listen on?"),
-        ("Bosco carries the pager.", "Pager went over to Achieng this morning.", "Who has the pager?"),
-        ("Swimming is on Tuesdays.", "Swimming has moved to Fridays.", "On which day is swimming?"),
-        ("I drive van 27.", "They gave me van 41 instead.", "Which van do I drive?"),
-    ],
-    "zh": [
-        ("排练在西门那间。", "排练换到东湖仓库了。", "在哪儿排练？"),
-        ("房租每月两千三。", "房租涨到两千六了。", "房租每月多少？"),
-        ("api 监听 8080。", "api 改到 9090 了。", "api 监听哪个端口？"),
-        ("值班的是老周。", "值班换成小唐了。", "谁在值班？"),
-        ("游泳课是周二。", "游泳课挪到周五了。", "游泳课是周几？"),
-        ("我开 27 号车。", "给我换了 41 号车。", "我开几号车？"),
-    ],
-}
+CHANGES = read_tables(__file__)
 
 
 @pytest.mark.parametrize("tongue", CHANGES)

@@ -9,6 +9,7 @@ from candidate_tables import Row, question, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import START, episode, knowledge, message
+from tables import read_tables
 
 import jiyi
 from jiyi.embeddings import E5Embedder
@@ -127,72 +128,22 @@ def test_notes_are_ranked_by_the_plain_sum():
     )
 
 
-TALK = {
-    "en": [
-        ("Ana", "We finally moved into the new flat in Lisbon on Saturday."),
-        ("Ben", "Congratulations! How big is it?"),
-        ("Ana", "Two bedrooms, 68 square metres, and a balcony that looks over the river."),
-        ("Ben", "My sister Clara starts at the veterinary clinic next week."),
-        ("Ana", "Does she still play the cello?"),
-        ("Ben", "Every Thursday, in the orchestra of the university."),
-        ("Ana", "I am allergic to peanuts, so no satay for me, please."),
-        ("Ben", "Noted. I will book the Greek restaurant instead, for eight o'clock."),
-        ("Ana", "My bicycle was stolen outside the library, the lock was cut."),
-        ("Ben", "Did you report it to the police?"),
-        ("Ana", "Yes, and the insurance pays 400 euros."),
-    ],
-    "zh": [
-        ("小安", "我们周六终于搬进了里斯本的新公寓。"),
-        ("老贝", "恭喜！有多大？"),
-        ("小安", "两个卧室，六十八平米，阳台正对着河。"),
-        ("老贝", "我妹妹下周开始在宠物医院上班。"),
-        ("小安", "她还拉大提琴吗？"),
-        ("老贝", "每周四都去大学的乐团排练。"),
-        ("小安", "我对花生过敏，所以沙爹我不能吃。"),
-        ("老贝", "记下了，那我改订希腊餐厅，晚上八点。"),
-        ("小安", "我的自行车在图书馆外面被偷了，锁被剪断了。"),
-        ("老贝", "你报警了吗？"),
-        ("小安", "报了，保险赔四百欧元。"),
-    ],
-}
-ANSWERED = {
-    "en": [
-        "How many square metres is the new flat in Lisbon?",
-        "What is Ana allergic to?",
-        "Where was the bicycle stolen?",
-        "How much does the insurance pay for the bicycle?",
-    ],
-    "zh": ["里斯本的新公寓有多少平米？", "小安对什么过敏？", "自行车是在哪里被偷的？", "保险赔了多少欧元？"],
-}
-ELSEWHERE = {
-    "en": [
-        "Which programming language does the payment gateway use?",
-        "When does the train to Vienna leave?",
-        "What was the score of the football match?",
-        "Who painted the portrait in the museum?",
-    ],
-    "zh": [
-        "支付网关用的是哪种编程语言？",
-        "去维也纳的火车几点开？",
-        "足球比赛的比分是多少？",
-        "博物馆里的肖像是谁画的？",
-    ],
-}
+TABLES = read_tables(__file__)
 
 
 @pytest.mark.parametrize("tongue", ["en", "zh"])
 def test_with_the_bundled_model_an_answered_question_is_told_from_one_about_something_else(path, tongue):
     with jiyi.open(path, user_id="ana", embedder=E5Embedder(), background=False) as memory:
-        for place, (name, text) in enumerate(TALK[tongue]):
+        for place, (name, text) in enumerate(TABLES[f"said {tongue}"]):
             said = {"role": "user", "name": name, "content": text}
             memory.save_message("s", said, created_at=START + timedelta(minutes=place))
         memory.flush()
         chances = {
             group: [
                 memory.search(text, asked_at=START + timedelta(days=1)).nothing_relevant
-                for text in texts[tongue]
+                for text in TABLES[f"{group} {tongue}"]
             ]
-            for group, texts in {"answered": ANSWERED, "elsewhere": ELSEWHERE}.items()
+            for group in ("answered", "elsewhere")
         }
     assert auroc(chances["answered"], chances["elsewhere"]) >= 0.9
     right = [chance < 0.5 for chance in chances["answered"]] + [

@@ -8,13 +8,13 @@ import pytest
 from at_once import at_once, wait_until
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, place, plain_environment, server, talk
+from reading_talk import clock, keepers, make, place, server, talk
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 
-__all__ = ["clock", "local_llm", "make", "place", "plain_environment", "server"]
+__all__ = ["clock", "local_llm", "make", "place", "server"]
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_several_threads_read_each_stretch_once(make, server, clock):
 
 
 @pytest.mark.slow
-def test_a_real_model_reads_or_says_why_not(open_memory, clock, local_llm, plain_environment):
+def test_a_real_model_reads_or_says_why_not(open_memory, clock, local_llm):
     llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=20)
     memory = open_memory(llm=llm, clock=clock)
     memory.save_message("s", role="user", content="My name is Ana and I live in Lisbon.")

@@ -2,10 +2,10 @@
 
 import pytest
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, place, plain_environment, server, talk
+from reading_talk import clock, keepers, make, place, server, talk
 from scripted_endpoint import Reply
 
-__all__ = ["clock", "make", "place", "plain_environment", "server"]
+__all__ = ["clock", "make", "place", "server"]
 
 
 @pytest.mark.parametrize("purge", [False, True])
@@ -22,7 +22,7 @@ def test_what_was_read_goes_with_its_message_and_comes_back_with_it(make, clock,
         assert set(keepers(memory)) == {"pump-1", "pump-2"}
 
 
-def test_nothing_of_a_purged_message_is_left_in_the_file(open_memory, path, server, clock, plain_environment):
+def test_nothing_of_a_purged_message_is_left_in_the_file(open_memory, path, server, clock):
     options = {"llm_model": "m", "llm_base_url": server.url, "llm_api_key": "", "clock": clock}
     memory = open_memory(path, **options)
     memory.save_message("s", role="user", content="if zanzibar breaks, ask Quetzal")

@@ -5,12 +5,15 @@ from datetime import datetime, timedelta
 import pytest
 from recalling import search, talk, texts
 from samples import ANA, START, episode, knowledge, message, task
+from tables import read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import BadQuery, NaiveDatetime
 from jiyi.long_term import Indexer, Recall
 from jiyi.records import Query, Scope
 from jiyi.testing import ManualClock
+
+TABLES = read_tables(__file__)
 
 
 def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
@@ -88,37 +91,12 @@ def test_a_word_only_one_record_has_brings_it_first(store, recall, flush, limit)
     assert search(recall, "ERR4711", limit=limit)[0].id == needle.id
 
 
-@pytest.mark.parametrize(
-    ("lines", "question", "answer"),
-    [
-        (
-            [
-                "Ana: Which dish did you cook?",
-                "Ben: Lasagne, my favourite, with spinach",
-                "Ana: Where were you on Sunday?",
-                "Ben: Hiking, my favourite, with Oscar",
-            ],
-            "which dish was cooked?",
-            "Lasagne, my favourite, with spinach",
-        ),
-        (
-            [
-                "Ana: 你做了什么菜呀？",
-                "Ben: 千层面，我最拿手的，放了菠菜",
-                "Ana: 周日你在哪儿呀？",
-                "Ben: 爬山去了，我最喜欢的，还带了狗",
-            ],
-            "那次做的是什么菜？",
-            "千层面，我最拿手的，放了菠菜",
-        ),
-    ],
-    ids=["en", "zh"],
-)
+@pytest.mark.parametrize(("lines", "question", "answer"), TABLES["lines, question, answer"], ids=["en", "zh"])
 def test_an_answer_is_found_through_the_question_before_it(store, recall, flush, lines, question, answer):
-    talk(store, *lines)
+    talk(store, *lines.split(" / "))
     flush()
     found = search(recall, question)
-    answers = [text for text in texts(found) if text in (lines[1][5:], lines[3][5:])]
+    answers = [text for text in texts(found) if f"Ben: {text}" in lines.split(" / ")]
     assert answers[0] == answer
     assert found[texts(found).index(answer)].why["before"] > 0
 
@@ -209,43 +187,12 @@ def test_what_is_no_number_of_messages_is_refused(store, recall, around):
     assert len(search(recall, "disk", around=1_000)) == 1
 
 
-QUALITY = {
-    "en": (
-        [
-            "Ana: Any plans for the weekend?",
-            "Ben: My daughter has her first piano recital on Saturday.",
-            "Ana: How lovely. I will be painting the fence.",
-            "Ben: The doctor wants me to cut down on salt.",
-            "Ana: That sounds hard.",
-            "Ben: We adopted a puppy from the shelter yesterday.",
-        ],
-        {
-            "which pet did he get?": "puppy",
-            "dietary restrictions": "salt",
-            "child's music performance": "recital",
-        },
-    ),
-    "zh": (
-        [
-            "小安: 周末有什么安排？",
-            "老贝: 我女儿周六第一次上台弹钢琴。",
-            "小安: 真好，我打算给篱笆刷漆。",
-            "老贝: 医生让我少吃盐。",
-            "小安: 听起来不容易。",
-            "老贝: 我们昨天从收容所领养了一只小狗。",
-        ],
-        {"他养了什么宠物？": "小狗", "饮食上有什么限制": "盐", "孩子的音乐演出": "钢琴"},
-    ),
-}
-
-
-@pytest.mark.parametrize("tongue", QUALITY)
+@pytest.mark.parametrize("tongue", ["en", "zh"])
 def test_with_the_bundled_model_what_shares_no_word_with_the_question_comes_first(store, vectors, tongue):
-    lines, questions = QUALITY[tongue]
     embedder = E5Embedder()
-    talk(store, *lines)
+    talk(store, *TABLES[f"said {tongue}"])
     Indexer(vectors, embedder).flush()
     recall = Recall(store, vectors, embedder)
-    for question, word in questions.items():
+    for question, word in TABLES[f"asked {tongue}, and a word of what comes first"]:
         found = search(recall, question, asked_at=START + timedelta(days=1))
         assert word in found[0].text, question

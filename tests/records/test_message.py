@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import each
 
 from jiyi.errors import BadBudget, BadMessage, InputError, NaiveDatetime
 from jiyi.records import Budget, Message, ToolCall
@@ -178,23 +179,15 @@ def test_what_breaks_the_form_is_named(bad):
 
 @pytest.mark.parametrize(
     "fields",
-    [
-        {"role": "robot"},
-        {"content": 5},
-        {"content": ("x",)},
-        {"content": b"x"},
-        {"id": ""},
-        {"id": 5},
-        {"id": "a\0"},
-        {"id": "\ud800"},
-        {"importance": 1.5},
-        {"importance": float("nan")},
-        {"importance": "high"},
-        {"pinned": "yes"},
-        {"tool_calls": (ToolCall(id="c", name="f", arguments=""),)},
-        {"created_at": "2026-01-01"},
-        {"created_at": datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))},
-    ],
+    each(
+        role=["robot"],
+        content=[5, ("x",), b"x"],
+        id=["", 5, "a\0", "\ud800"],
+        importance=[1.5, float("nan"), "high"],
+        pinned=["yes"],
+        tool_calls=[(ToolCall(id="c", name="f", arguments=""),)],
+        created_at=["2026-01-01", datetime.min.replace(tzinfo=timezone(timedelta(hours=5)))],
+    ),
 )
 def test_fields_that_make_no_sense_are_refused(fields):
     with pytest.raises(InputError):

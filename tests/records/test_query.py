@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import each
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadBudget, BadQuery, BadScope, NaiveDatetime, ScopeMissing
@@ -32,26 +33,17 @@ def test_a_scope_needs_a_user():
 @pytest.mark.parametrize(
     "parts",
     [
-        {"limit": 0},
-        {"limit": -1},
-        {"limit": 10_001},
-        {"limit": 2.0},
-        {"limit": True},
-        {"limit": "5"},
-        {"text": 5},
-        {"text": None},
-        {"kinds": ()},
-        {"kinds": ("message", "dream")},
-        {"kinds": "dream"},
-        {"kinds": 5},
-        {"kinds": None},
-        {"roles": ("robot",)},
-        {"since": "yesterday"},
-        {"until": 5},
-        {"as_of": 5},
-        {"fact_status": ("active", "forgotten")},
-        {"fact_status": "active"},
-        {"pinned": "yes"},
+        *each(
+            limit=[0, -1, 10_001, 2.0, True, "5"],
+            text=[5, None],
+            kinds=[(), ("message", "dream"), "dream", 5, None],
+            roles=[("robot",)],
+            since=["yesterday"],
+            until=[5],
+            as_of=[5],
+            fact_status=[("active", "forgotten"), "active"],
+            pinned=["yes"],
+        ),
         {"since": NOW, "until": NOW - timedelta(seconds=1)},
     ],
 )
@@ -96,24 +88,21 @@ def test_filters_with_impossible_values_are_refused(filters):
 
 @pytest.mark.parametrize(
     "parts",
-    [
-        {"max_input_tokens": 0},
-        {"max_input_tokens": -5},
-        {"max_input_tokens": 1.5},
-        {"max_input_tokens": True},
-        {"max_input_tokens": "100"},
-        {"max_output_tokens": -1},
-        {"max_output_tokens": None},
-        {"shares": {"history": -0.1}},
-        {"shares": {"history": 1.1}},
-        {"shares": {"history": float("nan")}},
-        {"shares": {"history": "half"}},
-        {"shares": {"history": 0.6, "recalled": 0.6}},
-        {"shares": {"system": 0.5}},
-        {"shares": {"dreams": 0.5}},
-        {"shares": [0.5]},
-        {"shares": None},
-    ],
+    each(
+        max_input_tokens=[0, -5, 1.5, True, "100"],
+        max_output_tokens=[-1, None],
+        shares=[
+            {"history": -0.1},
+            {"history": 1.1},
+            {"history": float("nan")},
+            {"history": "half"},
+            {"history": 0.6, "recalled": 0.6},
+            {"system": 0.5},
+            {"dreams": 0.5},
+            [0.5],
+            None,
+        ],
+    ),
 )
 def test_impossible_budgets_are_refused(parts):
     with pytest.raises(BadBudget):

@@ -11,21 +11,9 @@ from jiyi.rerank import CrossEncoderReranker, Reranker, rerank
 pytest.importorskip("sentence_transformers", reason="needs PyTorch: pip install torch 'jiyi[cross-encoder]'")
 
 WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "nginx",
-    "disk",
-    "full",
-    "the",
-    "is",
-    "port",
-    "满",
-    "磁",
+    "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "nginx", "disk", "full", "the", "is", "port", "满", "磁",
     "盘",
-]
+]  # fmt: skip
 
 
 def saved(folder: Path, labels: int) -> Path:

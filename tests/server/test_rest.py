@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from tables import read_tables
 
 from jiyi.wire import ROUTES
 
@@ -38,34 +39,12 @@ def test_lists_take_filters_as_json(server):
         assert answer.status_code == 400
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "name"),
-    [
-        ("POST", "/v1/search", {"user_id": "ana", "qery": "x"}, 400, "InputError"),
-        ("POST", "/v1/search", {"user_id": "ana", "query": "x", "limit": "5"}, 400, "InputError"),
-        ("POST", "/v1/search", {"user_id": "ana", "query": ""}, 400, "BadQuery"),
-        ("POST", "/v1/search", {"query": "x"}, 400, "ScopeMissing"),
-        ("POST", "/v1/search", {"user_id": "acme//ana", "query": "x"}, 400, "BadScope"),
-        ("POST", "/v1/sessions/s/messages", {"user_id": "ana", "message": {"role": "x"}}, 400, "BadMessage"),
-        (
-            "POST",
-            "/v1/sessions/s/context",
-            {"user_id": "a", "query": "x y", "budget": 2},
-            422,
-            "BudgetTooSmall",
-        ),
-        ("GET", "/v1/records/none?user_id=ana", None, 404, "NotFound"),
-        ("GET", "/v1/facts?user_id=ana&limit=0", None, 400, "BadQuery"),
-        ("GET", "/v1/nothing", None, 404, "NotFound"),
-        ("PUT", "/v1/search", {}, 405, "InputError"),
-        ("GET", "/v1/jobs/none", None, 404, "NotFound"),
-        ("GET", "/v1/export?user_id=ana&format=xml", None, 400, "InputError"),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "body", "status", "name"), read_tables(__file__)["problems"])
 def test_errors_are_problems(server, method, path, body, status, name):
-    answer = server.client().request(method, path, json=body)
+    answer = server.client().request(method, path, json=json.loads(body or "null"))
     problem = answer.json()
-    assert (answer.status_code, problem["status"], problem["type"]) == (status, status, f"/errors#{name}")
+    assert answer.status_code == problem["status"] == int(status)
+    assert problem["type"] == f"/errors#{name}"
     assert answer.headers["content-type"] == "application/problem+json"
     assert problem["detail"]
     assert f'id="{name}"' in server.client().get("/errors").text

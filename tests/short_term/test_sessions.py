@@ -7,6 +7,7 @@ import pytest
 from at_once import at_once, wait_until
 from conversations import assistant, calls, result, system, user
 from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
+from tables import each
 
 from jiyi.errors import BadScope, Closed, SettingsError
 from jiyi.records import Query, Scope
@@ -212,15 +213,7 @@ def test_memories_nobody_closed_leave_no_threads(store):
 
 @pytest.mark.parametrize(
     "bad",
-    [
-        {"max_turns": 0},
-        {"max_turns": True},
-        {"max_turns": 2.5},
-        {"ttl": timedelta(0)},
-        {"ttl": timedelta(seconds=-1)},
-        {"ttl": 30},
-        {"sweep_every": timedelta(0)},
-    ],
+    each(max_turns=[0, True, 2.5], ttl=[timedelta(0), timedelta(seconds=-1), 30], sweep_every=[timedelta(0)]),
 )
 def test_impossible_settings_are_refused(store, bad):
     with pytest.raises(SettingsError, match=next(iter(bad))):

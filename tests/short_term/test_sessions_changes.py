@@ -9,14 +9,7 @@ from session_tools import NOON, SCOPE, CountingStore, save, talk_of, texts
 
 from jiyi.records import Query, Scope
 from jiyi.short_term import ShortTermMemory
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
-
-
-@pytest.fixture
-def database(tmp_path):
-    database = SqliteDatabase(tmp_path / "sessions.db")
-    yield database
-    database.close()
+from jiyi.storage import Amendment, Store, Trash
 
 
 @pytest.fixture

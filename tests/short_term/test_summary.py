@@ -7,6 +7,7 @@ import pytest
 from conversations import assistant, calls, check, conversations, result, system, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import each
 
 from jiyi.compression.compressor import Compressed
 from jiyi.compression.summarize import Summarize
@@ -182,18 +183,7 @@ def test_without_a_model_it_works_too():
     assert folded.summary.tokens == COUNTER.count_text(folded.summary.text) <= 500
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"at": 0},
-        {"at": 1.1},
-        {"at": True},
-        {"at": "x"},
-        {"max_messages": 0},
-        {"keep_turns": 0},
-        {"keep_turns": 1.5},
-    ],
-)
+@pytest.mark.parametrize("options", each(at=[0, 1.1, True, "x"], max_messages=[0], keep_turns=[0, 1.5]))
 def test_what_can_be_no_limit_is_refused(options):
     with pytest.raises(SettingsError):
         RunningSummary(100, **options)

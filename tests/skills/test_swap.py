@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from tables import read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.records.skill import Skill
@@ -10,51 +11,10 @@ from jiyi.skills import MARGIN, Disclosure, Routed, Router, SkillRegistry, Swapp
 from jiyi.skills.route import choose
 from jiyi.testing import HashEmbedder
 
-# In the order they are asked: the skill changes nearly every time.
-CLEAR = [
-    ("nginx 又报 502 了", "nginx-502"),
-    ("review this pull request please", "code-review"),
-    ("把这周的工作总结一下", "weekly-report"),
-    ("网站打不开，网关超时", "nginx-502"),
-    ("帮我写这周的周报", "weekly-report"),
-    ("please look over this diff before I merge it", "code-review"),
-    ("上游进程内存不足怎么查？", "nginx-502"),
-    ("are there tests missing in this pull request?", "code-review"),
-    ("周报里下周计划怎么写", "weekly-report"),
-    ("nginx 的超时设置在哪里改？", "nginx-502"),
-    ("does this diff have a security problem?", "code-review"),
-    ("write my weekly report", "weekly-report"),
-    ("网关报错，怎么排查", "nginx-502"),
-    ("整理一下本周进展和问题", "weekly-report"),
-    ("review the diff and comment on it", "code-review"),
-    ("nginx 返回 504 是什么原因", "nginx-502"),
-    ("工作记录在这里，写成周报", "weekly-report"),
-    ("comment on the naming in this diff before I merge", "code-review"),
-    ("上游超时了，网关返回 502", "nginx-502"),
-    ("please review the code of this pull request", "code-review"),
-    ("写一份工作总结", "weekly-report"),
-    ("网站打不开了，nginx 报错", "nginx-502"),
-    ("review the tests and the security of this change", "code-review"),
-    ("下周计划写进周报", "weekly-report"),
-]
-# As near to one of the skills as to another, by the words.
-CLOSE = [
-    ("nginx 502 的修复在这个 pull request 里", "nginx-502", "code-review"),
-    ("把 nginx 502 的故障写进周报", "nginx-502", "weekly-report"),
-    ("review 周报", "code-review", "weekly-report"),
-    ("nginx 的 diff", "nginx-502", "code-review"),
-    ("周报里写上 nginx 的 502", "nginx-502", "weekly-report"),
-    ("把这周 review 的 pull request 写进周报", "code-review", "weekly-report"),
-]
-NEITHER = [
-    "然后呢？",
-    "ok, next",
-    "谢谢",
-    "继续",
-    "what does the second step say?",
-    "今天天气怎么样",
-    "is it done?",
-]
+TABLES = read_tables(__file__)
+CLEAR = TABLES["clear"]  # in the order they are asked: the skill changes nearly every time
+CLOSE = TABLES["close"]  # as near to one of the skills as to another, by the words
+NEITHER = TABLES["neither"]
 
 
 @pytest.fixture

@@ -19,19 +19,6 @@ from jiyi.records import Query, Scope, Step
 
 
 @pytest.fixture
-def opened():
-    files = []
-
-    def make(path):
-        files.append(File(path))
-        return files[-1]
-
-    yield make
-    for file in files:
-        file.database.close()
-
-
-@pytest.fixture
 def memory(opened, tmp_path):
     return opened(tmp_path / "one.db")
 

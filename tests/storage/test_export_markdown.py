@@ -8,15 +8,7 @@ import pytest
 from samples import ANA, AWKWARD, START, episode, full, item, knowledge, message, summary, task
 
 from jiyi.records import Fact, Scope, Step, ToolCall
-from jiyi.storage import SqliteDatabase, Store
 from jiyi.storage.transfer.markdown import export_markdown
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = Store(SqliteDatabase(tmp_path / "m.db"))
-    yield store
-    store.close()
 
 
 def written(store, tmp_path, scope=ANA, **options):

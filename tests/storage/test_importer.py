@@ -11,12 +11,6 @@ from jiyi.testing import HashEmbedder
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
-@pytest.fixture
-def memory(tmp_path):
-    with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        yield memory
-
-
 def talk(tmp_path: Path, count: int, name: str = "talk.jsonl", **fields: object) -> Path:
     path = tmp_path / name
     entries = [{"role": "user", "content": f"第 {i} 条 message", **fields} for i in range(count)]

@@ -6,6 +6,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from tables import read_tables
 
 from jiyi.errors import ImportFailed
 from jiyi.records import Message, Scope
@@ -165,21 +166,7 @@ def test_no_line_break_at_the_end(tmp_path):
     assert len(read(written(tmp_path, "e.jsonl", lines(HI, YO).rstrip()))[0]) == 2
 
 
-BAD_LINES = {
-    '{"role": "user", "content": ': "not JSON",
-    "[" * 100_000: "not JSON",
-    "1" * 5_000: "not JSON",
-    '"just text"': "object with role and content",
-    "null": "object with role and content",
-    "{}": "role",
-    '{"role": "robot", "content": "x"}': "role 'robot'",
-    '{"role": "user", "content": 5}': "content must be text",
-    '{"role": "user", "content": ["x"]}': "content[0]",
-    '{"role": "user", "content": "x", "tool_calls": [{"id": "1"}]}': "tool_calls[0]",
-    '{"role": "user", "content": "x", "id": ""}': "id must be",
-    '{"messages": 5}': "messages is not a list",
-    '{"messages": {"messages": []}}': "messages is not a list",
-}
+BAD_LINES = dict(read_tables(__file__)["bad lines"]) | {"[" * 100_000: "not JSON", "1" * 5_000: "not JSON"}
 
 
 def test_bad_lines_are_reported_with_their_place_and_the_rest_goes_in(tmp_path):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tables import read_tables
 
 from jiyi.errors import SettingsError
 from jiyi.storage.place import Place, locate
@@ -11,25 +12,7 @@ from jiyi.telling import masked
 SECRET = "s3cret"
 
 
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("postgresql://ana:s3cret@db:5432/jiyi", "postgresql://ana:***@db:5432/jiyi"),
-        ("postgres://ana:s3cret@db/jiyi?sslmode=require", "postgres://ana:***@db/jiyi?sslmode=require"),
-        (
-            "postgresql://db/jiyi?user=ana&password=s3cret&x=1",
-            "postgresql://db/jiyi?user=ana&password=***&x=1",
-        ),
-        ("postgresql://db/jiyi?PASSWORD=s3cret", "postgresql://db/jiyi?PASSWORD=***"),
-        ("postgresql://db/jiyi?sslpassword=s3cret", "postgresql://db/jiyi?sslpassword=***"),
-        ("postgresql://:s3cret@db/jiyi", "postgresql://:***@db/jiyi"),
-        ("postgresql://ana@db:5432/jiyi", "postgresql://ana@db:5432/jiyi"),
-        ("postgresql://ana:s3cret@[::1]:5432/jiyi", "postgresql://ana:***@[::1]:5432/jiyi"),
-        ("postgresql://ana:s3cret@a:1,b:2/jiyi", "postgresql://ana:***@a:1,b:2/jiyi"),
-        ("postgresql://ana:%40s3cret%2F@db", "postgresql://ana:***@db"),
-        ("postgresql:///jiyi?host=/run/postgresql", "postgresql:///jiyi?host=/run/postgresql"),
-    ],
-)
+@pytest.mark.parametrize(("url", "shown"), read_tables(__file__)["servers, and how they are shown"])
 def test_a_server_is_named_without_its_password(url, shown):
     place = locate(url)
     assert (place.path, place.url) == (None, url)

@@ -9,14 +9,7 @@ from samples import ANA, START, fact, message, summary
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, Store, Trash
-
-
-@pytest.fixture
-def database(path):
-    database = SqliteDatabase(path)
-    yield database
-    database.close()
+from jiyi.storage import Amendment, Store, Trash
 
 
 def plans(database, ask):

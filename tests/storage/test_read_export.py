@@ -3,22 +3,10 @@
 import json
 
 import pytest
-from memory_file import KINDS, File, fill
+from memory_file import KINDS, fill
+from tables import read_tables
 
 from jiyi.errors import ImportFailed
-
-
-@pytest.fixture
-def opened():
-    files = []
-
-    def make(path):
-        files.append(File(path))
-        return files[-1]
-
-    yield make
-    for file in files:
-        file.database.close()
 
 
 @pytest.fixture
@@ -76,40 +64,11 @@ def test_a_broken_line_is_reported_and_the_rest_goes_in(memory, fresh, tmp_path,
     assert receipt.added == len(lines) - 2
 
 
-@pytest.mark.parametrize(
-    ("kind", "change"),
-    [
-        ("episode", {"outcome": "great"}),
-        ("episode", {"access_count": 2**70}),
-        ("episode", {"importance": "high"}),
-        ("episode", {"steps": [1]}),
-        ("episode", {"steps": [{"id": "s1", "description": 5}]}),
-        ("task", {"status": "done"}),
-        ("task", {"context": [1]}),
-        ("knowledge", {"key_points": "one"}),
-        ("knowledge", {"source_episodes": [5]}),
-        ("knowledge", {"confidence": 1e300}),
-        ("fact", {"supersedes": "\ud800"}),
-        ("fact", {"status": None}),
-        ("fact", {"pinned": 1}),
-        ("summary", {"covers": [5]}),
-        ("summary", {"covers": "m1"}),
-        ("summary", {"version": 0}),
-        ("summary", {"session_id": None}),
-        ("summary", {"created_at": None}),
-        ("summary", {"previous": "nobody"}),
-        ("summary", {"method": "magic"}),
-        ("message", {"message": {"role": "robot", "content": "x"}}),
-        ("message", {"message": None}),
-        ("message", {"session_id": None}),
-        ("message", {"seq": -1}),
-        ("message", {"created_at": None}),
-    ],
-)
+@pytest.mark.parametrize(("kind", "change"), read_tables(__file__)["a field of a wrong type"])
 def test_a_field_of_a_wrong_type_is_reported(memory, fresh, tmp_path, kind, change):
     lines = lines_of(memory, tmp_path)
     place = next(i for i, line in enumerate(lines) if f'"kind":"{kind}"' in line)
-    lines[place] = json.dumps({**json.loads(lines[place]), **change})
+    lines[place] = json.dumps({**json.loads(lines[place]), **json.loads(change)})
     (tmp_path / "b.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     receipt = fresh.import_(tmp_path / "b.jsonl")
     assert [bad.where for bad in receipt.rejected] == [f"b.jsonl:{place + 1}"]

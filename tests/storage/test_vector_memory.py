@@ -13,13 +13,6 @@ DIMS = 32
 
 
 @pytest.fixture
-def database(path):
-    database = SqliteDatabase(path)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def small(tmp_path):
     """A database that may hold one user in memory."""
     database = SqliteDatabase(tmp_path / "small.db", cache_bytes=1)

@@ -5,6 +5,7 @@ from importlib.resources import files
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.text import entity_key, predicate_key
 from jiyi.text.keys import MAX_KEY
@@ -15,6 +16,7 @@ nginx 容器 手 机 表 的 我的 这 个 the The a A an of load balancer lice
 12 v1.2 date birth - -- . / _ ' 's ’s ( ) ， 🐱
 """
 PIECES = st.sampled_from([*WORDS.split(), " ", "  ", "\u3000", "\0", "\u200b"])
+TABLES = read_tables(__file__)
 ODD_TEXT = st.lists(PIECES, max_size=12).map("".join)
 
 
@@ -23,98 +25,28 @@ def meet(*names, key=entity_key):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        ["nginx 容器", "nginx container", "the nginx container", "Nginx-Container", "nginx的容器"],
-        [
-            "nginx容器",
-            "NGINX Containers",
-            "this nginx container",
-            "这个nginx容器",
-            "nginx　容器",
-            "“nginx” 容器",
-        ],
-        ["edge-02", "Edge-02", "edge 02", "edge‑02", "EDGE-02.", "the edge-02"],
-        ["edge-02 网关", "edge-02 gateway", "edge-02的网关", "Edge 02 Gateway"],
-        ["订单数据库", "order database", "orders DB", "the order data base", "订单的数据库", "訂單資料庫"],
-        ["orders table", "订单表", "order 表", "订单数据表"],
-        ["负载均衡", "负载均衡器", "load balancer", "Load-Balancers", "LB"],
-        ["王小明", "王 小明", "（王小明）"],
-        ["Ana's laptop", "Ana 的笔记本电脑", "Ana’s Laptop", "ana 的 笔记本"],
-        ["my phone", "我的手机", "the phone", "手機"],
-        ["me", "我", "I", "myself"],
-        ["A 服务", "A-service"],
-        ["a service", "the service", "服务"],
-        ["k8s 集群", "Kubernetes cluster", "the kubernetes clusters"],
-        ["postgres 备份", "PostgreSQL backup"],
-        ["café", "CAFÉ", "cafe\u0301"],
-    ],
-    ids=lambda names: names[0],
+    "names", [*TABLES["one thing"], ("café", "CAFÉ", "cafe\u0301")], ids=lambda names: names[0]
 )
 def test_spellings_of_one_thing_meet(names):
     assert meet(*names), {name: entity_key(name) for name in names}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["edge-02", "edge-03", "edge-2", "edge-020"],
-        ["web-1 container", "web-10 container", "web 1-0 container", "web-1 service", "web-1"],
-        ["v1.2", "v1.20", "v12", "v1-2", "1.2"],
-        ["10.0.0.3", "10.0.0.30", "10.0.03", "10.0.0.3:80", "10.0.0.3:8080"],
-        ["/etc/nginx", "/etc/nginx-1", "etc/nginx", "/etc-nginx", "etc nginx"],
-        ["user_table", "user table", "user.table", "user/table"],
-        ["web.prod", "web.prod.eu", "web prod.eu", "webprod"],
-        ["C", "C++", "C#", "Objective-C"],
-        ["2024-01-02", "2024-01-03", "2024-1-2", "2024/01/02"],
-        ["A 服务", "B 服务", "服务"],
-        ["手表", "用户表", "表"],
-        ["team 🐱", "team 🐶", "team"],
-        ["Redis", "Redi", "nginx", "ngin"],
-        ["Ana", "Anna", "Ana's sister", "Ana Silva"],
-        ["服务", "服务器", "代理"],
-        ["@ana", "ana", "#ana"],
-        ["目的地", "目地"],
-    ],
-    ids=lambda names: names[0],
-)
+@pytest.mark.parametrize("names", TABLES["different things"], ids=lambda names: names[0])
 def test_different_things_do_not_meet(names):
     keys = {name: entity_key(name) for name in names}
     assert len(set(keys.values())) == len(names), keys
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["port", "端口", "监听端口", "the listening port", "Port number", "端口号"],
-        ["timeout", "超时", "超时时间", "time-out", "time limit"],
-        ["birthday", "生日", "date of birth", "出生日期", "DOB", "birth date"],
-        ["version", "版本", "版本号", "version number"],
-        ["容器端口", "container port", "容器的监听端口"],
-        ["lives in", "住址", "住在"],
-        ["likes", "喜欢", "like", "loves"],
-        ["job", "工作", "职业", "job title", "occupation"],
-        ["cost", "费用", "expenses"],
-    ],
-    ids=lambda names: names[0],
-)
+@pytest.mark.parametrize("names", TABLES["one point"], ids=lambda names: names[0])
 def test_points_meet(names):
     assert meet(*names, key=predicate_key), {name: predicate_key(name) for name in names}
 
 
 def test_points_that_differ_do_not_meet():
     names = [
-        "port",
-        "version",
-        "timeout",
-        "likes",
-        "dislikes",
-        "喜欢",
-        "不喜欢",
-        "price",
+        "port", "container port", "version", "timeout", "likes", "dislikes", "喜欢", "不喜欢", "price",
         "budget",
-        "container port",
-    ]
+    ]  # fmt: skip
     keys = {name: predicate_key(name) for name in names}
     assert keys["喜欢"] == keys["likes"]
     assert keys["不喜欢"] == keys["dislikes"]

@@ -5,70 +5,11 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.text import salience, sentences
 
-KEY = [
-    "记住：生产库不要在白天重启",
-    "我们决定用 PostgreSQL",
-    "好的，以后都用中文回答",
-    "别忘了我对花生过敏",
-    "这个必须在周五之前做完",
-    "Please remember: never restart prod by day",
-    "We decided to go with Postgres.",
-    "From now on all deploys go through Anna.",
-    "Note that the API key expires in May",
-    "This is important: back up first.",
-]
-OPEN = [
-    "待办：给小王发合同",
-    "还需要续一下证书",
-    "TODO: write the migration",
-    "We still need to renew the certificate",
-]
-DETAIL = [
-    "nginx 报 502，upstream timed out",
-    "端口是 8080",
-    "负责人是小王",
-    "我叫李雷，住在杭州",
-    "配置在 /etc/nginx/nginx.conf 里",
-    "run docker restart nginx",
-    "The build failed with exit code 1",
-    "IndexError: list index out of range",
-    "I met Anna in Boston",
-    "set max_connections in postgresql.conf",
-]
-ORDINARY = [
-    "那个文件我看了一下，大概是这样",
-    "你觉得怎么样",
-    "以后再说吧",
-    "知道了以后告诉我",
-    "I think it looks fine in general",
-    "What do you think about it?",
-    "I remember when we were kids",
-    "We haven't decided yet",
-    "Nice weather here.",
-    "Hey, can you look at it?",
-    "ok so what now?",
-    "你好，能帮我看一下吗？",
-]
-SMALL_TALK = [
-    "好的",
-    "收到，马上处理",
-    "好的，已经记下了。",
-    "谢谢你",
-    "没问题，我这就去办",
-    "希望对你有帮助！",
-    "早上好",
-    "你好，有什么可以帮你的？",
-    "Hello, how can I help?",
-    "ok",
-    "thanks!",
-    "Hey Caroline!",
-    "Got it, will do.",
-    "Sounds good, thanks for letting me know!",
-    "Let me know if you need anything else!",
-]
+TABLES = read_tables(__file__)
 
 
 def between(low, texts, high):
@@ -78,11 +19,11 @@ def between(low, texts, high):
 @pytest.mark.parametrize(
     ("text", "low", "high"),
     [
-        *between(1.0, KEY, 1.0),
-        *between(0.9, OPEN, 0.95),
-        *between(0.65, DETAIL, 0.8),
-        *between(0.4, ORDINARY, 0.55),
-        *between(0.1, SMALL_TALK, 0.3),
+        *between(1.0, TABLES["key"], 1.0),
+        *between(0.9, TABLES["open"], 0.95),
+        *between(0.65, TABLES["detail"], 0.8),
+        *between(0.4, TABLES["ordinary"], 0.55),
+        *between(0.1, TABLES["small talk"], 0.3),
         *between(0, ["", " \n", "\x00" * 0], 0),
     ],
 )

@@ -1,11 +1,13 @@
 import base64
 import json
 import time
+from pathlib import Path
 
 import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.errors import InputError
 from jiyi.records import Message
@@ -16,49 +18,8 @@ ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))  # lone surrog
 COUNTERS = [*(TokenCounter(encoding=name) for name in ENCODINGS), counter_for("deepseek-chat")]
 
 # The conversation OpenAI's cookbook ("How to count tokens with tiktoken", MIT) counts with its API.
-COOKBOOK = [
-    (
-        "system",
-        None,
-        "You are a helpful, pattern-following assistant that translates corporate jargon into plain English.",
-    ),
-    ("system", "example_user", "New synergies will help drive top-line growth."),
-    ("system", "example_assistant", "Things working well together will increase revenue."),
-    (
-        "system",
-        "example_user",
-        "Let's circle back when we have more bandwidth to touch base on opportunities for "
-        "increased leverage.",
-    ),
-    ("system", "example_assistant", "Let's talk later when we're less busy about how to do better."),
-    (
-        "user",
-        None,
-        "This late pivot means we don't have time to boil the ocean for the client deliverable.",
-    ),
-]
-WEATHER_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_current_weather",
-        "description": "Get the current weather in a given location",
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "location": {
-                    "type": "string",
-                    "description": "The city and state, e.g. San Francisco, CA",
-                },
-                "unit": {
-                    "type": "string",
-                    "description": "The unit of temperature to return",
-                    "enum": ["celsius", "fahrenheit"],
-                },
-            },
-            "required": ["location"],
-        },
-    },
-}
+COOKBOOK = json.loads(Path(__file__).with_name("cookbook.json").read_text("utf-8"))
+TABLES = read_tables(__file__)
 
 
 def said(content, role="user", **fields):
@@ -83,7 +44,7 @@ def test_counts_published_in_the_cookbook(text, cl100k, o200k):
 
 @pytest.mark.parametrize(("model", "tokens"), [("gpt-4", 129), ("gpt-3.5-turbo", 129), ("gpt-4o", 124)])
 def test_conversation_counts_what_the_api_counted(model, tokens):
-    messages = [said(text, role, **({"name": name} if name else {})) for role, name, text in COOKBOOK]
+    messages = [Message.from_openai(message) for message in COOKBOOK["conversation"]]
     assert counter_for(model).count_all(messages) == tokens
 
 
@@ -94,7 +55,7 @@ def test_tools_count_what_the_api_counted(model, tokens):
         said("You are a helpful assistant that can answer to questions about the weather.", "system"),
         said("What's the weather like in San Francisco?"),
     ]
-    assert counter.count_all(messages) + counter.count_tools([WEATHER_TOOL]) == tokens
+    assert counter.count_all(messages) + counter.count_tools([COOKBOOK["tool"]]) == tokens
 
 
 @pytest.mark.parametrize(("pairs", "tokens"), [(1, 40), (2, 89), (3, 114)])
@@ -126,11 +87,11 @@ def test_tool_result_under_a_name_is_not_undercounted():
     assert 35 <= counter_for("gpt-4").count_all(messages) <= 38  # the API said 35
 
 
-@pytest.mark.parametrize("tool", [WEATHER_TOOL["function"], {"type": "function"}, {"name": "x"}])
+@pytest.mark.parametrize("tool", [COOKBOOK["tool"]["function"], {"type": "function"}, {"name": "x"}])
 @pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
 def test_tools_of_any_shape_count_and_more_tools_count_more(counter, tool):
     assert counter.count_tools([]) == 0
-    assert 0 < counter.count_tools([tool]) < counter.count_tools([tool, WEATHER_TOOL])
+    assert 0 < counter.count_tools([tool]) < counter.count_tools([tool, COOKBOOK["tool"]])
 
 
 def test_nested_schemas_are_not_free():
@@ -144,32 +105,7 @@ def test_nested_schemas_are_not_free():
     assert cost(items=items) > cost() + 50
 
 
-@pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        ("gpt-4o", "o200k_base"),
-        ("gpt-4o-mini-2024-07-18", "o200k_base"),
-        ("GPT-4.1-nano", "o200k_base"),
-        ("gpt-4.5-preview", "o200k_base"),
-        ("gpt-5.1", "o200k_base"),
-        ("o1", "o200k_base"),
-        ("o3-mini", "o200k_base"),
-        ("o4-mini", "o200k_base"),
-        ("chatgpt-4o-latest", "o200k_base"),
-        ("openai/gpt-4o", "o200k_base"),
-        ("openrouter/openai/gpt-4o:free", "o200k_base"),
-        ("ft:gpt-4o:acme::id", "o200k_base"),
-        ("gpt-4", "cl100k_base"),
-        ("gpt-4-turbo", "cl100k_base"),
-        ("ft:gpt-3.5-turbo-0125:acme::id", "cl100k_base"),
-        ("gpt-35-turbo", "cl100k_base"),
-        ("text-embedding-3-small", "cl100k_base"),
-        ("text-embedding-ada-002", "cl100k_base"),
-        ("openai/gpt-oss-20b", "o200k_harmony"),
-        ("Qwen/Qwen3.5-35B-A3B", "qwen3.5"),
-        ("cl100k_base", "cl100k_base"),
-    ],
-)
+@pytest.mark.parametrize(("model", "name"), TABLES["models and their encodings"])
 def test_known_models_are_exact(model, name):
     counter = counter_for(model)
     assert (counter.name, counter.exact) == (name, True)

@@ -1,6 +1,9 @@
 """Forgetting by the verbs: what is asked for and what hangs on it, back again, or gone for good."""
 
+import json
+
 import pytest
+from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
 
@@ -44,28 +47,11 @@ def test_there_are_five_ways_to_say_what_to_forget(memory):
     assert counts(memory) == {"message": 2, "session": 2, "task": 1, "episode": 1, "fact": 1}
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        {},
-        {"kinds": "fact"},
-        {"filters": {}},
-        {"query": "  "},
-        {"query": "milk", "everything": True},
-        {"query": "milk", "ids": ["a"]},
-        {"ids": ["a"], "everything": True},
-        {"ids": ["a"], "filters": {"role": "user"}},
-        {"ids": ["a"], "kinds": "fact"},
-        {"ids": []},
-        {"everything": "yes"},
-        {"ids": ["a"], "purge": "no"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("what", read_tables(__file__)["slips"], ids=str)
 def test_a_slip_costs_no_memory(memory, what):
     say(memory, "buy milk", id="a")
     with pytest.raises(BadQuery):
-        memory.forget(**what)
+        memory.forget(**json.loads(what))
     assert counts(memory) == {"message": 1, "session": 1}
 
 

@@ -19,13 +19,6 @@ NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 
 
 @pytest.fixture
-def store(path):
-    store = Store(SqliteDatabase(path))
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def clock():
     return ManualClock()
 
