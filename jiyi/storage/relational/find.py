@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any, cast
 
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope, Step
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Step
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
 
 __all__ = ["Cursor", "find_named", "find_records", "scan_records", "whole"]
@@ -20,6 +21,7 @@ Cursor = tuple[int, int]
 _EVERY_STEP = 2**31 - 1  # more than there are
 _MOST = 10_000  # rows a query may return
 _KEPT = 1_000  # characters of a record's body up to which it is kept
+_MOST_KEPT = 4_000  # messages of a user
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
 
@@ -32,9 +34,13 @@ def find_records(db: Connection, query: Query) -> list[Record]:
     return found
 
 
-def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, Record]:
-    """Return a user's records by their keys, without those that are not there."""
-    ids = grouped(dict.fromkeys(keys))
+def find_named(
+    db: Connection, user_id: str, keys: Iterable[Key], seen: Snapshot | None = None
+) -> dict[Key, Record]:
+    """Return a user's records by their keys, without those that are not there; see `Store.named`."""
+    known = seen.terms.messages if seen else {}
+    there = {key: had for key in keys if (had := known.get(key))}
+    ids = grouped(dict.fromkeys(key for key in keys if key not in there))
     named = [
         (kind, tuple(of[at : at + _MOST])) for kind, of in ids.items() for at in range(0, len(of), _MOST)
     ]
@@ -42,9 +48,19 @@ def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, R
     queries = [Query(scope=user, kinds=(kind,), ids=some, limit=_MOST) for kind, some in named]
     by = [one if kind in SEARCHABLE else "" for kind, _ in named]
     calls = [_call(q.kinds[0], q, db.dialect, by=of) for q, of in zip(queries, by, strict=True)]
+    if there:
+        calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.all_of(calls) if calls else []
+    if seen and there and answers.pop().rows != [(seen.changes,)]:
+        return find_named(db, user_id, keys)  # something was taken out or amended since
     found = zip(named, answers, strict=True)
-    return {(kind, one.id): one for (kind, _), answer in found for one in _records(db, kind, answer)}
+    read = {(kind, one.id): one for (kind, _), answer in found for one in _records(db, kind, answer)}
+    if len(known) > _MOST_KEPT:
+        known.clear()
+    for key, record in read.items():
+        if isinstance(record, Message) and isinstance(record.content, str) and len(record.content) <= _KEPT:
+            known[key] = record
+    return there | read
 
 
 def _filled(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:
