@@ -49,8 +49,7 @@ def look(database: Database, db: Connection, user_id: str) -> Snapshot:
     for owner, generation, changes in owners.rows:
         seen.owner, seen.changes = (owner, generation), changes
         extend = partial(_extend, db, seen, after, cast("list[TermRow]", rows.rows))
-        keep = not db.in_transaction
-        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=keep)
+        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=not db.in_transaction)
     return seen
 
 
