@@ -76,7 +76,6 @@ class BlockWriter:
         text = self.secrecy(whole, *hit.wordings)
         shown, shortened = self._shortened(hit, text)
         tokens = self.counter.count_text(shown)
-        hidden = "" if text == whole else "secret hidden"
         message = hit.record if isinstance(hit.record, Message) else None
         said = message is not None and message.role != "tool"
         return Block(
@@ -92,7 +91,7 @@ class BlockWriter:
             place=(message.seq or 0) if message else 0,
             whole=not shortened,
             score=(hit.score if score is None else score) - (_bulk(tokens) if said else 0.0),
-            note=note or "; ".join(filter(None, [hidden, shortened])),
+            note=note or "; ".join(filter(None, ["" if text == whole else "secret hidden", shortened])),
             **more,
         )
 
@@ -221,11 +220,12 @@ def recall_blocks(
     """
     if not query.text.strip():
         return Recalled()
-    found = recall.search(replace(query, without=(without,)), most)
+    seen = store.snapshot(query.scope.user_id)
+    found = recall.search(replace(query, without=(without,)), most, seen=seen)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _belongs(hit.record)]
     hits = _without_repeated_facts([hit for hit, p in possible if p >= floor])
-    around = with_surroundings(store, query.scope, hits[:_WITH_TALK], _FAR)
+    around = with_surroundings(store, query.scope, hits[:_WITH_TALK], _FAR, seen)
     hits += _answered(hits, around, without)
     found_ids = {hit.id for hit in hits}
     shown = _in_talk(hits, around, without)

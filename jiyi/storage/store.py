@@ -154,10 +154,14 @@ class Store:
         return found[: query.limit]
 
     @retried()
-    def named(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Record]:
-        """Return a user's records by their keys, without those that are not there."""
+    def named(self, user_id: str, keys: Sequence[Key], seen: Snapshot | None = None) -> dict[Key, Record]:
+        """Return a user's records by their keys, without those that are not there.
+
+        Short messages that were read with ``seen``, a `snapshot` of theirs, and with earlier ones are not
+        read again until one is taken out, brought back or amended.
+        """
         with self._db.read(user_id) as db:
-            return find_named(db, user_id, keys)
+            return find_named(db, user_id, keys, seen)
 
     @retried()
     def match(
@@ -306,13 +310,13 @@ class Store:
             pins = [row for row in rows if row["pinned"] is not None]
             db.many("amend_pin", pins)
             db.many(f"amend_{kind}", rows)
-            if kind == "message" and pins:
+            if kind == "message" and rows:
                 db.run("bump_pin_changes", {"user_id": user_id})
         return len(rows)
 
     @retried()
     def changes(self, scope: Scope) -> int:
-        """Return a number that grows whenever a record of the user is taken out, brought back or pinned.
+        """Return a number that grows when a record of the user is taken out or back, or a message amended.
 
         Cheap: for noticing that what is held in memory is out of date.
         """

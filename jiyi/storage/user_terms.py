@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import Kind, Match, Role
+from jiyi.records import Kind, Match, Record, Role
 from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, label_each
 from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
 from jiyi.storage.user_cache import with_room
@@ -27,6 +27,7 @@ TermRow = tuple[
 _K1 = 1.2  # how soon further occurrences of a word stop counting
 _B = 0.4  # how much length counts against a row
 
+_MESSAGE_BYTES = 2_000  # a short one, about
 _ID_BYTES = 57  # an id in a list, beside its letters
 _NAME_BYTES = 200  # a name with its number, about
 
@@ -127,6 +128,8 @@ class UserTerms:
     sessions: Numbers = field(default_factory=Numbers)
     agents: Numbers = field(default_factory=Numbers)
     speakers: Numbers = field(default_factory=Numbers)
+    messages: dict[Key, Record] = field(default_factory=dict)  # read before, see `Store.named`
+    changes: int = 0  # see `Store.changes`; when they were read
     _last_said: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: last place, its row
 
     @property
@@ -135,7 +138,7 @@ class UserTerms:
         names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
         arrays = sum([column.nbytes for column in self.columns.values()])
         arrays += sum([segment.nbytes for segment in self.segments])
-        return arrays + self.id_bytes + _NAME_BYTES * names
+        return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * len(self.messages)
 
     def view(self) -> "UserTerms":
         """Return the rows in use as they are now."""

@@ -16,16 +16,7 @@ from jiyi.storage.relational.find import find_named
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
-__all__ = [
-    "Binding",
-    "Parts",
-    "PendingText",
-    "Seen",
-    "Vector",
-    "VectorIndex",
-    "VectorRow",
-    "by_user",
-]
+__all__ = ["Binding", "Parts", "PendingText", "Seen", "Vector", "VectorIndex", "VectorRow", "by_user"]
 
 Vector = NDArray[np.float32]
 Seen = Snapshot | None  # a `Store.snapshot`, where there is one

@@ -124,8 +124,8 @@ class Marking(Recall):
 
     marks: dict[str, dict[str, str]]
 
-    def search(self, query, limits=None, *, around=0, min_score=0.0):
-        found = super().search(query, limits, around=around, min_score=min_score)
+    def search(self, query, limits=None, **options):
+        found = super().search(query, limits, **options)
         return Hits(tuple(replace(hit, **self.marks.get(hit.id, {})) for hit in found), found.notes)
 
 

@@ -76,6 +76,7 @@ class Recall:
         *,
         around: int = 0,
         min_score: float = 0.0,
+        seen: Snapshot | None = None,
     ) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
@@ -85,6 +86,7 @@ class Recall:
             around: how many messages before and after a message to return with it as
                 ``Hit.around``; none is shown with two hits.
             min_score: the lowest ``Hit.relevance`` of a hit.
+            seen: the memory to search, as of a moment just gone by; by default as it is now.
 
         Raises:
             BadQuery: the text is empty, a kind cannot be searched, or ``around`` or ``min_score`` is
@@ -104,14 +106,15 @@ class Recall:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
         answers = self._answers(query)
         sought = [key for answer in answers for key in answer]
-        table, features, notes = self.examine(replace(query, limit=max(limits.values())), sought)
+        seen = seen or self.store.snapshot(query.scope.user_id)
+        table, features, notes = self.examine(replace(query, limit=max(limits.values())), sought, seen)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, ranked, limits, answers)
+        found, more, nothing = self._hits(query, ranked, limits, answers, seen)
         chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
-            chosen = with_surroundings(self.store, query.scope, chosen, around)
+            chosen = with_surroundings(self.store, query.scope, chosen, around, seen)
         if self.accesses:
             self.accesses.note(query.scope, chosen)
         told = (*notes, *more, *self.store.notes(query.scope))
@@ -144,14 +147,14 @@ class Recall:
         return found
 
     def examine(
-        self, query: Query, sought: Sequence[Key] = ()
+        self, query: Query, sought: Sequence[Key] = (), seen: Snapshot | None = None
     ) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates of a question, ``sought`` among them, with their features, and notes.
 
         The features are None where no candidate may be returned. What weights are learned from.
         """
         wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
-        seen = self.store.snapshot(query.scope.user_id)
+        seen = seen or self.store.snapshot(query.scope.user_id)
         try:
             table, evidence = self._candidates(wide, sought, seen)
             notes: tuple[str, ...] = ()
@@ -186,13 +189,18 @@ class Recall:
         return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
 
     def _hits(
-        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], answers: Sequence[Sequence[Key]]
+        self,
+        query: Query,
+        ranked: Ranked,
+        limits: Mapping[Kind, int],
+        answers: Sequence[Sequence[Key]],
+        seen: Snapshot,
     ) -> tuple[list[Hit], list[str], float]:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         table, best = ranked.table, judged_rows(ranked)
         sought = {key for answer in answers for key in answer}
         also = [row for row in ranked.rows.tolist() if table.keys[row] in sought] if sought else []
-        records, said = self._fetched(query, ranked, limits, [*best, *also])
+        records, said = self._fetched(query, ranked, limits, [*best, *also], seen)
         texts = {row: records[row][1] for row in best if row in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
             judged = judge(ranked, texts)
@@ -210,7 +218,7 @@ class Recall:
         return list(as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
-        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int]
+        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int], seen: Snapshot
     ) -> tuple[dict[int, Worded], dict[int, Wording]]:
         """Fetch more of the first candidates than are asked for; far more where most of them are repeats.
 
@@ -222,7 +230,7 @@ class Recall:
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
             rows = list(dict.fromkeys([*_first(order, kinds, most), *best]))
-            there = self._there(query.scope.user_id, [keys[row] for row in rows])
+            there = self._there(seen, [keys[row] for row in rows])
             found = {row: there[keys[row]] for row in rows if keys[row] in there}
             said = wordings(found.values(), query.text)
             told = len(set(said))
@@ -230,9 +238,9 @@ class Recall:
                 return found, dict(zip(found, said, strict=True))
             more *= _DEEPER
 
-    def _there(self, user_id: str, keys: Sequence[Key]) -> dict[Key, Worded]:
+    def _there(self, seen: Snapshot, keys: Sequence[Key]) -> dict[Key, Worded]:
         """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        named, now = cast("dict[Key, Searchable]", self.store.named(user_id, keys)), self.clock()
+        named, now = cast("dict[Key, Searchable]", self.store.named(seen.user_id, keys, seen)), self.clock()
         return {
             key: (record, text)
             for key, record in named.items()

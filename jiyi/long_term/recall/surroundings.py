@@ -4,59 +4,47 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from jiyi.records import Hit, Message, Query, Scope
-from jiyi.storage import Store
+from jiyi.records import Hit, Message, Scope
+from jiyi.storage import Key, Snapshot, Store
+from jiyi.storage.user_terms import UserTerms
 
 __all__ = ["with_surroundings"]
 
-_AT_ONCE = 16  # stretches in one question
-_MOST = 10_000  # messages in one answer
 
-_Stretch = tuple[str, int, int]  # session, first and last place
-_Said = dict[str, dict[int, Message]]  # by session and place
-
-
-def with_surroundings(store: Store, scope: Scope, hits: Sequence[Hit], steps: int) -> list[Hit]:
+def with_surroundings(
+    store: Store, scope: Scope, hits: Sequence[Hit], steps: int, seen: Snapshot | None = None
+) -> list[Hit]:
     """Return the hits, each message with up to ``steps`` messages of its session on either side.
 
     ``Hit.around`` holds them in the order they were said, without the hit's own. Where the
     surroundings of hits overlap, the better hit has the shared messages, and a message that
-    is a hit itself is nobody's neighbour. Neighbours lie within ``scope``.
+    is a hit itself is nobody's neighbour. Neighbours lie within ``scope``, as ``seen`` has it.
     """
-    shown = {hit.id for hit in hits if isinstance(hit.record, Message)}
-    stretches = [_stretch(hit, steps) for hit in hits]
-    said = _read(store, scope, [stretch for stretch in stretches if stretch], 2 * steps + 1)
+    seen = seen or store.snapshot(scope.user_id)
+    rows = seen.terms.rows_of([(hit.kind, hit.id) for hit in hits]).tolist()
+    near = [_around(seen.terms, row, steps) if row >= 0 else [] for row in rows]
+    said = store.named(scope.user_id, list({key: None for keys in near for key in keys}), seen)
+    shown = {("message", hit.id) for hit in hits if hit.kind == "message"}
     found = []
-    for hit, stretch in zip(hits, stretches, strict=True):
-        if stretch is None:
-            found.append(hit)
-            continue
-        session, first, last = stretch
-        there = said.get(session, {})
-        places = range(first, last + 1) if last - first < len(there) else sorted(there)
-        around = [there[place] for place in places if first <= place <= last and place in there]
-        around = [message for message in around if message.id not in shown]
-        shown.update([message.id for message in around])
-        found.append(replace(hit, around=tuple(around)))
+    for hit, keys in zip(hits, near, strict=True):
+        fresh = [key for key in keys if key in said and key not in shown]
+        around = [message for key in fresh if _lies_in(scope, message := cast("Message", said[key]))]
+        shown.update(fresh)
+        found.append(replace(hit, around=tuple(around)) if hit.kind == "message" else hit)
     return found
 
 
-def _stretch(hit: Hit, steps: int) -> _Stretch | None:
-    """Return the session of a message, and the first and last place that count as its surroundings."""
-    message = hit.record
-    if not isinstance(message, Message) or message.scope is None or message.seq is None:
-        return None
-    return cast("str", message.scope.session_id), message.seq - steps, message.seq + steps
+def _around(terms: UserTerms, row: int, steps: int) -> list[Key]:
+    """Return the messages up to so many places before and after one in its session, in their order."""
+    places, sides = terms.columns["seq"], list[list[Key]]()
+    for link in ("previous", "following"):
+        at, side, links = row, list[Key](), terms.columns[link]
+        while 0 <= (at := int(links[at])) < terms.size and abs(places[at] - places[row]) <= steps:
+            side.append(("message", terms.ids[at]))
+        sides.append(side)
+    return [*reversed(sides[0]), *sides[1]]
 
 
-def _read(store: Store, scope: Scope, stretches: Sequence[_Stretch], long: int) -> _Said:
-    """Return the messages of all stretches, each so ``long``; few questions for many stretches."""
-    said: _Said = {}
-    different, count = tuple(dict.fromkeys(stretches)), max(1, min(_AT_ONCE, _MOST // long))
-    for at in range(0, len(different), count):
-        piece = different[at : at + count]
-        query = Query(scope=scope, kinds=("message",), stretches=piece, limit=len(piece) * long)
-        for message in cast("list[Message]", store.find(query)):
-            session = cast("str", cast("Scope", message.scope).session_id)
-            said.setdefault(session, {})[cast("int", message.seq)] = message
-    return said
+def _lies_in(scope: Scope, message: Message) -> bool:
+    own = cast("Scope", message.scope)
+    return scope.agent_id in (None, own.agent_id) and scope.session_id in (None, own.session_id)

@@ -15,15 +15,7 @@ from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
 from jiyi.storage.postgres.statements import named
 
-__all__ = [
-    "OLDEST_CITUS",
-    "Table",
-    "check_cluster",
-    "clean",
-    "look_at",
-    "machines",
-    "spread",
-]
+__all__ = ["OLDEST_CITUS", "Table", "check_cluster", "clean", "look_at", "machines", "spread"]
 
 OLDEST_CITUS = 11  # the first whose free edition hands policies on to the shards
 _GATE = "owners"  # whoever writes locks a row of it first, and others afterwards

@@ -1,15 +1,16 @@
 """Rows to records: reading one kind of record from a database."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope, Step
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Step
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import on_kind
+from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
 
 __all__ = ["Cursor", "find_named", "find_records", "scan_records", "whole"]
@@ -17,9 +18,9 @@ __all__ = ["Cursor", "find_named", "find_records", "scan_records", "whole"]
 Cursor = tuple[int, int]
 """A place in a scan: microseconds since 1970 and the backend's own number of a record."""
 
-_EVERY_STEP = 2**31 - 1  # more than there are
-_MOST = 10_000  # rows a query may return
+_ALL = 2**31 - 1  # more rows than there are
 _KEPT = 1_000  # characters of a record's body up to which it is kept
+_MOST_KEPT = 4_000  # messages of a user
 _BEHIND = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
 
@@ -32,19 +33,27 @@ def find_records(db: Connection, query: Query) -> list[Record]:
     return found
 
 
-def find_named(db: Connection, user_id: str, keys: Iterable[Key]) -> dict[Key, Record]:
-    """Return a user's records by their keys, without those that are not there."""
-    ids = grouped(dict.fromkeys(keys))
-    named = [
-        (kind, tuple(of[at : at + _MOST])) for kind, of in ids.items() for at in range(0, len(of), _MOST)
-    ]
-    user, one = Scope(user_id=user_id), f"d.{db.dialect.words['user']}"  # of all rows: nothing is sorted
-    queries = [Query(scope=user, kinds=(kind,), ids=some, limit=_MOST) for kind, some in named]
-    by = [one if kind in SEARCHABLE else "" for kind, _ in named]
-    calls = [_call(q.kinds[0], q, db.dialect, by=of) for q, of in zip(queries, by, strict=True)]
+def find_named(
+    db: Connection, user_id: str, keys: Iterable[Key], seen: Snapshot | None = None
+) -> dict[Key, Record]:
+    """Return a user's records by their keys, without those that are not there; see `Store.named`."""
+    known = seen.terms.messages if seen else {}
+    there = {key: had for key in keys if (had := known.get(key))}
+    ids = grouped(dict.fromkeys(key for key in keys if key not in there))
+    calls = [_by_ids(kind, user_id, some, db.dialect) for kind, some in ids.items()]
+    if there:
+        calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.all_of(calls) if calls else []
-    found = zip(named, answers, strict=True)
-    return {(kind, one.id): one for (kind, _), answer in found for one in _records(db, kind, answer)}
+    if seen and there and answers.pop().rows != [(seen.changes,)]:
+        return find_named(db, user_id, keys)  # something was taken out or amended since
+    found = zip(ids, answers, strict=True)
+    read = {(kind, one.id): one for kind, answer in found for one in _records(db, kind, answer)}
+    if len(known) > _MOST_KEPT:
+        known.clear()
+    for key, record in read.items():
+        if isinstance(record, Message) and isinstance(record.content, str) and len(record.content) <= _KEPT:
+            known[key] = record
+    return there | read
 
 
 def _filled(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:
@@ -94,11 +103,19 @@ def whole(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tuple[Rec
             db.damage.add(kind, row, error)
 
 
-def _call(kind: Kind, query: Query, dialect: Dialect, *, by: str = "") -> Call:
+def _call(kind: Kind, query: Query, dialect: Dialect) -> Call:
     where, values = on_kind(kind, query, dialect)
     order = "DESC" if query.newest_first else "ASC"
-    parts = {"where": where, "order": order, "by": by or _by(kind, query, order, dialect.words["aside"])}
-    return Call(f"find_{kind}", values | {"limit": query.limit}, parts)
+    by = _by(kind, query, order, dialect.words["aside"])
+    return Call(f"find_{kind}", values | {"limit": query.limit}, {"where": where, "order": order, "by": by})
+
+
+def _by_ids(kind: Kind, user_id: str, ids: Sequence[str], dialect: Dialect) -> Call:
+    """Return what finds all records of these ids; by the second column, the user, nothing is sorted."""
+    of, kinds = ("document", [f"d.kind = '{kind}'"]) if kind in SEARCHABLE else (kind, [])
+    where = " AND ".join([dialect.words[f"{of}_user"].format(aside=""), *kinds, dialect.words[f"{of}_ids"]])
+    values = {"user_id": user_id, "ids": dialect.listed(ids), "limit": _ALL}
+    return Call(f"find_{kind}", values, {"where": where, "order": "ASC", "by": "2"})
 
 
 def _by(kind: Kind, query: Query, order: str, aside: str) -> str:
@@ -139,5 +156,5 @@ def scan_records(
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:
     query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"])
     where, values = on_kind("step", query, db.dialect)
-    rows = db.records("find_step", values | {"limit": _EVERY_STEP}, where=where, order="ASC")
+    rows = db.records("find_step", values | {"limit": _ALL}, where=where, order="ASC")
     return tuple(cast("Step", step) for step, _ in whole(db, "step", rows))

@@ -32,6 +32,7 @@ class Snapshot:
     user_id: str
     spaces: Spaces  # the sets of vectors
     owner: tuple[int, int] | None = None  # number of the user in this file, and generation; None: has nothing
+    changes: int = 0  # see `Store.changes`
     terms: UserTerms = field(default_factory=UserTerms)  # the rows and their words
     parts: dict[type[Any], Any] = field(default_factory=dict)  # what else was read since
     beside: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.beside`
@@ -45,11 +46,10 @@ def look(database: Database, db: Connection, user_id: str) -> Snapshot:
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
     owners, meta, rows, *beside = db.all_of([*calls, *more])
     seen = Snapshot(user_id, spaces_of(meta.rows), beside=list(zip(more, beside, strict=True)))
-    for owner, generation in owners.rows:
-        seen.owner = owner, generation
-        extend = partial(_extend, db, user_id, after, cast("list[TermRow]", rows.rows))
-        keep = not db.in_transaction
-        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=keep)
+    for owner, generation, changes in owners.rows:
+        seen.owner, seen.changes = (owner, generation), changes
+        extend = partial(_extend, db, seen, after, cast("list[TermRow]", rows.rows))
+        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=not db.in_transaction)
     return seen
 
 
@@ -68,15 +68,17 @@ def hold(database: Database, db: Connection, seen: Snapshot, part: type[_H], ext
     return cast("_H", seen.parts[part])
 
 
-def _extend(db: Connection, user_id: str, after: int, new: list[TermRow], held: UserTerms) -> None:
+def _extend(db: Connection, seen: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
     """Take in the rows read after a number, if the held ones end there, and whatever follows them."""
+    if held.changes != seen.changes:
+        held.messages, held.changes = {}, seen.changes
     fits = held.last_doc == after
     if fits:
-        _append(db, user_id, held, new)
+        _append(db, seen.user_id, held, new)
     while not fits or len(new) == _PIECE:
-        call = _terms_after(user_id, held.last_doc)
+        call = _terms_after(seen.user_id, held.last_doc)
         new = cast("list[TermRow]", db.rows(call.name, call.values))
-        _append(db, user_id, held, new)
+        _append(db, seen.user_id, held, new)
         fits = True
 
 

@@ -29,16 +29,7 @@ from jiyi.storage.relational.find import find_named
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
-__all__ = [
-    "Prepared",
-    "age_of",
-    "drop_damaged",
-    "prepare",
-    "put_all",
-    "put_all_back",
-    "put_back",
-    "remove",
-]
+__all__ = ["Prepared", "age_of", "drop_damaged", "prepare", "put_all", "put_all_back", "put_back", "remove"]
 
 Prepared = tuple[Record, Row]
 """A record and its columns."""

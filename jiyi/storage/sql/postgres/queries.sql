@@ -5,7 +5,7 @@
 -- Users
 
 -- name: get_owner
-SELECT 0, generation FROM owners WHERE tenant_id = :user_id;
+SELECT 0, generation, generation + pin_changes FROM owners WHERE tenant_id = :user_id;
 
 -- name: lock_owner
 SELECT next_doc FROM owners WHERE tenant_id = :user_id FOR UPDATE;

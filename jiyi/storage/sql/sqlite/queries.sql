@@ -1,7 +1,7 @@
 -- Statements that SQLite needs in words of its own. {where} is replaced by conditions that begin with the user.
 
 -- name: get_owner
-SELECT owner, generation FROM owners WHERE user_id = :user_id;
+SELECT owner, generation, generation + pin_changes FROM owners WHERE user_id = :user_id;
 
 -- name: bump_every_generation
 UPDATE owners SET generation = generation + 1;

@@ -1,0 +1,98 @@
+"""Messages that a search read are not read again; who changes one, here or elsewhere, is heeded at once."""
+
+import pytest
+from samples import ANA, fact, message
+
+from jiyi.records import Query
+from jiyi.storage import Amendment, SqliteDatabase, Store
+from jiyi.storage.relational import find as module
+from jiyi.storage.user_terms import UserTerms
+
+KEYS = [("message", "a"), ("message", "b"), ("fact", "f")]
+
+
+@pytest.fixture
+def database(path):
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def store(database):
+    store = Store(database)
+    store.put([message("the port", id="a"), message("of staging", id="b"), fact(id="f")])
+    return store
+
+
+def named(store, keys=KEYS, user="ana"):
+    return store.named(user, keys, store.snapshot(user))
+
+
+def held(database):
+    return database.cache._users["ana"].parts[UserTerms].messages
+
+
+def test_a_message_is_read_once_and_a_fact_each_time(store, database):
+    first = named(store)
+    again = named(store)
+    assert again == first == store.named("ana", KEYS)
+    assert list(held(database)) == KEYS[:2]
+    assert all(again[key] is held(database)[key] for key in KEYS[:2])
+    asked = []
+    with database.read() as db:
+        execute = db._execute
+        db._execute = lambda name, *rest: asked.append(name) or execute(name, *rest)
+    named(store, KEYS[:2])
+    named(store)
+    assert [name for name in asked if name.startswith("find")] == ["find_fact"]
+
+
+def test_a_user_is_given_nothing_of_another(store):
+    named(store)
+    store.put([message("mine", id="b", user="ben")])
+    assert {key: one.text for key, one in named(store, KEYS, "ben").items()} == {KEYS[1]: "mine"}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_is_taken_out_or_amended_is_seen_at_once(store, database, path, elsewhere):
+    other = SqliteDatabase(path) if elsewhere else database
+    writer = Store(other)
+    named(store)
+    for change in ({"pinned": True}, {"importance": 0.9}, {"pinned": False, "importance": 0.1}):
+        writer.amend(ANA, "message", [Amendment(id="a", **change)])
+        now = named(store)[KEYS[0]]
+        assert {name: getattr(now, name) for name in change} == change
+    (gone,) = writer.find(Query(scope=ANA, kinds=("message",), ids=("a",)))
+    writer.delete(Query(scope=ANA, ids=("a",)))
+    assert list(named(store)) == KEYS[1:]
+    assert KEYS[0] not in held(database), "nothing is left of it"
+    writer.put([message("other words", id="a")])
+    assert named(store)[KEYS[0]].text == "other words" != gone.text
+    other.close()
+
+
+def test_what_a_transaction_undid_is_not_kept(store, database):
+    named(store)
+
+    def pin_and_fail():
+        store.amend(ANA, "message", [Amendment(id="a", pinned=True)])
+        assert named(store)[KEYS[0]].pinned
+        return 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        store.together(pin_and_fail)
+    assert not named(store)[KEYS[0]].pinned
+    assert not held(database)[KEYS[0]].pinned
+
+
+def test_few_are_kept_and_no_long_ones(store, database, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_KEPT", 3)
+    store.put([message("long " * 300, id="long"), *(message(f"{i}", id=f"m{i}") for i in range(9))])
+    assert len(named(store, [("message", "long")])[("message", "long")].text) > 1_000
+    assert held(database) == {}
+    for i in range(9):
+        key = ("message", f"m{i}")
+        assert named(store, [key])[key].text == f"{i}"
+        assert key in held(database)
+        assert len(held(database)) <= 4
