@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import ToolOutput
-from jiyi.context import Arranged, Materials, arrange, build_window
+from jiyi.context import ConversationParts, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
 from jiyi.long_term.blocks import RECALLED
@@ -290,7 +290,7 @@ class _Asked:
     """What a window is made for."""
 
     scope: Scope  # user, session, agent
-    talk: Arranged  # the conversation, around the message that asks
+    talk: ConversationParts  # the conversation, around the message that asks
     text: str  # the question
     at: datetime  # when it is asked
     tongue: str  # "zh" or "en", of the headings
