@@ -280,7 +280,7 @@ class _Assembly:
 
     def _count_pinned_tokens(self) -> int:
         waiting = [*self._materials.history, *self._materials.tail]
-        return sum(self._counter.count(waiting[i]) for i in Candidates.of(waiting).held)
+        return sum(self._counter.count(waiting[i]) for i in Candidates.of(waiting).required_places)
 
     def _too_small(self, over: int) -> BudgetTooSmall:
         available = self._budget.max_input_tokens

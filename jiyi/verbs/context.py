@@ -101,8 +101,8 @@ class ContextVerbs(Verbs):
 
     def _summary_state(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> SummaryState:
         if self._settings.summaries == "off":
-            return self._summaries.standing(scope)
-        return self._summaries.when_due(scope, recent, limits.max_input_tokens)
+            return self._summaries.current_state(scope)
+        return self._summaries.fold_if_due(scope, recent, limits.max_input_tokens)
 
     def _unsummarised(self, scope: Scope, standing: SummaryState, session: Kept) -> list[str]:
         """Say how many older messages the session has that neither the window nor a summary shows."""
