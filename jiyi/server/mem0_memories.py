@@ -14,7 +14,7 @@ from jiyi.exporters.mem0 import as_memory, text_of
 from jiyi.long_term import Learned
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
-from jiyi.records.fact import names_point
+from jiyi.records.fact import single_valued
 from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.wire import shown_user
@@ -224,14 +224,14 @@ def _wanted(record: Any, given: Mapping[str, Any]) -> bool:
     if isinstance(record, Knowledge):
         return True
     over = record.valid_to is not None and record.valid_to <= utc_now()
-    return names_point(record.predicate) and (bool(given.get("show_expired")) or not over)
+    return single_valued(record.predicate) and (bool(given.get("show_expired")) or not over)
 
 
 def _events(learned: Learned) -> Iterable[_Shown]:
     names = {**dict.fromkeys(learned.reinforced, "NONE"), **dict.fromkeys(learned.new, "ADD")}
     names |= dict.fromkeys((*learned.superseded, *learned.retracted), "DELETE")
     for fact in learned.facts:
-        if fact.id in names and names_point(fact.predicate):
+        if fact.id in names and single_valued(fact.predicate):
             shown = _shown(fact)
             yield {"id": shown["id"], "memory": shown["memory"], "event": names[fact.id]}
 

@@ -11,7 +11,7 @@ from inspect import isfunction, signature
 from typing import Any, TypeVar, cast, get_type_hints
 
 from jiyi.errors import InputError, JiyiError
-from jiyi.records.fits import BREAKS, brief, reason
+from jiyi.records.argument_errors import ARGUMENT_ERRORS, explain_error, short_repr
 
 __all__ = ["guard", "guarded"]
 
@@ -41,17 +41,17 @@ def guard(verb: _Verb) -> _Verb:
         for name, at in places.items():
             called = args[at] if at < len(args) else kwargs.get(name)
             if called is not None and not callable(called):
-                raise InputError(f"{verb.__name__}: {name} must be callable, not {brief(called)}")
+                raise InputError(f"{verb.__name__}: {name} must be callable, not {short_repr(called)}")
         try:
             return verb(*args, **kwargs)
         except JiyiError:
             raise
-        except BREAKS as error:
+        except ARGUMENT_ERRORS as error:
             try:
                 given = signature(verb).bind(*args, **kwargs).arguments
             except TypeError:  # it has no such argument
                 raise error from None
-            if not (said := reason(given, get_type_hints(verb), error)):
+            if not (said := explain_error(given, get_type_hints(verb), error)):
                 raise
             raise InputError(f"{verb.__name__}: {said}") from error
 

@@ -191,7 +191,7 @@ class ForgettingVerbs(Verbs):
             raise BadQuery("text and object both say what a fact is; give one of them")
         change = Change(text=text, object=object, metadata=metadata, importance=importance, pinned=pinned)
         updated = self._indexed(self._long_term.updating.update(scope, record_id, change, self._clock()))
-        return updated.bare() if isinstance(updated, Item) else updated
+        return updated.without_history() if isinstance(updated, Item) else updated
 
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None

@@ -13,9 +13,9 @@ from jiyi.records import (
     Scope,
     check_limit,
     item_id,
+    join_strings,
     labels_in,
     read_filter,
-    strings_of,
 )
 from jiyi.records.checks import check_id
 from jiyi.storage import Amendment
@@ -71,11 +71,11 @@ class _Put:
             created_at=now if known is None else known.created_at,
             updated_at=now,
             pinned=known is not None and known.pinned,
-            former=() if known is None else known.past(),
+            former=() if known is None else known.history_with_self(),
         )
         return replace(
             made,
-            text=strings_of(made.value) if self.text is None else made.text,
+            text=join_strings(made.value) if self.text is None else made.text,
             expires_at=_end(made, now),
         )
 
@@ -185,7 +185,7 @@ class ItemVerbs(Verbs):
             if refresh and end is not None:
                 self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
                 return replace(item, expires_at=end, former=())
-            return item.bare()
+            return item.without_history()
         return None
 
     def get_items(
@@ -206,7 +206,7 @@ class ItemVerbs(Verbs):
         scope, labels = self._scope(user_id, agent_id), labels_of(namespace)
         ids = list(dict.fromkeys(_id_of(scope, labels, key) for key in keys))
         now = self._clock()
-        found = {item.id: item.bare() for item in self._items_of(ids, scope) if item.is_there(now)}
+        found = {item.id: item.without_history() for item in self._items_of(ids, scope) if item.is_there(now)}
         return [found[id_] for id_ in ids if id_ in found]
 
     def items(
@@ -244,7 +244,7 @@ class ItemVerbs(Verbs):
             limit=limit,
         )
         found = cast("Listing[Item]", page(self._store, query, after))
-        return Listing([item.bare() for item in found], found.next)
+        return Listing([item.without_history() for item in found], found.next)
 
     def namespaces(
         self,
@@ -328,7 +328,7 @@ class ItemVerbs(Verbs):
             return made
 
         made = self._indexed(self._store.together(keep))
-        return [made[id_].bare() for id_ in ids]
+        return [made[id_].without_history() for id_ in ids]
 
     def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:
         after = ""

@@ -175,12 +175,12 @@ class RecallVerbs(Verbs):
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
         record = cast("Searchable | Task", found[0])
-        return record.bare() if isinstance(record, Item) else record
+        return record.without_history() if isinstance(record, Item) else record
 
 
 def _marked(hit: Hit) -> Hit:
     """Return a hit with the kinds of the secrets in its words, and its record as verbs give it out."""
     if isinstance(hit.record, Item):
-        hit = replace(hit, record=hit.record.bare())
+        hit = replace(hit, record=hit.record.without_history())
     kinds = tuple(dict.fromkeys(secret.kind for secret in secrets(*hit.wordings)))
     return replace(hit, secrets=kinds) if kinds else hit

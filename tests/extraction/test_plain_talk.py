@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from jiyi.extraction import Statement, extract
-from jiyi.records import names_point
+from jiyi.records import single_valued
 
 SAID_AT = datetime(2026, 6, 10, 9, 30, tzinfo=UTC)
 
@@ -18,7 +18,7 @@ def read(text: str, context: Sequence[str] = ()) -> list[Statement]:
 def named(text: str, context: Sequence[str] = ()) -> set[tuple[str, str, str]]:
     """Return what is said of points that have a name."""
     found = read(text, context)
-    return {(one.subject, one.predicate, one.object) for one in found if names_point(one.predicate)}
+    return {(one.subject, one.predicate, one.object) for one in found if single_valued(one.predicate)}
 
 
 @pytest.mark.parametrize(
