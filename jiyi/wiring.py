@@ -43,13 +43,13 @@ from jiyi.skills import Router, SkillRegistry, SkillShelf
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
+from jiyi.verbs.argument_guard import guard_arguments
 from jiyi.verbs.base import Parts
-from jiyi.verbs.door import guard
 
 __all__ = ["embedder_for", "llm_for", "open_async_memory", "open_memory", "reranker_for"]
 
 
-@guard
+@guard_arguments
 def open_memory(
     url: str | Path | Place | None = None,
     *,
@@ -103,7 +103,7 @@ def open_memory(
         check=check_embedder,
     )
     again = _no_chroma if chosen.vector_index == "chroma" else partial(opening.parts, place.absolute())
-    return MemoryManager(opening.parts(place), again=again)
+    return MemoryManager(opening.parts(place), reopen=again)
 
 
 def _no_chroma() -> Parts:

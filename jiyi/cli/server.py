@@ -17,7 +17,7 @@ from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now
 from jiyi.databases import is_there, opened_ledger
 from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
-from jiyi.server import EVERYTHING, Key, Keys
+from jiyi.server import LOCAL_CALLER, Key, Keys
 from jiyi.server.audit import audit
 from jiyi.storage.place import Place
 from jiyi.telling import safe_json
@@ -109,7 +109,7 @@ def _revoke(name: str, db: Db = AGENT_DB) -> None:
     """End a key; servers notice within five seconds."""
     with brief_errors(), _keys(db) as kept:
         key = kept.revoke(name)
-        audit("key.revoke", EVERYTHING, name=key.name, of=key.caller.tenant)
+        audit("key.revoke", LOCAL_CALLER, name=key.name, of=key.caller.tenant)
     say(f"revoked {key.name}")
 
 
@@ -135,7 +135,7 @@ def _keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
 
 
 def _made(key: Key, secret: str, action: str) -> Shown:
-    audit(action, EVERYTHING, name=key.name, of=key.caller.tenant)
+    audit(action, LOCAL_CALLER, name=key.name, of=key.caller.tenant)
 
     def show() -> None:
         note("this is shown once; only its SHA-256 is kept")

@@ -1,4 +1,4 @@
-"""Verbs about one session: its summary, its full outputs, its health, what to take into the next one."""
+"""Verbs about one session: summary, full tool outputs, health, and handover to the next one."""
 
 from typing import cast
 
@@ -24,10 +24,10 @@ class SessionVerbs(Verbs):
         Raises:
             LLMError: a language model is set and failed; the summary stays as it was.
         """
-        standing = self._summaries.fold(self._scope(user_id, agent_id, session_id))
-        if standing.error is not None:
-            raise standing.error
-        return standing.summary
+        state = self._summaries.fold(self._scope(user_id, agent_id, session_id))
+        if state.error is not None:
+            raise state.error
+        return state.summary
 
     def summary(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -129,7 +129,7 @@ class SessionVerbs(Verbs):
         )
 
     def _goal(self, scope: Scope, task: Task | None) -> str:
-        """Return what a session is for: the task in hand, else the first thing the user said."""
+        """Return the goal of a session: the current task, else the first user message."""
         if task is not None:
             return task.request
         first = self._store.find(Query(scope=scope, kinds=("message",), roles=("user",), limit=1))

@@ -1,8 +1,8 @@
-"""Guard around the verbs: any error from an argument of a wrong type becomes `InputError`.
+"""Turns errors caused by arguments of a wrong type into `InputError`.
 
-Verbs check what they need, with errors of their own. Any other wrong type breaks something further
-in; only then are the arguments checked against the verb's annotations. A call that
-works costs one more Python call and nothing else.
+Verbs check the values they need themselves. If another wrong type makes a call fail, the
+arguments are checked against the verb's annotations. A successful call costs one more Python
+call.
 """
 
 from collections.abc import Callable
@@ -13,28 +13,28 @@ from typing import Any, TypeVar, cast, get_type_hints
 from jiyi.errors import InputError, JiyiError
 from jiyi.records.argument_errors import ARGUMENT_ERRORS, explain_error, short_repr
 
-__all__ = ["guard", "guarded"]
+__all__ = ["guard_arguments", "guard_methods"]
 
 _T = TypeVar("_T")
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
-_CALLED = ("progress", "policy", "compress")
+_CALLBACKS = ("progress", "policy", "compress")
 
 
-def guarded(memory: type[_T]) -> type[_T]:
-    """Guard every verb of a memory; see `guard`."""
+def guard_methods(memory: type[_T]) -> type[_T]:
+    """Guard every public method of a class; see `guard_arguments`."""
     for name in dir(memory):
         if not name.startswith("_") and isfunction(verb := getattr(memory, name)):
-            setattr(memory, name, guard(verb))
+            setattr(memory, name, guard_arguments(verb))
     return memory
 
 
-def guard(verb: _Verb) -> _Verb:
-    """Let a verb raise `InputError` for any error that wrong arguments caused.
+def guard_arguments(verb: _Verb) -> _Verb:
+    """Make a function raise `InputError` for any error caused by a wrong type of argument.
 
-    Callbacks, such as ``progress``, are checked before the work begins.
+    Callbacks, such as ``progress``, are checked before the call.
     """
-    places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLED}
+    places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLBACKS}
 
     @wraps(verb)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -51,8 +51,8 @@ def guard(verb: _Verb) -> _Verb:
                 given = signature(verb).bind(*args, **kwargs).arguments
             except TypeError:  # it has no such argument
                 raise error from None
-            if not (said := explain_error(given, get_type_hints(verb), error)):
+            if not (explanation := explain_error(given, get_type_hints(verb), error)):
                 raise
-            raise InputError(f"{verb.__name__}: {said}") from error
+            raise InputError(f"{verb.__name__}: {explanation}") from error
 
     return cast("_Verb", call)
