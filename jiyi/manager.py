@@ -1,4 +1,4 @@
-"""MemoryManager: the one object users hold."""
+"""MemoryManager, the object that users work with."""
 
 from jiyi.monitor import traced
 from jiyi.verbs.argument_guard import guard_methods

@@ -15,7 +15,7 @@ from jiyi.cli.app import described
 from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now
-from jiyi.databases import is_there, opened_ledger
+from jiyi.databases import database_exists, open_ledger
 from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
 from jiyi.server import LOCAL_CALLER, Key, Keys
 from jiyi.server.audit import audit
@@ -87,7 +87,7 @@ def _create(
 def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
     """List the keys, oldest first; the keys themselves are not kept."""
     found = []
-    if is_there(db):
+    if database_exists(db):
         with _keys(db) as kept:
             found = kept.list(tenant)
 
@@ -128,9 +128,9 @@ for _command in (_create, _list, _revoke, _rotate):
 
 @contextmanager
 def _keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
-    if not create and not is_there(db):
+    if not create and not database_exists(db):
         raise NotFound(f"there is no database {db}, and so no key; {_NONE}")
-    with opened_ledger(db) as ledger:
+    with open_ledger(db) as ledger:
         yield Keys(ledger)
 
 
