@@ -27,9 +27,9 @@ else:  # a type checker would take every name for one of ours
             return _imported(f"jiyi.{name}")
         api = _imported("jiyi.api")
         if name not in (*api.__all__, "__all__"):
-            from jiyi.names import missing
+            from jiyi.names import missing_name_error
 
-            raise missing(name)
+            raise missing_name_error(name)
         globals()[name] = value = getattr(api, name)
         return value
 

@@ -1,4 +1,4 @@
-"""Skipping what kept failing, and trying it again without making callers wait."""
+"""A circuit breaker: skips endpoints that kept failing, and tries them again without delaying callers."""
 
 import threading
 import time
@@ -21,11 +21,11 @@ _MOST_LATE = 4  # calls not waited for any more that may still be on their way
 
 
 class Breaker:
-    """Skips an endpoint that kept failing: for a second, twice as long after each failure, at most 5 minutes.
+    """Skips an endpoint that kept failing: for a second, doubled after each failure, at most 5 minutes.
 
-    What fails at once is not skipped, unless it asked to be left alone: only failures that cost
-    50 ms, alone or in a row. When the pause is over, a single call tries the endpoint; the others
-    go on skipping it until that call succeeds. Safe to share between threads.
+    Only failures that cost 50 ms, alone or in a row, count, unless the endpoint asked for a pause.
+    After the pause a single call tries the endpoint; the others skip it until that call succeeds.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -46,9 +46,8 @@ class Breaker:
     ) -> _T:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
-        `call` runs beside the caller, is told whether it is the one that tries a failed endpoint
-        again, and says how it went: `failed` or `ended`. A call that takes longer counts as failed
-        and is no longer waited for; with `aside` a call that tries again hardly at all.
+        `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome
+        by `failed` or `ended`. A longer call counts as failed; with `aside` a probe delays no caller.
 
         Raises:
             JiyiError: the endpoint is skipped; or what `late` makes of why there was no answer.

@@ -1,4 +1,4 @@
-"""Questions about a whole database, for all its users: for operators, not for agents."""
+"""Functions about a whole database with all its users, for operators, not for agents."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,30 +11,30 @@ from jiyi.storage import Database, Ledger
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.place import Place, locate
 
-__all__ = ["check_database", "is_there", "opened_ledger", "reading_of", "users_of"]
+__all__ = ["check_database", "database_exists", "list_users", "open_ledger", "reader_state"]
 
 
 def check_database(url: str | Path | Place) -> str:
-    """Read a whole database, compare its parts, and return what it holds in a line.
+    """Check a whole database, and return a line about its contents.
 
     Raises:
-        StorageError: it is foreign, newer, damaged, or its parts do not agree.
+        StorageError: it is foreign, newer, damaged or inconsistent.
     """
-    with _opened(url) as database:
+    with _open_closing(url) as database:
         return database.check()
 
 
-def reading_of(url: str | Path | Place) -> ReadingState:
+def reader_state(url: str | Path | Place) -> ReadingState:
     """Return the state of the background reader of a database, whichever process runs it.
 
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
     """
-    with _opened(url) as database:
+    with _open_closing(url) as database:
         return reading_state(Ledger(database), utc_now())
 
 
-def is_there(url: str | Path | Place) -> bool:
+def database_exists(url: str | Path | Place) -> bool:
     """Say whether a file exists, or jiyi's tables in a server's database; nothing is created.
 
     Raises:
@@ -44,18 +44,18 @@ def is_there(url: str | Path | Place) -> bool:
     return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
-def users_of(url: str | Path | Place) -> list[str]:
+def list_users(url: str | Path | Place) -> list[str]:
     """Return the names of all users in a database: for operators, not for agents."""
-    with _opened(url) as database:
+    with _open_closing(url) as database:
         return database.users()
 
 
 @contextmanager
-def opened_ledger(url: str | Path | Place) -> Iterator[Ledger]:
-    """Yield what servers share through a database, which is created if there is none."""
-    with _opened(url) as database:
+def open_ledger(url: str | Path | Place) -> Iterator[Ledger]:
+    """Yield the ledger that servers share, in a database that is created if there is none."""
+    with _open_closing(url) as database:
         yield Ledger(database)
 
 
-def _opened(url: str | Path | Place) -> "closing[Database]":
+def _open_closing(url: str | Path | Place) -> "closing[Database]":
     return closing(open_database(locate(url), load_settings()))

@@ -15,10 +15,10 @@ __all__ = [
     "Endpoint",
     "Failure",
     "Faults",
-    "breaker_of",
-    "in_time",
+    "get_breaker",
     "is_web_address",
     "patiently",
+    "retry_within",
     "skipped_endpoints",
 ]
 
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 
 _DEFAULT_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"  # the client insists on a key, a server without keys ignores it
-_PASSING = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
+_TRANSIENT = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
 _NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
 _LONGEST_WAIT = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
@@ -165,7 +165,7 @@ class Faults:
         that name; `lasting` marks a status that usually passes but does not this time.
         """
         words = endpoint.short(said)
-        passing = (status in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
+        passing = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
         if passing:
             error: JiyiError = self.unreachable(
                 f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
@@ -174,7 +174,7 @@ class Faults:
         else:
             advice = self.advice.get(status) or _ADVICE.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
-        return Failure(error, passing, _seconds(retry_after), status, blamed or words)
+        return Failure(error, passing, _parse_retry_after(retry_after), status, blamed or words)
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
@@ -189,7 +189,7 @@ class Faults:
 _breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}
 
 
-def breaker_of(endpoint: Endpoint, model: str, faults: Faults) -> Breaker:
+def get_breaker(endpoint: Endpoint, model: str, faults: Faults) -> Breaker:
     """Return the breaker of this model and key; all adapters of one kind in this process share it."""
     return _breakers.setdefault((endpoint.url, endpoint.key, model, faults.unreachable), Breaker())
 
@@ -245,7 +245,7 @@ def patiently(
         time.sleep(pause)
 
 
-def in_time(
+def retry_within(
     ask: Callable[[float, int], _T],
     breaker: Breaker,
     *,
@@ -273,7 +273,7 @@ def in_time(
     )
 
 
-def _seconds(retry_after: str | None) -> float | None:
+def _parse_retry_after(retry_after: str | None) -> float | None:
     """Return the seconds of a Retry-After header; None for none, or for a date."""
     try:
         seconds = float(retry_after or "")

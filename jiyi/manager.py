@@ -1,8 +1,8 @@
-"""MemoryManager: the one object users hold."""
+"""MemoryManager, the object that users work with."""
 
 from jiyi.monitor import traced
+from jiyi.verbs.argument_guard import guard_methods
 from jiyi.verbs.context import ContextVerbs
-from jiyi.verbs.door import guarded
 from jiyi.verbs.facts import FactVerbs
 from jiyi.verbs.forgetting import ForgettingVerbs
 from jiyi.verbs.items import ItemVerbs
@@ -16,7 +16,7 @@ __all__ = ["MemoryManager"]
 
 
 @traced
-@guarded
+@guard_methods
 class MemoryManager(
     MessageVerbs,
     TaskVerbs,

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 
-__all__ = ["USE", "missing"]
+__all__ = ["USE", "missing_name_error"]
 
 USE: Mapping[str, str] = tomllib.loads((files("jiyi") / "names.toml").read_text("utf-8"))
 """What to use in place of a name."""
 
 
-def missing(name: str) -> AttributeError | ImportError:
+def missing_name_error(name: str) -> AttributeError | ImportError:
     """Return the error for a name that `jiyi` lacks: for one that is known, it says what to use.
 
     Python replaces an AttributeError of ``from jiyi import name`` by words of its own, so that statement
     gets an ImportError; for attribute access and `hasattr` it stays an AttributeError.
     """
     plain = f"module 'jiyi' has no attribute {name!r}"
-    use = USE.get(name) or _place_of(name)
+    use = USE.get(name) or _find_module(name)
     if not use:
         return AttributeError(plain, name=name)
     asking = sys._getframe(2)  # the caller of `jiyi.__getattr__`
@@ -28,7 +28,7 @@ def missing(name: str) -> AttributeError | ImportError:
     return AttributeError(f"{plain}; use {use}; see docs/names.md", name=name)
 
 
-def _place_of(name: str) -> str:
+def _find_module(name: str) -> str:
     """Return where else in jiyi a name is, among the packages that `import jiyi` has loaded."""
     if name.startswith("_") or find_spec(f"jiyi.{name}"):  # a folder not loaded yet is none of these
         return ""

@@ -11,10 +11,8 @@ from jiyi.forks import free_after_fork
 
 __all__ = ["one_blas_thread"]
 
-# The limit is the whole process's, and threadpoolctl lets only the thread that set it take it off.
+# The limit is of the whole process, and only the thread that set it can remove it.
 _lock = free_after_fork(threading.RLock())
-
-
 _controller = cache(ThreadpoolController)
 
 

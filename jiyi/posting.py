@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAIClient", "post"]
 
-_MOST_BYTES = 10_000_000  # of an answer
-_PIECE = 65_536
+_MAX_ANSWER_BYTES = 10_000_000  # of an answer
+_CHUNK_SIZE = 65_536
 
 
 def post(
@@ -29,7 +29,7 @@ def post(
     left: float,
     number: int,
     scheme: str = "Bearer",
-    most: int = _MOST_BYTES,
+    most: int = _MAX_ANSWER_BYTES,
 ) -> bytes:
     """Send a request once, with the standard library, and return the body of its answer.
 
@@ -68,9 +68,9 @@ def post(
             response = error
         with response:
             status, retry_after = response.status, response.headers.get("Retry-After")
-            body = _read(response, deadline, most)
+            body = _read_body(response, deadline, most)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _unanswered(error, endpoint, faults, seconds, number) from None
+        raise _no_answer(error, endpoint, faults, seconds, number) from None
     if len(body) > most:
         raise faults.unusable(endpoint, f"it is too large, more than {most:,} bytes", b"")
     if status != 200:
@@ -78,7 +78,7 @@ def post(
     return body
 
 
-def _unanswered(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, number: int) -> Failure:
+def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, number: int) -> Failure:
     """Return the failure of a request that had no answer."""
     reason = getattr(error, "reason", None)  # of urllib's own errors, what is below them
     if isinstance(reason, OSError):
@@ -93,10 +93,10 @@ def _unanswered(error: Exception, endpoint: Endpoint, faults: Faults, seconds: f
     return failure
 
 
-def _read(response: Any, deadline: float, most: int) -> bytes:
-    """Return the body of an answer, or its beginning where it is too large; OSError: it broke off."""
+def _read_body(response: Any, deadline: float, most: int) -> bytes:
+    """Return the body of an answer, or its beginning if it is too large; OSError: it broke off."""
     body = bytearray()
-    while piece := response.read1(_PIECE):
+    while piece := response.read1(_CHUNK_SIZE):
         body += piece
         if len(body) > most:
             return bytes(body)
@@ -129,14 +129,14 @@ class OpenAIClient:
 
         `send` is told the seconds to wait, at most `left`; `number` counts the tries.
         """
-        client = self._opened()
+        client = self._open_client()
         import openai
 
         seconds = min(self._endpoint.timeout, left)
         try:
             return send(client, seconds)
         except (openai.OpenAIError, ValueError) as error:
-            failure = self._translated(error, seconds, number)
+            failure = self._translate_error(error, seconds, number)
             failure.cause = self._endpoint.shareable(error)
         # Out here, so that an error that quotes the key is not kept as context either.
         raise failure
@@ -148,7 +148,7 @@ class OpenAIClient:
         if client is not None:
             client.close()
 
-    def _opened(self) -> "OpenAI":
+    def _open_client(self) -> "OpenAI":
         with self._lock:
             if self._client is None:
                 try:
@@ -168,14 +168,14 @@ class OpenAIClient:
                 )
             return self._client
 
-    def _translated(self, error: Exception, seconds: float, tries: int) -> Failure:
+    def _translate_error(self, error: Exception, seconds: float, tries: int) -> Failure:
         import openai
 
         if isinstance(error, openai.APIStatusError):
             return self._faults.answered(
                 self._endpoint,
                 error.status_code,
-                _words(error),
+                _error_message(error),
                 blamed=error.param if isinstance(error.param, str) else "",
                 retry_after=error.response.headers.get("retry-after"),
                 # An exhausted account also answers 429, but waiting does not fill it.
@@ -191,7 +191,7 @@ class OpenAIClient:
         )
 
 
-def _words(error: "APIStatusError") -> str:
+def _error_message(error: "APIStatusError") -> str:
     body = error.body
     said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
     return str(said or error.response.reason_phrase)

@@ -1,4 +1,4 @@
-"""Calls that may never come back: run next to the caller, waited for so long and no longer."""
+"""Runs calls that may never return in a thread, with a time limit."""
 
 import contextvars
 import threading
@@ -27,12 +27,12 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
 
     - `call` runs in a daemon thread, with the caller's context variables: a thread that
       never ends does not keep the process from ending.
-    - A call that takes longer goes on by itself; its answer is thrown away. While
-      `most_late` such calls of the same `owner` are still going, no other is begun. Callers
-      that wait side by side may each leave one more running.
+    - A call that takes longer goes on in the background; its result is discarded. While
+      `most_late` such calls of the same `owner` run, no other begins. Concurrent callers may
+      each leave one more running.
 
     Raises:
-        OutOfTime: it took longer, or too many earlier calls have not come back; says which.
+        OutOfTime: it took longer, or too many earlier calls still run.
     """
     with _lock:
         if _late[id(owner)] >= most_late:

@@ -43,13 +43,13 @@ from jiyi.skills import Router, SkillRegistry, SkillShelf
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.place import Place, locate
 from jiyi.text import TokenCounter, counter_for
+from jiyi.verbs.argument_guard import guard_arguments
 from jiyi.verbs.base import Parts
-from jiyi.verbs.door import guard
 
 __all__ = ["embedder_for", "llm_for", "open_async_memory", "open_memory", "reranker_for"]
 
 
-@guard
+@guard_arguments
 def open_memory(
     url: str | Path | Place | None = None,
     *,
@@ -89,11 +89,11 @@ def open_memory(
     """
     if isinstance(url, str) and url.startswith(("https://", "http://")):
         own = (embedder, reranker, llm, forget_rule, monitor_thresholds)
-        return _connected(url, settings | {"user_id": user_id, "agent_id": agent_id}, own)
+        return _connect_remote(url, settings | {"user_id": user_id, "agent_id": agent_id}, own)
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
     chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
-    place = _place(url, chosen)
-    opening = _Opening(
+    place = _resolve_place(url, chosen)
+    opening = _OpenOptions(
         settings=chosen,
         models=(embedder, reranker, llm),
         rule=forget_rule,
@@ -102,16 +102,16 @@ def open_memory(
         background=background,
         check=check_embedder,
     )
-    again = _no_chroma if chosen.vector_index == "chroma" else partial(opening.parts, place.absolute())
-    return MemoryManager(opening.parts(place), again=again)
+    reopen = _refuse_fork if chosen.vector_index == "chroma" else partial(opening.parts, place.absolute())
+    return MemoryManager(opening.parts(place), reopen=reopen)
 
 
-def _no_chroma() -> Parts:
+def _refuse_fork() -> Parts:
     raise WrongState("vectors in Chroma do not outlive a fork; open the memory in the forked process")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Opening:
+class _OpenOptions:
     """What a memory is opened with."""
 
     settings: Settings
@@ -135,7 +135,7 @@ class _Opening:
             if self.check:
                 backend.vectors.claim(cached.name)
             counter = counter_for(settings.model)
-            wiring = _Wiring(self, settings, backend, cached, reranker, llm or own_llm, counter)
+            wiring = _MemoryBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
             parts = wiring.parts(own, own_llm)
         except BaseException:
             backend.store.close()
@@ -155,8 +155,8 @@ def _close(*made: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wiring:
-    given: _Opening
+class _MemoryBuilder:
+    given: _OpenOptions
     settings: Settings
     backend: Backend
     embedder: CachedEmbedder
@@ -229,7 +229,7 @@ class _Wiring:
         registry = SkillRegistry(*self.settings.skills)
         router = Router(registry, self.embedder)
         if self.given.background:
-            threading.Thread(target=_prepare, args=(router,), name="jiyi-skills", daemon=True).start()
+            threading.Thread(target=_prepare_router, args=(router,), name="jiyi-skills", daemon=True).start()
         return SkillShelf(registry, router)
 
     def long_term(self) -> LongTermMemory:
@@ -282,7 +282,7 @@ class _Wiring:
         )
 
 
-def _prepare(router: Router) -> None:
+def _prepare_router(router: Router) -> None:
     with suppress(JiyiError):  # words choose until the embedder answers
         router.prepare()
 
@@ -293,7 +293,7 @@ def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> 
     return AsyncRemoteMemory(memory) if isinstance(memory, RemoteMemory) else AsyncMemoryManager(memory)
 
 
-def _connected(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> RemoteMemory:
+def _connect_remote(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> RemoteMemory:
     odd = sorted(set(options) - set(signature(connect).parameters))
     if odd or any(part is not None for part in parts):
         told = ", ".join(odd) or "embedder, llm and other parts"
@@ -301,7 +301,7 @@ def _connected(url: str, options: Mapping[str, Any], parts: Sequence[object]) ->
     return connect(url, **options)
 
 
-def _place(url: str | Path | Place | None, settings: Settings) -> Place:
+def _resolve_place(url: str | Path | Place | None, settings: Settings) -> Place:
     if url is None and settings.database_url is not None:
         url = settings.database_url.get_secret_value()
     if url is None:

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import jiyi
-from jiyi.databases import check_database, is_there, users_of
+from jiyi.databases import check_database, database_exists, list_users
 from jiyi.errors import DatabaseUnreachable, EmbedderMismatch, MissingExtra, SettingsError, StorageError
 from jiyi.settings import load_settings
 from jiyi.testing import HashEmbedder
@@ -38,14 +38,14 @@ def soon(there: Callable[[], bool]) -> bool:
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_a_url_opens_the_server(empty_postgres_url, open_memory, scheme):
     url = empty_postgres_url.replace("postgresql", scheme, 1)
-    assert not is_there(url)
+    assert not database_exists(url)
     with open_memory(url) as memory:
         memory.save_message("s", role="user", content="nginx 又 502 了")
         memory.flush()
         assert memory.search("502")[0].text == "nginx 又 502 了"
         assert memory.search("502", user_id="ben").hits == ()
-    assert is_there(url)
-    assert users_of(url) == ["ana"]
+    assert database_exists(url)
+    assert list_users(url) == ["ana"]
     assert check_database(url).endswith("is sound: 1 users, 1 records, 0 without vectors yet")
     assert soon(lambda: connections(url) == 0)
 
@@ -154,7 +154,7 @@ def test_the_settings_reach_the_pool(postgres_url, open_memory):
 def test_tables_are_left_alone_where_that_is_set(empty_postgres_url, open_memory):
     with pytest.raises(StorageError, match="jiyi migrate"):
         open_memory(empty_postgres_url, migrate_on_open=False)
-    assert not is_there(empty_postgres_url)
+    assert not database_exists(empty_postgres_url)
     open_memory(empty_postgres_url).close()
     with open_memory(empty_postgres_url, migrate_on_open=False) as memory:
         memory.save_message("s", role="user", content="x")

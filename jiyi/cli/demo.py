@@ -19,7 +19,7 @@ from jiyi.cli.records import episode_view, fact_view
 from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import Bars, fail, say, stdout
 from jiyi.cli.windows import budget_bar, window_view
-from jiyi.databases import users_of
+from jiyi.databases import list_users
 from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
@@ -76,7 +76,7 @@ def _cleared(db: str) -> Path:
     if place.path is None:
         fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
     file = place.path
-    if file.exists() and not set(users_of(file)) <= {_USER}:
+    if file.exists() and not set(list_users(file)) <= {_USER}:
         raise StorageError(
             f"{file} is not of an earlier demo and stays as it is; name another file with --db"
         )

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, telling
 from jiyi.cli.terminal import safe, say, stderr, stdout
-from jiyi.databases import check_database, is_there, reading_of
+from jiyi.databases import check_database, database_exists, reader_state
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import JiyiError
@@ -129,7 +129,7 @@ def _server(db: Place) -> Iterator[_Finding]:
         f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}",
         "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
-    if is_there(db):
+    if database_exists(db):
         yield from _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
@@ -142,14 +142,14 @@ _Told = str | tuple[bool, str] | None
 
 def _index(db: Place) -> _Told:
     settings = load_settings()
-    found = drift(db, settings) if settings.vector_index == "chroma" and is_there(db) else None
+    found = drift(db, settings) if settings.vector_index == "chroma" and database_exists(db) else None
     return None if found is None else (found.sound, str(found))
 
 
 def _apart(db: Place) -> _Told:
     """Say which texts the embedder refused; errors are told by other checks."""
     try:
-        found = apart(db, load_settings()) if is_there(db) else {}
+        found = apart(db, load_settings()) if database_exists(db) else {}
     except JiyiError:
         return None
     names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
@@ -159,9 +159,9 @@ def _apart(db: Place) -> _Told:
 
 def _reading(db: Place) -> _Told:
     settings = load_settings()
-    if not settings.llm_model or settings.reader == "off" or not is_there(db):
+    if not settings.llm_model or settings.reader == "off" or not database_exists(db):
         return None
-    state = reading_of(db)
+    state = reader_state(db)
     calls = f"{state.calls:,} of {settings.reader_calls_per_hour:,} calls this hour"
     tokens = f"{state.tokens:,} of {settings.reader_tokens_per_day:,} tokens today"
     left_out = f"{state.refused:,} statements refused, {state.passed_over:,} stretches passed over"
@@ -171,7 +171,7 @@ def _reading(db: Place) -> _Told:
 
 
 def _repaired(db: Place) -> str:
-    if not is_there(db):
+    if not database_exists(db):
         return "nothing is there"
     return "; ".join(repair(db, load_settings())) or "nothing to repair"
 

@@ -23,7 +23,7 @@ from jiyi.cli.options import (
     telling,
 )
 from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, safe, say, short, stdout
-from jiyi.databases import users_of
+from jiyi.databases import list_users
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
 from jiyi.long_term.forgetting.plan import Forgotten
 from jiyi.manager import MemoryManager
@@ -122,7 +122,7 @@ def maintain(
     Settings say by which rules.
     """
     require_database(db)
-    names = [user] if user else users_of(db)
+    names = [user] if user else list_users(db)
     options: dict[str, Any] = {}
     done: dict[str, Maintained] = {}
     several = len(names) > 1

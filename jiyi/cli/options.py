@@ -13,7 +13,7 @@ import typer
 
 from jiyi.cli.terminal import fail, note, print_json
 from jiyi.client import RemoteMemory
-from jiyi.databases import is_there, users_of
+from jiyi.databases import database_exists, list_users
 from jiyi.errors import JiyiError, NotFound, ScopeMissing, SettingsError, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.settings import load_settings
@@ -100,7 +100,7 @@ def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any
             return
         if not create:
             require_database(db)
-        there = users_of(db) if is_there(db) else []
+        there = list_users(db) if database_exists(db) else []
         who = user or load_settings().user_id or (there[0] if len(there) == 1 else None)
         if who is None:
             raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_named(there)}")
@@ -162,7 +162,7 @@ def _named(users: list[str]) -> str:
 
 def require_database(db: Place) -> None:
     """Refuse to go on without the file or the tables: looking at a memory must not make one."""
-    if is_there(db):
+    if database_exists(db):
         return
     if db.path is None:
         raise StorageError(f"there is no memory in {db} yet; make its tables: jiyi migrate {db_option(db)}")

@@ -15,9 +15,9 @@ from jiyi.cli.app import described
 from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
 from jiyi.cli.terminal import note, say
 from jiyi.clock import utc_now
-from jiyi.databases import is_there, opened_ledger
+from jiyi.databases import database_exists, open_ledger
 from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
-from jiyi.server import EVERYTHING, Key, Keys
+from jiyi.server import LOCAL_CALLER, Key, Keys
 from jiyi.server.audit import audit
 from jiyi.storage.place import Place
 from jiyi.telling import safe_json
@@ -87,7 +87,7 @@ def _create(
 def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
     """List the keys, oldest first; the keys themselves are not kept."""
     found = []
-    if is_there(db):
+    if database_exists(db):
         with _keys(db) as kept:
             found = kept.list(tenant)
 
@@ -109,7 +109,7 @@ def _revoke(name: str, db: Db = AGENT_DB) -> None:
     """End a key; servers notice within five seconds."""
     with brief_errors(), _keys(db) as kept:
         key = kept.revoke(name)
-        audit("key.revoke", EVERYTHING, name=key.name, of=key.caller.tenant)
+        audit("key.revoke", LOCAL_CALLER, name=key.name, of=key.caller.tenant)
     say(f"revoked {key.name}")
 
 
@@ -128,14 +128,14 @@ for _command in (_create, _list, _revoke, _rotate):
 
 @contextmanager
 def _keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
-    if not create and not is_there(db):
+    if not create and not database_exists(db):
         raise NotFound(f"there is no database {db}, and so no key; {_NONE}")
-    with opened_ledger(db) as ledger:
+    with open_ledger(db) as ledger:
         yield Keys(ledger)
 
 
 def _made(key: Key, secret: str, action: str) -> Shown:
-    audit(action, EVERYTHING, name=key.name, of=key.caller.tenant)
+    audit(action, LOCAL_CALLER, name=key.name, of=key.caller.tenant)
 
     def show() -> None:
         note("this is shown once; only its SHA-256 is kept")

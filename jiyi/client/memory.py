@@ -17,8 +17,8 @@ from jiyi.settings import load_settings
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.storage.transfer.files import path_to_read, unreadable, whole_file
 from jiyi.text import counter_for
-from jiyi.verbs.base import Parts, path_of
-from jiyi.verbs.door import guard
+from jiyi.verbs.argument_guard import guard_arguments
+from jiyi.verbs.base import Parts, as_path
 from jiyi.wire import ROUTES
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory", "exported", "imported"]
@@ -29,7 +29,7 @@ _COUNTS = "x-jiyi-counts"
 def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[ExportReceipt]:
     """Return the steps of `MemoryManager.export`; the file takes its name when it is whole."""
     given = given_to("export", whose, args, kwargs)
-    path, progress = path_of(given.pop("path")), given.pop("progress", None)
+    path, progress = as_path(given.pop("path")), given.pop("progress", None)
     with whole_file(path) as file:
         ask = Ask(method="GET", path=f"{PREFIX}/export", query=in_query(given), into=_File(file))
         answer = yield from answered(ask, there)
@@ -45,7 +45,7 @@ def imported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
     given = given_to("import_", whose, args, kwargs)
     if is_no_file(place := given.pop("path")):
         raise InputError("a memory on a server imports files only: run this where the memory is")
-    path, progress = path_to_read(path_of(place)), given.pop("progress", None)
+    path, progress = path_to_read(as_path(place)), given.pop("progress", None)
     # The server keeps the file under another name, by which messages without a session must not go.
     query = {"session_id": path.stem, **in_query(given), "name": path.name}
     headers = {"content-type": "application/octet-stream"}
@@ -144,5 +144,5 @@ def _awaited(name: str) -> Callable[..., Any]:
 
 
 for _name in (*(route.verb for route in ROUTES), *_OF_FILES):
-    setattr(RemoteMemory, _name, guard(_verb(_name)))
+    setattr(RemoteMemory, _name, guard_arguments(_verb(_name)))
     setattr(AsyncRemoteMemory, _name, _awaited(_name))

@@ -17,7 +17,7 @@ from jiyi.endpoint import Endpoint
 from jiyi.errors import BadMessage, BadQuery, BadScope, InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping, check_metadata
-from jiyi.records.checks import plain
+from jiyi.records.checks import copy_json
 from jiyi.wire import ROUTES, adapter, call_of
 
 __all__ = ["PREFIX", "Whose", "asked", "given_to", "in_query"]
@@ -81,7 +81,7 @@ def _message(given: Any) -> Any:
     body = dict(as_mapping(given))
     dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
     read = {name: read_moment(at) if isinstance(at, float) else at for name, at in dates.items()}
-    return {**plain(body, "message", BadMessage), **read}
+    return {**copy_json(body, "message", BadMessage), **read}
 
 
 def _messages(given: Iterable[Any]) -> list[Any]:

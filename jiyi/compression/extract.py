@@ -12,7 +12,7 @@ from jiyi.compression.words import words_of
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
 from jiyi.prompts import wording
-from jiyi.records import Message, names_point
+from jiyi.records import Message, single_valued
 from jiyi.text import TokenCounter, Trait, counter_for, language, traits
 
 __all__ = ["Extract", "Extracted", "ExtractedItem"]
@@ -78,7 +78,7 @@ class Extract:
         read: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
         for statement in _holding(reading.statements):
-            if not names_point(statement.predicate):
+            if not single_valued(statement.predicate):
                 continue
             item = ExtractedItem(
                 text=_text(statement), source=statement.source, confidence=statement.confidence, method=read

@@ -1,7 +1,7 @@
 """Context: blocks and a budget become one window."""
 
 from jiyi.context.builder import Materials, build_window
-from jiyi.context.conversation import Arranged, Shorten, arrange
+from jiyi.context.conversation import ConversationParts, Shorten, arrange
 from jiyi.context.handover import Stage, handover, split_task
 from jiyi.context.health import Advice, Health, Thresholds, advise, health
 from jiyi.context.pack import PriorityContext, allot, pack
@@ -10,7 +10,7 @@ from jiyi.context.render import context_pieces, edges, passages, render_window
 
 __all__ = [
     "Advice",
-    "Arranged",
+    "ConversationParts",
     "Health",
     "Materials",
     "PriorityContext",

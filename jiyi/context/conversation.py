@@ -1,4 +1,4 @@
-"""A session's messages by their part in the window, and its large tool results shortened."""
+"""Splits a session's messages into the parts of the window, and shortens large tool results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -7,18 +7,18 @@ from jiyi.records import Message, ReportItem
 from jiyi.records.atoms import atoms, turns
 from jiyi.text import TokenCounter
 
-__all__ = ["Arranged", "Shorten", "arrange", "shorten_outputs"]
+__all__ = ["ConversationParts", "Shorten", "arrange", "shorten_tool_results"]
 
 Shorten = Callable[[Message, int], Message | None]
 """``shorten(message, max_tokens)``: the tool result in fewer tokens, or None to leave it as it is."""
 
-_LARGE = 4  # a result is large that takes more than this part of the history's allotment
-_LEAST = 64  # tokens below which nothing is large
+_LARGE_FRACTION = 4  # a result is large if it takes more than 1/4 of the history's allotment
+_MIN_LARGE_TOKENS = 64  # tokens below which nothing is large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arranged:
-    """A session's messages by their part in the window; together they are the input."""
+class ConversationParts:
+    """A session's messages by their part in the window."""
 
     system: tuple[Message, ...]
     history: tuple[Message, ...]  # before the current message
@@ -27,13 +27,14 @@ class Arranged:
     repeated: tuple[ReportItem, ...]  # system messages that say what an earlier one says
 
 
-def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()) -> Arranged:
+def arrange(
+    messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()
+) -> ConversationParts:
     """Split ``messages`` (oldest first) around the newest user message.
 
-    A ``question`` that the newest user message already asks is that message; another
-    question becomes a new user message after all others. Without a question the newest
-    user message is the current one. ``scratch``, the steps of a run that the conversation
-    does not keep, comes last.
+    A ``question`` that repeats the newest user message is that message; any other becomes a new
+    user message at the end. Without a question the newest user message is the current one.
+    ``scratch``, the steps of a run that the conversation does not keep, comes last.
     """
     system: list[Message] = []
     repeated: list[ReportItem] = []
@@ -41,7 +42,7 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
         if message.role != "system":
             continue
         if any(message.content == earlier.content for earlier in system):
-            repeated.append(_repeated(message))
+            repeated.append(_repeated_system_item(message))
         else:
             system.append(message)
     talk = [message for message in messages if message.role != "system"]
@@ -49,7 +50,7 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
     if question and (place is None or talk[place].text.strip() != question.strip()):
         talk, place = [*talk, Message(role="user", content=question)], len(talk)
     before = talk if place is None else talk[:place]
-    return Arranged(
+    return ConversationParts(
         system=tuple(system),
         history=tuple(before),
         current=None if place is None else talk[place],
@@ -58,7 +59,7 @@ def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence
     )
 
 
-def _repeated(message: Message) -> ReportItem:
+def _repeated_system_item(message: Message) -> ReportItem:
     return ReportItem(
         section="system",
         kind="message",
@@ -70,7 +71,7 @@ def _repeated(message: Message) -> ReportItem:
     )
 
 
-def shorten_outputs(
+def shorten_tool_results(
     history: Sequence[Message],
     allotment: int,
     shorten: Shorten,
@@ -80,11 +81,11 @@ def shorten_outputs(
 ) -> tuple[list[Message], dict[str, tuple[int, int]]]:
     """Shorten the tool results that take more than a quarter of ``allotment``, to that quarter.
 
-    Returns the history, and by id of a shortened result its tokens before and now. Pinned results,
-    those of a pinned call, and the newest turn stay as they are, unless ``newest_is_apart`` says that
-    ``history`` does not hold it. Only a result's content changes; one that would not get smaller stays.
+    Returns the history, and the tokens of each shortened result before and after, by message id.
+    Pinned results, those of a pinned call, and the newest turn stay unchanged; ``newest_is_apart``
+    means that ``history`` does not contain the newest turn. Only the content of a result changes.
     """
-    limit = max(allotment // _LARGE, _LEAST)
+    limit = max(allotment // _LARGE_FRACTION, _MIN_LARGE_TOKENS)
     held = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
     if not newest_is_apart:
         held |= set(turns(history)[-1] if history else ())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
-from jiyi.context.health import goal_of
+from jiyi.context.health import find_goal
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.extraction.clauses import sentences
 from jiyi.prompts import quote, wording
@@ -19,8 +19,8 @@ from jiyi.text import language as language_of
 
 __all__ = ["Stage", "handover", "split_task"]
 
-_WORTH = {"goal": 6.0, "todo": 5.0, "task": 4.0, "decided": 3.0, "last": 2.0, "summary": 1.0}
-_LINE = 8  # one line takes at most this part of the whole; the goal twice as much
+_SECTION_WEIGHTS = {"goal": 6.0, "todo": 5.0, "task": 4.0, "decided": 3.0, "last": 2.0, "summary": 1.0}
+_LINE_FRACTION = 8  # a line may take 1/8 of the text, the goal 2/8
 
 _TODO = re.compile(
     r"\b(?:todo|to-do|next steps?|still (?:needs?|have|has|to|missing|open)|remain(?:s|ing)?|follow[ -]?up"
@@ -33,14 +33,14 @@ _DONE = re.compile(
     r"|完成|搞定|做完|修好|弄好|解决了|办好|不用了|已经?(?:改|加|删|发|更新|处理|重启|上线|提交)",
     re.IGNORECASE,
 )
-_CLOSED = 0.5  # share of a to-do's terms that a sentence saying "done" must have to close it
+_DONE_OVERLAP = 0.5  # share of a to-do's terms that a sentence saying "done" must have to close it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
     section: str
     text: str
-    worth: float
+    priority: float
 
 
 def handover(
@@ -56,11 +56,10 @@ def handover(
 ) -> str:
     """Return a text to begin the next session with: goal, decisions, task, to-dos, last turns.
 
-    Extractive and pure: every line is taken from the session as it was said, system messages
-    aside; it is one line, so that nothing in it can pass for a heading. It takes at most
-    ``max_tokens``; what does not fit is dropped in this order: the summary's lines, last turns,
-    decisions, steps of the task, to-dos; the oldest first. A to-do that a later
-    sentence calls done is left out.
+    It quotes the session and asks no model; system messages are left out, and each quote is one
+    line, so that it cannot pass for a heading. What exceeds ``max_tokens`` is dropped in this
+    order, the oldest first: the summary's lines, last turns, decisions, steps of the task, to-dos.
+    A to-do that a later sentence calls done is left out.
 
     Args:
         messages: the session, oldest first, as values or OpenAI dicts.
@@ -81,33 +80,35 @@ def handover(
         raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
     counter = counter or counter_for()
     talk = as_messages(messages)
-    aim = goal or (task.request if task else "") or goal_of(talk)
+    aim = goal or (task.request if task else "") or find_goal(talk)
     words = wording("handover", language_of(aim) if language == "auto" else language)
-    longest = max(max_tokens // _LINE, 1)
+    longest = max(max_tokens // _LINE_FRACTION, 1)
     found = {  # in the order of the text
         "goal": [aim],
         "summary": [line for line in summary.splitlines() if line.strip()],
         "decided": _decisions(talk),
-        "task": _steps(task, words),
-        "todo": _todos(talk),
-        "last": _last(talk, last_turns),
+        "task": _task_step_lines(task, words),
+        "todo": _open_todos(talk),
+        "last": _last_turn_lines(talk, last_turns),
     }
     lines = [
         _Line(
             section=section,
-            text=_flat(text, longest * (2 if section == "goal" else 1), counter),
-            worth=_WORTH[section] + place / (len(texts) + 1),  # of one section the later is worth more
+            text=_one_line(text, longest * (2 if section == "goal" else 1), counter),
+            priority=_SECTION_WEIGHTS[section] + place / (len(texts) + 1),  # later lines rank higher
         )
         for section, texts in found.items()
         for place, text in enumerate(texts)
     ]
-    return _fitted([line for line in lines if line.text], words, max_tokens, counter)
+    return _render_best([line for line in lines if line.text], words, max_tokens, counter)
 
 
-def _fitted(lines: Sequence[_Line], words: Mapping[str, str], max_tokens: int, counter: TokenCounter) -> str:
-    """Render the worthiest lines that fit; sums of counts only come near, so the whole is counted."""
+def _render_best(
+    lines: Sequence[_Line], words: Mapping[str, str], max_tokens: int, counter: TokenCounter
+) -> str:
+    """Render the lines of highest priority that fit; the sum of their counts is only an estimate."""
     costs = {line: counter.count_text(line.text) + 4 for line in lines}
-    kept = sorted(lines, key=lambda line: -line.worth)
+    kept = sorted(lines, key=lambda line: -line.priority)
     total = sum(costs.values())
     while len(kept) > 1 and total > max_tokens:
         total -= costs[kept.pop()]
@@ -133,24 +134,24 @@ def _render(lines: Sequence[_Line], words: Mapping[str, str]) -> str:
     return "\n\n".join(parts)
 
 
-def _flat(text: str, most: int, counter: TokenCounter) -> str:
-    """Return a text on one line, at most about ``most`` tokens of it."""
+def _one_line(text: str, most: int, counter: TokenCounter) -> str:
+    """Return a text as one line of about ``most`` tokens or fewer."""
     line = " ".join(text.removeprefix("- ").split())
     if counter.count_text(line) <= most:
         return line
     return f"{counter.truncate(line, most).rstrip()}…"
 
 
-def _said(messages: Sequence[Message]) -> Iterator[str]:
+def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if message.role in ("user", "assistant"):
             yield from sentences(message.text)
 
 
 def _decisions(messages: Sequence[Message]) -> list[str]:
-    """Return what was decided or is to be remembered, each once, oldest first."""
+    """Return the sentences that decide something, without repeats, oldest first."""
     found: dict[str, None] = {}
-    for sentence in _said(messages):
+    for sentence in _spoken_sentences(messages):
         signs = traits(sentence)
         if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO.search(sentence):
             found.pop(sentence, None)
@@ -158,7 +159,7 @@ def _decisions(messages: Sequence[Message]) -> list[str]:
     return list(found)
 
 
-def _steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
+def _task_step_lines(task: Task | None, words: Mapping[str, str]) -> list[str]:
     if task is None:
         return []
     return [
@@ -167,13 +168,13 @@ def _steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _todos(messages: Sequence[Message]) -> list[str]:
-    """Return what is still to be done, oldest first."""
+def _open_todos(messages: Sequence[Message]) -> list[str]:
+    """Return the sentences about open to-dos, oldest first."""
     open_: dict[str, set[str]] = {}
-    for sentence in _said(messages):
+    for sentence in _spoken_sentences(messages):
         terms = set(query_terms(_TODO.sub(" ", sentence)))
         if _DONE.search(sentence):
-            closed = [s for s, wanted in open_.items() if len(terms & wanted) >= _CLOSED * len(wanted)]
+            closed = [s for s, wanted in open_.items() if len(terms & wanted) >= _DONE_OVERLAP * len(wanted)]
             for done in closed:
                 del open_[done]
         elif _TODO.search(sentence) and Trait.QUESTION not in traits(sentence):
@@ -181,7 +182,7 @@ def _todos(messages: Sequence[Message]) -> list[str]:
     return list(open_)
 
 
-def _last(messages: Sequence[Message], count: int) -> list[str]:
+def _last_turn_lines(messages: Sequence[Message], count: int) -> list[str]:
     """Return the last turns, a line for each message with words."""
     places = [i for some in turns(messages)[-count:] for i in some] if count > 0 else []
     said = [(messages[i], messages[i].search_text) for i in places]
@@ -190,7 +191,7 @@ def _last(messages: Sequence[Message], count: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One session of a task that is split."""
+    """One session of a split task."""
 
     name: str  # such as "research"
     session_id: str  # the session it is to be done in
@@ -231,7 +232,7 @@ class Stage:
         shown = {name: given[name] for name in self.after if given.get(name, "").strip()}
         limit = max((counter.count_text(text) for text in shown.values()), default=0)
         while True:
-            text = self._render({name: _cut(said, limit, counter) for name, said in shown.items()})
+            text = self._render({name: _shorten_result(said, limit, counter) for name, said in shown.items()})
             needed = counter.count_text(text)
             if needed <= max_tokens:
                 return text
@@ -263,9 +264,8 @@ def split_task(
 ) -> tuple[Stage, ...]:
     """Split a task into a chain of sessions: research, implement, verify.
 
-    Each stage runs in a session of its own, which begins with ``stage.opening(results)``; at its
-    end the agent's last message is the stage's result. So a session never carries what an
-    earlier one read and tried.
+    Each stage runs in its own session, which begins with ``stage.opening(results)``; the agent's
+    last message is its result. So no session carries what an earlier one read and tried.
 
     Args:
         plan: the task's plan, as text or as its points.
@@ -304,7 +304,7 @@ def split_task(
     )
 
 
-def _cut(text: str, limit: int, counter: TokenCounter) -> str:
+def _shorten_result(text: str, limit: int, counter: TokenCounter) -> str:
     if counter.count_text(text) <= limit:
         return text
     kept = counter.truncate(text, limit)

@@ -11,30 +11,30 @@ from jiyi.records.atoms import turns
 from jiyi.short_term.policy import as_messages
 from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
 
-__all__ = ["Action", "Advice", "Health", "Thresholds", "advise", "goal_of", "health"]
+__all__ = ["Action", "Advice", "Health", "Thresholds", "advise", "find_goal", "health"]
 
 Action = Literal["continue", "summarise", "restart", "split"]
 """What to do with a session; see `advise`."""
 
-_UNIT = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d+|[\u3400-\u9fff]")
-_SHINGLE = 8  # words or Chinese characters in a row that make a repetition
-_TAKEN_UP = 0.15  # share of a message's terms in the newest turns from which it is not stale
+_WORD_OR_CHARACTER = re.compile(r"[^\W\d_\u3400-\u9fff]+|\d+|[\u3400-\u9fff]")
+_SHINGLE_LENGTH = 8  # words or Chinese characters in a row that make a repetition
+_FRESH_SHARE = 0.15  # share of a message's terms in the newest turns from which it is not stale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What a session's context is like; every share is from 0 to 1, only the length may be more."""
+    """Measures of a session's context; shares are from 0 to 1, only the length may be more."""
 
-    length: float  # tokens of the messages, in parts of the window; above 1 they do not fit
-    stale: float  # share of the tokens in older messages that the newest turns have nothing to do with
-    repeated: float  # share of the words that were said before in the same words
+    length: float  # tokens of the messages divided by the window's; above 1 they do not fit
+    stale: float  # share of the tokens in older messages unrelated to the newest turns
+    repeated: float  # share of the words that repeat earlier text
     misses: float | None = None  # share of recalled text the replies did not use; None: not measured
     drift: float | None = None  # how far the newest turns are from the goal; None: too early to say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The values from which a figure of `Health` is a bad sign.
+    """The values from which a measure of `Health` is a warning sign.
 
     Raises:
         SettingsError: a threshold is negative or no number.
@@ -48,10 +48,10 @@ class Thresholds:
     drift: float = 0.8
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            value = getattr(self, one.name)
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
-                raise SettingsError(f"the threshold {one.name}={value!r} must be a number of at least 0")
+                raise SettingsError(f"the threshold {name}={value!r} must be a number of at least 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +72,12 @@ def health(
     drift: float | None = None,
     counter: TokenCounter | None = None,
 ) -> Health:
-    """Look at a session, or at the messages of a window, and say what they are like. Pure.
+    """Measure the health of a session, or of the messages of a window. Pure.
 
     - A message before the last ``recent`` turns, neither system nor pinned, is stale if less than
       15 % of its terms occur in those turns.
-    - Words are repeated if they are in a run of eight that occurred before, in this message or
-      an earlier one; all numbers count as equal. After Broder, "On the resemblance and
-      containment of documents", 1997.
+    - Words are repeated if eight in a row occurred before, in this message or an earlier one; all
+      numbers count as equal. After Broder, "On the resemblance and containment of documents", 1997.
     - Drift is the share of the goal's terms that the last ``recent`` turns do not mention.
 
     Args:
@@ -86,8 +85,8 @@ def health(
         max_tokens: the window's size.
         goal: what the session is for; its first request by default.
         recent: how many turns count as the newest, at least 1.
-        hit_rate: share of recalled text that replies used, if it is measured.
-        drift: a better measure of it, for example by vectors.
+        hit_rate: share of recalled text that replies used, if measured.
+        drift: a better measure of drift, for example by vectors.
         counter: counts tokens.
 
     Raises:
@@ -105,33 +104,32 @@ def health(
     stale = sum(
         sizes[i]
         for i, message in enumerate(talk)
-        if i not in newest and message.role != "system" and not message.pinned and _stale(message, fresh)
+        if i not in newest and message.role != "system" and not message.pinned and _is_stale(message, fresh)
     )
     if drift is None and len(rounds) > recent:
-        drift = _drift(goal or goal_of(talk), fresh)
+        drift = _measure_drift(goal or find_goal(talk), fresh)
     return Health(
         length=counter.count_all(talk) / max_tokens,
         stale=stale / sum(sizes) if talk else 0.0,
-        repeated=_repeated([m.search_text for m in talk if m.role != "system"]),
+        repeated=_repeated_share([m.search_text for m in talk if m.role != "system"]),
         misses=None if hit_rate is None else 1 - hit_rate,
         drift=drift,
     )
 
 
 def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
-    """Say what to do with a session. Pure; the first rule that holds decides.
+    """Recommend what to do with a session. Pure; the first rule that applies decides.
 
-    - restart: the context is muddled. It takes at least half of ``thresholds.length`` and two
-      of stale, repeated, misses and drift are over their thresholds; or it is long and drifts.
-      Start a new session from `handover`.
-    - split: it is ``thresholds.full`` and neither stale nor repeated, so all of it is needed:
-      the task is larger than a window. See `split_task`.
-    - summarise: it is long; or it takes half of that and is stale or repeated.
+    - restart: it is at least half of ``thresholds.length`` and two of stale, repeated, misses and
+      drift reach their thresholds; or it is long and drifts. Start a new session from `handover`.
+    - split: it is ``thresholds.full`` and neither stale nor repeated: all of it is needed, so the
+      task is larger than a window. See `split_task`.
+    - summarise: it is long; or it is half as long, and stale or repeated.
     - continue: otherwise. There may still be a reason, such as drift in a short session: then
       it helps to state the goal again.
     """
     limits = thresholds or Thresholds()
-    signs = _signs(health, limits)
+    signs = _warning_signs(health, limits)
     long, half = health.length >= limits.length, health.length >= limits.length / 2
     worn = "stale" in signs or "repeated" in signs
     action: Action = "continue"
@@ -145,14 +143,14 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
     return Advice(action=action, reasons=(*([size] if long or action != "continue" else []), *signs.values()))
 
 
-def goal_of(messages: Sequence[Message]) -> str:
-    """Return what a session is for: its first user message that is more than a greeting, or ""."""
+def find_goal(messages: Sequence[Message]) -> str:
+    """Return the session's goal: its first user message that is more than a greeting, or ""."""
     asked = [m.text for m in messages if m.role == "user" and m.text.strip()]
     return next((text for text in asked if Trait.GREETING not in traits(text)), asked[0] if asked else "")
 
 
-def _signs(health: Health, limits: Thresholds) -> dict[str, str]:
-    """Return the bad signs other than the length, each as a sentence."""
+def _warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:
+    """Return the warning signs other than the length, each as a sentence."""
     found: dict[str, str] = {}
     if health.stale >= limits.stale:
         found["stale"] = f"{health.stale:.0%} is older and has nothing to do with the newest turns"
@@ -165,27 +163,27 @@ def _signs(health: Health, limits: Thresholds) -> dict[str, str]:
     return found
 
 
-def _stale(message: Message, fresh: set[str]) -> bool:
+def _is_stale(message: Message, fresh: set[str]) -> bool:
     terms = set(query_terms(message.search_text))
-    return bool(terms) and len(terms & fresh) < _TAKEN_UP * len(terms)
+    return bool(terms) and len(terms & fresh) < _FRESH_SHARE * len(terms)
 
 
-def _drift(goal: str, fresh: set[str]) -> float | None:
+def _measure_drift(goal: str, fresh: set[str]) -> float | None:
     terms = set(query_terms(goal)) if goal else set()
     return 1 - len(terms & fresh) / len(terms) if terms else None
 
 
-def _repeated(texts: Sequence[str]) -> float:
+def _repeated_share(texts: Sequence[str]) -> float:
     seen: set[int] = set()
     units = again = 0
     for text in texts:
-        words = ["0" if word.isdigit() else word for word in _UNIT.findall(text.lower())]
+        words = ["0" if word.isdigit() else word for word in _WORD_OR_CHARACTER.findall(text.lower())]
         units += len(words)
         covered = 0  # words before this place are counted already
-        for end in range(_SHINGLE, len(words) + 1):
-            mark = hash(tuple(words[end - _SHINGLE : end]))
+        for end in range(_SHINGLE_LENGTH, len(words) + 1):
+            mark = hash(tuple(words[end - _SHINGLE_LENGTH : end]))
             if mark in seen:
-                again += end - max(covered, end - _SHINGLE)
+                again += end - max(covered, end - _SHINGLE_LENGTH)
                 covered = end
             seen.add(mark)
     return again / units if units else 0.0

@@ -1,4 +1,4 @@
-"""Sharing out tokens: among sections, among blocks, among pieces of text."""
+"""Distributes tokens among sections, and selects the blocks or texts that fit."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -16,9 +16,8 @@ def allot(
 ) -> dict[Section, int]:
     """Return how many tokens each section may use; together at most ``available``.
 
-    A section gets at most what it asks for. What it leaves over goes to those
-    that ask for more, in proportion to their shares. A section without a share gets what
-    no other section asks for.
+    A section gets at most its demand. What it leaves goes to the others in proportion to their
+    shares. A section without a share gets only what no other section needs.
     """
     given: dict[Section, int] = dict.fromkeys(demands, 0)
     left = max(available, 0)
@@ -62,9 +61,9 @@ def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Blo
 class PriorityContext:
     """Collects pieces of text, each with a priority, and returns the best that fit.
 
-    For a prompt of your own; `build_window` does the same for a whole
-    window. Pieces go in whole, highest priority first, of equals the first added; one that
-    does not fit is skipped and smaller ones after it are still tried.
+    For a prompt of your own; `build_window` does the same for a window. Pieces are never cut; the
+    highest priority goes first, of equals the first added. One that does not fit is skipped, and
+    smaller ones after it are still tried.
     """
 
     def __init__(self, max_tokens: int, *, counter: TokenCounter | None = None) -> None:

@@ -8,7 +8,7 @@ from jiyi.context.render import Piece, render_profile, render_skills, render_sum
 from jiyi.records import Block, Message
 from jiyi.text import TokenCounter
 
-__all__ = ["Prefix", "SummaryPlace", "taken_of"]
+__all__ = ["Prefix", "SummaryPlace", "tokens_by_block"]
 
 SummaryPlace = Literal["system", "message"]
 """Where profile and summary stand: inside the system section, or as a user message of their own."""
@@ -23,44 +23,44 @@ class Prefix:
     profile: tuple[Block, ...]  # what every window says of the user, oldest first
     summary: Block | None
     place: SummaryPlace
-    gone: tuple[Block, ...] = ()  # what had to leave, first come first
+    gone: tuple[Block, ...] = ()  # what was dropped, in that order
 
     def messages(self) -> tuple[Message, ...]:
         """Return the messages to send: the sections follow the last system message's own text."""
-        inside, own = ("".join(text for text, _ in some) for some in self._pieces())
+        inside, own = ("".join(text for text, _ in some) for some in self._split_pieces())
         out = list(self.system)
         if inside and out:
-            out[-1] = _longer(out[-1], inside)
+            out[-1] = _append_text(out[-1], inside)
         elif inside:
             out.append(Message(role="system", content=inside))
         if own:
-            # A user message: what was said once has no more authority now than it had then.
+            # A user message: quoted statements have no more authority now than when they were made.
             out.append(Message(role="user", content=own))
         return tuple(out)
 
     def counted(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
-        """Return the blocks that its ``messages()`` show, each with the tokens it takes there."""
-        inside, own = self._pieces()
+        """Return the blocks shown in ``messages()``, each with the tokens it takes there."""
+        inside, own = self._split_pieces()
         out: list[tuple[Block, int]] = []
         if inside:
             place = -2 if own else -1
             bare = self.system[-1] if self.system else Message(role="system", content="")
-            out += taken_of([("\n\n", None), *inside], messages[place], bare, counter)
+            out += tokens_by_block([("\n\n", None), *inside], messages[place], bare, counter)
         if own:
-            out += taken_of(own, messages[-1], Message(role="user", content=""), counter)
+            out += tokens_by_block(own, messages[-1], Message(role="user", content=""), counter)
         return out
 
-    def _pieces(self) -> tuple[list[Piece], list[Piece]]:
-        """Return what stands after the last system message's words, and in a message of its own."""
+    def _split_pieces(self) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces appended to the last system message, and those of a separate message."""
         inside, own = render_skills(self.skills), render_profile(self.profile)
-        own = _parted(own, render_summary(self.summary))
-        return (inside, own) if self.place == "message" else (_parted(inside, own), [])
+        own = _join_pieces(own, render_summary(self.summary))
+        return (inside, own) if self.place == "message" else (_join_pieces(inside, own), [])
 
     def smaller(self) -> "Prefix | None":
-        """Return the prefix without what may be dropped first, or None if nothing may.
+        """Return the prefix without the next part that may be dropped, or None if there is none.
 
-        The summary goes first, then opened skills, lowest score first, of equals the last, then
-        the profile. Whatever is required stays.
+        The summary goes first, then opened skills by ascending score (the last of equals first),
+        then the profile. Required blocks stay.
         """
         if self.summary is not None and not self.summary.required:
             return replace(self, summary=None, gone=(*self.gone, self.summary))
@@ -74,21 +74,21 @@ class Prefix:
         return replace(self, skills=kept, gone=(*self.gone, self.skills[worst]))
 
 
-def taken_of(
+def tokens_by_block(
     pieces: Sequence[Piece], message: Message, bare: Message, counter: TokenCounter
 ) -> list[tuple[Block, int]]:
-    """Return the blocks of pieces by which a message is longer than ``bare``, each with what it takes."""
+    """Return the blocks of the pieces that ``message`` has in addition to ``bare``, with their tokens."""
     total = counter.count(message) - counter.count(bare)
     tokens = counter.spread([text for text, _ in pieces], total)
     return [(block, share) for (_, block), share in zip(pieces, tokens, strict=True) if block]
 
 
-def _parted(one: list[Piece], other: list[Piece]) -> list[Piece]:
+def _join_pieces(one: list[Piece], other: list[Piece]) -> list[Piece]:
     return [*one, *([("\n\n", None)] if one and other else []), *other]
 
 
-def _longer(message: Message, text: str) -> Message:
-    """Return the message with ``text`` after its own words; a count it carried is no longer true."""
+def _append_text(message: Message, text: str) -> Message:
+    """Return the message with ``text`` appended and its token count removed."""
     content = message.content
     if isinstance(content, tuple):
         return replace(message, content=(*content, {"type": "text", "text": text}), tokens=None)

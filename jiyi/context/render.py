@@ -1,6 +1,6 @@
-"""Rendering: blocks and messages as Markdown, retrieved text always quoted as data.
+"""Renders blocks and messages as Markdown; retrieved text is always quoted as data.
 
-A text is made of pieces, so that the report can say how much of it each block takes.
+Texts are made of pieces, so that the report can say how many tokens each block takes.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -12,8 +12,8 @@ from jiyi.records import Block, Message, Section
 from jiyi.text import language as language_of
 
 __all__ = [
+    "CONTEXT_SECTIONS",
     "GAP",
-    "QUOTED",
     "Piece",
     "context_pieces",
     "edges",
@@ -25,24 +25,24 @@ __all__ = [
     "render_skills",
     "render_summary",
     "render_window",
-    "together",
+    "same_passage",
 ]
 
-_PAUSE = timedelta(hours=1)  # what is said so long after the message before it begins a passage
+_PASSAGE_BREAK = timedelta(hours=1)  # a message so long after the one before it begins a passage
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-QUOTED: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
+CONTEXT_SECTIONS: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
 """The sections that are shown inside the context message, in its order."""
 
 Piece = tuple[str, Block | None]
-"""A stretch of text, and the block it shows; None for headings and what else holds it together."""
+"""A text and the block it shows; None for headings and separators."""
 
 GAP = "> …\n"
 """The line that stands for messages of a passage that are not shown."""
 
 
 def edges(blocks: Sequence[Block]) -> list[Block]:
-    """Order blocks so that the best is first, the second best last, and the least in the middle.
+    """Order blocks so that the best is first, the second best last, and the worst in the middle.
 
     Models use the middle of a long context least: Liu et al., "Lost in the Middle", TACL 2024.
     """
@@ -51,37 +51,36 @@ def edges(blocks: Sequence[Block]) -> list[Block]:
 
 
 def passages(blocks: Sequence[Block]) -> list[list[Block]]:
-    """Return blocks as passages, oldest first: stretches of one session without a pause of an hour.
+    """Group blocks into passages, oldest first: parts of one session without a pause of an hour.
 
-    Inside a passage blocks are in the order they were said; some in between may be missing. A
-    block without a thread is a passage of its own.
+    Blocks in a passage are in the order of the session, with possible gaps. A block without a
+    thread is a passage of its own.
     """
     found: list[list[Block]] = []
-    for block in sorted(blocks, key=lambda block: (block.thread, block.place, _moment(block))):
+    for block in sorted(blocks, key=lambda block: (block.thread, block.place, _created_at(block))):
         before = found[-1][-1] if found else None
-        if before and together(before, block):
+        if before and same_passage(before, block):
             found[-1].append(block)
         else:
             found.append([block])
-    return sorted(found, key=lambda some: _moment(some[0]))
+    return sorted(found, key=lambda some: _created_at(some[0]))
 
 
-def together(first: Block, second: Block) -> bool:
-    """Say whether two consecutive blocks are of one passage."""
+def same_passage(first: Block, second: Block) -> bool:
+    """Say whether two consecutive blocks belong to one passage."""
     same = bool(first.thread) and first.thread == second.thread
-    return same and abs(_moment(second) - _moment(first)) < _PAUSE
+    return same and abs(_created_at(second) - _created_at(first)) < _PASSAGE_BREAK
 
 
-def _moment(block: Block) -> datetime:
+def _created_at(block: Block) -> datetime:
     return block.created_at or _EARLIEST
 
 
 def render_skills(skills: Sequence[Block]) -> list[Piece]:
-    """Return the skills under their heading, as they are; nothing when there are none.
+    """Return the skills, unquoted, under a heading; nothing when there are none.
 
-    Required ones, the cards, come first: opening or closing a skill changes only what
-    follows them. Texts of one line directly follow each other. The heading is in
-    the language of the first text, so that it stays the same whatever is asked.
+    Required ones, the cards, come first, so that opening or closing a skill changes only what
+    follows them. The heading is in the language of the first text, whatever is asked.
     """
     ordered = sorted(skills, key=lambda block: not block.required)
     if not ordered:
@@ -96,10 +95,7 @@ def render_skills(skills: Sequence[Block]) -> list[Piece]:
 
 
 def render_profile(profile: Sequence[Block]) -> list[Piece]:
-    """Return what the user told of themselves, one quoted line each; nothing when there is none.
-
-    The heading is in the language of the first line, so that it stays the same whatever is asked.
-    """
+    """Return the profile, one quoted line each, under a heading in the language of the first."""
     if not profile:
         return []
     headings = wording("window", language_of(profile[0].text))
@@ -108,7 +104,7 @@ def render_profile(profile: Sequence[Block]) -> list[Piece]:
 
 
 def render_summary(summary: Block | None) -> list[Piece]:
-    """Return the summary quoted under its heading, both in its own language; nothing without one."""
+    """Return the summary, quoted, under a heading in its language; nothing without one."""
     if summary is None:
         return []
     headings = wording("window", language_of(summary.text))
@@ -118,11 +114,11 @@ def render_summary(summary: Block | None) -> list[Piece]:
 def render_opening(
     language: str, asked_at: datetime | None = None, zone: tzinfo = UTC, *, doubtful: bool = False
 ) -> str:
-    """Return the first lines of a context message: that it is data, the date, and whether it may answer."""
+    """Return the first lines of a context message: that it is data, the date, and any doubt."""
     headings = wording("window", language)
     lines = [headings["preface"]]
     if asked_at is not None:
-        now = _in(zone, asked_at)
+        now = _in_zone(zone, asked_at)
         day = headings["days"].split()[now.weekday()]
         lines.append(headings["now"].format(moment=f"{now:%Y-%m-%d %H:%M}", day=day, zone=zone))
     if doubtful:
@@ -131,13 +127,13 @@ def render_opening(
 
 
 def render_frame(sections: Set[Section], opening: str, language: str) -> str:
-    """Return the context message of these sections without their blocks: what framing costs."""
-    return opening + "".join([_heading(section, language) for section in QUOTED if section in sections])
+    """Return the context message of these sections without their blocks, to count the framing."""
+    return opening + "".join([_heading(name, language) for name in CONTEXT_SECTIONS if name in sections])
 
 
 def render_block(block: Block, language: str, zone: tzinfo = UTC) -> str:
-    """Return a block of the context message as it is shown alone."""
-    return "".join([text for text, _ in _passage([block], set(), language, zone)])
+    """Return a block as it is shown alone in the context message."""
+    return "".join([text for text, _ in _passage_pieces([block], set(), language, zone)])
 
 
 def context_pieces(
@@ -149,15 +145,15 @@ def context_pieces(
     there: Set[tuple[str, str]] = frozenset(),
     always: bool = False,
 ) -> list[Piece]:
-    """Return the text of the context message in pieces; without blocks nothing, or ``always`` the opening.
+    """Return the pieces of the context message; without blocks none, or with ``always`` the opening.
 
-    Task, episodes and knowledge have their best at the edges; messages are in order of
-    time, in passages with one date each. A block's successor directly follows it,
-    unless one of the blocks shows it, or it is among those that are ``there`` elsewhere.
+    Task, episodes and knowledge have their best at the edges; messages are ordered by time, in
+    passages with one date each. A block's successor directly follows it unless it is shown
+    as a block, or is ``there``, elsewhere in the window.
     """
     shown = {*there} | {block.key for some in blocks.values() for block in some}
     pieces: list[Piece] = []
-    for section in QUOTED:
+    for section in CONTEXT_SECTIONS:
         some = blocks.get(section)
         if not some:
             continue
@@ -166,7 +162,7 @@ def context_pieces(
         for number, group in enumerate(groups):
             if number:
                 pieces.append(("\n\n", None))
-            pieces += _passage(group, shown, language, zone)
+            pieces += _passage_pieces(group, shown, language, zone)
     return [(opening, None), *pieces] if pieces or always else []
 
 
@@ -178,11 +174,11 @@ def render_window(
     current: Message | None,
     language: str,
 ) -> str:
-    """Return a whole window as one Markdown text; ``system`` is everything before the history."""
+    """Return the window as one Markdown text; ``system`` is everything before the history."""
     headings = wording("window", language)
     parts = [message.text for message in system]
     if history:
-        lines = "\n".join(_line(message, language) for message in history)
+        lines = "\n".join(_message_line(message, language) for message in history)
         parts.append(f"## {headings['history']}\n{lines}")
     parts.append(context)
     if current is not None:
@@ -194,39 +190,41 @@ def _heading(section: Section, language: str) -> str:
     return f"\n\n## {wording('window', language)[section]}\n"
 
 
-def _passage(group: Sequence[Block], shown: set[tuple[str, str]], language: str, zone: tzinfo) -> list[Piece]:
+def _passage_pieces(
+    group: Sequence[Block], shown: set[tuple[str, str]], language: str, zone: tzinfo
+) -> list[Piece]:
     pieces: list[Piece] = []
     for number, block in enumerate(group):
         if number:
-            together = block.place == group[number - 1].place + 1
-            pieces.append(("\n" if together else f"\n{GAP}", None))
-        pieces.append((quote(_headed(block, language, zone if number == 0 else None)), block))
+            adjacent = block.place == group[number - 1].place + 1
+            pieces.append(("\n" if adjacent else f"\n{GAP}", None))
+        pieces.append((quote(_with_header(block, language, zone if number == 0 else None)), block))
         after = block.successor
         if after is not None and after.key not in shown:
             shown.add(after.key)
-            pieces.append(("\n" + quote(f"→ {_headed(after, language, zone)}"), after))
+            pieces.append(("\n" + quote(f"→ {_with_header(after, language, zone)}"), after))
     return pieces
 
 
-def _headed(block: Block, language: str, zone: tzinfo | None) -> str:
-    """Return a block's words after when, by whom, and whether they still hold; no date without a zone."""
+def _with_header(block: Block, language: str, zone: tzinfo | None) -> str:
+    """Return the block's text after its date (if a zone is given), speaker and outdated mark."""
     when = ""
     if zone and block.created_at:
-        when = _in(zone, block.created_at).isoformat(" ")[: 16 if block.section == "recalled" else 10]
+        when = _in_zone(zone, block.created_at).isoformat(" ")[: 16 if block.section == "recalled" else 10]
     speaker = wording("role", language).get(block.speaker, block.speaker)
     mark = wording("window", language)[block.outdated] if block.outdated else ""
     head = " · ".join(filter(None, [when, speaker, mark]))
     return f"[{head}] {block.text}" if head else block.text
 
 
-def _in(zone: tzinfo, moment: datetime) -> datetime:
+def _in_zone(zone: tzinfo, moment: datetime) -> datetime:
     try:
         return moment if moment.tzinfo is zone else moment.astimezone(zone)
     except OverflowError:  # at the edge of year 1 or 9999: shown as it is
         return moment
 
 
-def _line(message: Message, language: str) -> str:
+def _message_line(message: Message, language: str) -> str:
     role = wording("role", language).get(message.role, message.role)
     who = f"{role} {message.name}" if message.name else role
     return f"- **{who}**: " + "\n  ".join(message.search_text.splitlines())

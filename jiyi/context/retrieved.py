@@ -1,4 +1,4 @@
-"""The context message: which retrieved blocks go in, without what the window already says."""
+"""The context message: retrieved blocks, without what the rest of the window already says."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,71 +8,70 @@ from itertools import pairwise
 
 from jiyi.context import render
 from jiyi.context.pack import pack
-from jiyi.context.prefix import taken_of
-from jiyi.context.report import of_block
+from jiyi.context.prefix import tokens_by_block
+from jiyi.context.report import block_item
 from jiyi.records import Block, Message, ReportItem, Section
 from jiyi.text import TokenCounter, sentences
 
-__all__ = ["NO_ROOM", "Retrieved", "Said"]
+__all__ = ["NO_ROOM", "ContextMessage", "WindowText"]
 
-_LEAST = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
-_KEPT = 500  # characters up to which a line's sentences are kept: what is shown once is shown again
+_MIN_COMPARED_BYTES = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
+_CACHED_LENGTH = 500  # characters up to which a line's sentences are kept: what is shown once is shown again
 _GAP = "…"
 
-_ALREADY = "already in the window as history"
-_SAID = "its words stand in the window already"
-_OUTDATED = "outdated; what took its place is in the window"
+_IN_HISTORY = "already in the window as history"
+_TEXT_SHOWN = "its words stand in the window already"
+_SUCCESSOR_SHOWN = "outdated; what took its place is in the window"
 NO_ROOM = "no room in its share of the budget"
 _EMPTY = Message(role="user", content="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """The words of history and summary."""
+class WindowText:
+    """What history and summary say."""
 
-    ids: frozenset[str]  # of messages in sight
-    text: str  # all lines, white space evened out
+    ids: frozenset[str]  # of the messages shown
+    text: str  # all lines, each with single spaces
 
     @classmethod
     def of(
         cls, history: Sequence[Message], summary: Block | None = None, run: Sequence[Message] = ()
-    ) -> "Said":
-        """Return what history and summary say, and that the question and what follows it are shown.
+    ) -> "WindowText":
+        """Collect the text of history and summary, and the ids of these and of the current ``run``.
 
-        The text of that ``run`` is not compared: the window must not change during it.
+        The text of the run is left out: what the window shows must not change during a run.
         """
         texts = [message.search_text for message in history] + ([summary.text] if summary else [])
-        lines = (_even(line) for text in texts for line in text.splitlines())
+        lines = (_collapse_spaces(line) for text in texts for line in text.splitlines())
         return cls(ids=frozenset(message.id for message in (*history, *run)), text="\n".join(lines))
 
-    def holds(self, block: Block) -> bool:
-        """Say whether it is one of the messages, or says what one of them says."""
+    def contains_message(self, block: Block) -> bool:
+        """Say whether the block is one of the messages shown, or has one as its source."""
         itself = block.kind == "message" and block.source_id in self.ids
         return itself or not self.ids.isdisjoint(block.sources)
 
-    def rest(self, block: Block) -> Block | None:
-        """Return the block without what is here word for word, None if little is left.
+    def without_repeats(self, block: Block) -> Block | None:
+        """Return the block without lines and sentences already shown; None if little is left.
 
-        It compares lines, and sentences in lines: a summary keeps sentences. A block without any is
-        returned unchanged. Only facts and messages are compared: the lines of an episode or a
-        knowledge belong together, and so do fenced code and data in braces.
+        Only facts and messages are compared: the lines of an episode or of knowledge belong
+        together, and so do fenced code and data in braces.
         """
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()
         whole = "```" in block.text
-        left = [self._left(line, whole=whole) for line in lines]
+        left = [self._line_without_repeats(line, whole=whole) for line in lines]
         if left == lines:
             return block
         pairs = zip(left, lines, strict=True)
-        if all(rest == _GAP or (rest == line and _short(line)) for rest, line in pairs):
+        if all(rest == _GAP or (rest == line and _too_short(line)) for rest, line in pairs):
             return None
         kept = [line for before, line in pairwise(["", *left]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
 
-    def _left(self, line: str, *, whole: bool) -> str:
-        """Return a line with gaps for the sentences that stand here; ``whole`` looks for the line only."""
-        parts = (_parts if len(line) <= _KEPT else _parts.__wrapped__)(line)
+    def _line_without_repeats(self, line: str, *, whole: bool) -> str:
+        """Return a line with gaps for sentences already shown; with ``whole`` only entire lines count."""
+        parts = (_split_line if len(line) <= _CACHED_LENGTH else _split_line.__wrapped__)(line)
         here, *known = [bool(even) and even in self.text for _, even in parts]
         if here:
             return _GAP
@@ -88,34 +87,34 @@ class Said:
 
 
 @lru_cache(maxsize=4096)
-def _parts(line: str) -> tuple[tuple[str, str], ...]:
-    """Return a line and its sentences, each with its words evened out, or "" where it is too short."""
-    return tuple((part, "" if _short(part) else _even(part)) for part in (line, *sentences(line)))
+def _split_line(line: str) -> tuple[tuple[str, str], ...]:
+    """Return the line and its sentences, each with its text to compare, or "" if it is too short."""
+    return tuple((s, "" if _too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
 
 
-def _even(line: str) -> str:
+def _collapse_spaces(line: str) -> str:
     return " ".join(line.split())
 
 
-def _short(line: str) -> bool:
-    return len(line.strip().encode("utf-8", "replace")) < _LEAST
+def _too_short(line: str) -> bool:
+    return len(line.strip().encode("utf-8", "replace")) < _MIN_COMPARED_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
-class Retrieved:
-    """The context message under construction."""
+class ContextMessage:
+    """Builds the context message."""
 
     counter: TokenCounter
     language: str
     zone: tzinfo
-    asked_at: datetime | None = None  # said in its opening lines
-    doubtful: bool = False  # the memory likely holds no answer; said even where no block is shown
+    asked_at: datetime | None = None  # shown in the opening lines
+    doubtful: bool = False  # the memory likely holds no answer; shown even without any block
     opening: str = field(init=False)
-    out: list[ReportItem] = field(default_factory=list)  # what stays out, and why
-    never: list[Block] = field(default_factory=list)  # those of it that found no room
-    pieces: list[render.Piece] = field(default_factory=list)  # what it is made of in the end
-    message: Message = field(init=False)  # made of them
-    _there: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
+    left_out: list[ReportItem] = field(default_factory=list)
+    without_room: list[Block] = field(default_factory=list)  # blocks left out for lack of tokens
+    pieces: list[render.Piece] = field(default_factory=list)
+    message: Message = field(init=False)  # the pieces as a message
+    _already_shown: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,42 +122,43 @@ class Retrieved:
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The blocks it shows, without successors of others, in its order."""
+        """The chosen blocks in the order shown, without their successors."""
         keys = {block.key for some in self._chosen.values() for block in some}
         return tuple(block for _, block in self.pieces if block and block.key in keys)
 
-    def priced(self, block: Block) -> Block:
-        """Return a block with the tokens it takes alone."""
+    def with_tokens(self, block: Block) -> Block:
+        """Return the block with the tokens it takes when shown alone."""
         text = render.render_block(block, self.language, self.zone)
         return replace(block, tokens=self.counter.count_text(text) + 1)
 
-    def frame(self, blocks: Sequence[Block]) -> int:
+    def frame_tokens(self, blocks: Sequence[Block]) -> int:
         """Return the tokens of everything except the blocks."""
         if not blocks and not self.doubtful:
             return 0
         text = render.render_frame({block.section for block in blocks}, self.opening, self.language)
         return self.counter.count(self._as_message(text))
 
-    def unsaid(self, blocks: Sequence[Block], said: Said) -> list[Block]:
-        """Return the blocks without what history and summary already say."""
-        self._there = {("message", id_) for id_ in said.ids}
+    def drop_repeated(self, blocks: Sequence[Block], said: WindowText) -> list[Block]:
+        """Return the blocks that history and summary do not show, without the text they repeat."""
+        self._already_shown = {("message", id_) for id_ in said.ids}
         left = []
         for block in blocks:
-            rest = None if said.holds(block) else said.rest(block)
+            rest = None if said.contains_message(block) else said.without_repeats(block)
             if rest is not None:
-                left.append(block if rest is block else self.priced(rest))
+                left.append(block if rest is block else self.with_tokens(rest))
                 continue
-            self.out.append(of_block(block, _ALREADY if block.key in self._there else _SAID))
-            self._there.add(block.key)
+            reason = _IN_HISTORY if block.key in self._already_shown else _TEXT_SHOWN
+            self.left_out.append(block_item(block, reason))
+            self._already_shown.add(block.key)
         return left
 
     def choose(self, blocks: Sequence[Block], given: Mapping[Section, int], spare: int, free: int) -> None:
-        """Pack priced blocks into the allotment of their section, then the rest into what is left over.
+        """Fill each section's allotment with blocks, then what is left over with the rest.
 
-        ``spare`` are tokens that no section asks for, ``free`` is the limit of the whole message.
+        ``spare`` are tokens no section needs; ``free`` limits the message.
         """
         left: list[Block] = []
-        for section in render.QUOTED:
+        for section in render.CONTEXT_SECTIONS:
             allowance = given[section] + spare
             taken, over = pack([b for b in blocks if b.section == section], allowance)
             self._chosen[section] = taken
@@ -166,24 +166,24 @@ class Retrieved:
             left += over
         late, never = pack(left, spare)
         self._add(late)
-        self.never = self._fit(never, free)
-        self.out += [of_block(b, NO_ROOM) for b in self.never]
+        self.without_room = self._fit_into(never, free)
+        self.left_out += [block_item(b, NO_ROOM) for b in self.without_room]
         told = {block.key for _, block in self.pieces if block}  # a successor may have had no room of its own
-        self.out = [item for item in self.out if (item.kind, item.id) not in told]
+        self.left_out = [item for item in self.left_out if (item.kind, item.id) not in told]
 
-    def shown(self) -> list[tuple[Block, int]]:
-        """Return all blocks it shows, successors included, each with the tokens it takes."""
-        return taken_of(self.pieces, self.message, _EMPTY, self.counter)
+    def tokens_by_block(self) -> list[tuple[Block, int]]:
+        """Return all blocks shown, successors included, each with the tokens it takes."""
+        return tokens_by_block(self.pieces, self.message, _EMPTY, self.counter)
 
-    def _fit(self, waiting: Sequence[Block], free: int) -> list[Block]:
-        """Render the message, and look again at what it takes; return the blocks that find no room.
+    def _fit_into(self, waiting: Sequence[Block], free: int) -> list[Block]:
+        """Render the message within ``free`` tokens; return the blocks left without room.
 
-        Pieces may take a little more together than apart: then the least of them goes. Passages
-        take less, and what is outdated leaves: what that saves is given to those that wait.
+        If it is too long, the block of lowest score goes. Tokens that passages and redundant blocks
+        save go to the waiting ones.
         """
-        waiting, gone = self._priced_beside(waiting), list[Block]()
+        waiting, gone = self._priced_with_neighbours(waiting), list[Block]()
         while True:
-            self._leave_told()
+            self._drop_redundant()
             left_over = free - self._render()
             if left_over >= 0:
                 more, left = pack(waiting, left_over) if not gone else ([], waiting)
@@ -194,19 +194,19 @@ class Retrieved:
                 continue
             candidates = [block for some in self._chosen.values() for block in some]
             if not candidates:
-                self._set([])
+                self._set_pieces([])
                 return [*waiting, *gone]
             worst = min(candidates, key=lambda block: block.score)
             self._chosen[worst.section].remove(worst)
             gone.append(worst)
 
     def _render(self) -> int:
-        """Write what is chosen, and return the tokens of the message."""
+        """Render the chosen blocks and return the tokens of the message."""
         given = self._chosen, self.opening, self.language, self.zone
-        self._set(render.context_pieces(*given, there=self._there, always=self.doubtful))
+        self._set_pieces(render.context_pieces(*given, there=self._already_shown, always=self.doubtful))
         return self.counter.count(self.message) if self.pieces else 0
 
-    def _set(self, pieces: list[render.Piece]) -> None:
+    def _set_pieces(self, pieces: list[render.Piece]) -> None:
         self.pieces = pieces
         self.message = self.counter.counted(self._as_message("".join([text for text, _ in pieces])))
 
@@ -214,31 +214,30 @@ class Retrieved:
         for block in blocks:
             self._chosen[block.section].append(block)
 
-    def _priced_beside(self, waiting: Sequence[Block]) -> list[Block]:
-        """Return blocks with the tokens they take next to what is chosen: in a passage without a date."""
+    def _priced_with_neighbours(self, waiting: Sequence[Block]) -> list[Block]:
+        """Return the blocks with the tokens they take beside the chosen ones: no date within a passage."""
         chosen, count = self._chosen["recalled"], self.counter.count_text
         date = count("2026-03-01 20:00 · ") - count(render.GAP)
         return [
-            replace(b, tokens=b.tokens - date) if any(render.together(b, other) for other in chosen) else b
+            replace(b, tokens=b.tokens - date) if any(render.same_passage(b, o) for o in chosen) else b
             for b in waiting
         ]
 
-    def _leave_told(self) -> None:
-        """Let go of what the window tells already: facts of a message that it shows whole, and what is
-        outdated for sure where what took its place is shown."""
+    def _drop_redundant(self) -> None:
+        """Drop facts whose source message is shown, and outdated blocks whose successor is shown."""
         blocks = [block for some in self._chosen.values() for block in some]
-        whole = self._there.union(block.key for block in blocks if block.whole)
+        whole = self._already_shown.union(block.key for block in blocks if block.whole)
         for block in blocks:
             if block.outdated == "surely" and block.successor and block.successor.key in whole:
-                why = _OUTDATED
+                reason = _SUCCESSOR_SHOWN
             elif block.kind == "fact" and any(("message", id_) in whole for id_ in block.sources):
-                why = _SAID
+                reason = _TEXT_SHOWN
             else:
                 continue
-            self.out.append(of_block(block, why))
+            self.left_out.append(block_item(block, reason))
             self._chosen[block.section].remove(block)
 
     @staticmethod
     def _as_message(text: str) -> Message:
-        # A user message: what was retrieved must never speak with the system's authority.
+        # A user message: retrieved text must not have the authority of the system prompt.
         return Message(role="user", content=text)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text, items_in_order
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time, patiently
+from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, patiently, retry_within
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.forks import free_after_fork
 from jiyi.posting import OpenAIClient
@@ -187,11 +187,11 @@ class OpenAIEmbedder:
                     raise
                 return failure
 
-        breaker = breaker_of(self._endpoint, model, _FAULTS)
+        breaker = get_breaker(self._endpoint, model, _FAULTS)
         if kind == "passage":
             return patiently(ask, breaker, retries=self._endpoint.retries)
         most = self._endpoint.query_seconds * len(batch)
-        return in_time(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=most)
+        return retry_within(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=most)
 
     def close(self) -> None:
         """Close the connections; a later `embed` opens new ones."""

@@ -186,7 +186,7 @@ def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCou
     left = room - counter.count(Message(role="system", content=summary.text))
     if left < counter.count_all([]):  # the summary alone is too large
         return by_token_budget(messages, room, counter)
-    return by_token_budget(behind, left, counter) | frozenset(writer.standing)
+    return by_token_budget(behind, left, counter) | frozenset(writer.current_state)
 
 
 def by_relevance(
@@ -250,15 +250,15 @@ class _Writer:
     def __init__(self, write: Summarize) -> None:
         self._write = write
         self._said: dict[str, list[str]] = {}
-        self.standing: list[str] = []
+        self.current_state: list[str] = []
 
     def __call__(self, given: Given, **options: Any) -> Compressed:
         made = self._write(given, **options)
         for point in points_of(as_messages(given), language_of(made.text)):
             for source in point.sources:
                 self._said.setdefault(source, []).append(point.said)
-        earlier = [id_ for id_ in self.standing if any(said in made.text for said in self._said[id_])]
-        self.standing = list(dict.fromkeys([*earlier, *made.sources]))
+        earlier = [id_ for id_ in self.current_state if any(said in made.text for said in self._said[id_])]
+        self.current_state = list(dict.fromkeys([*earlier, *made.sources]))
         return made
 
 

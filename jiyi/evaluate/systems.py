@@ -9,7 +9,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from jiyi.databases import is_there, users_of
+from jiyi.databases import database_exists, list_users
 from jiyi.embeddings import Embedder
 from jiyi.errors import SettingsError, StorageError, WrongState
 from jiyi.evaluate.dataset import Conversation, Question
@@ -164,7 +164,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
 
 def _check_free(place: Place) -> None:
     """Refuse a database of somebody: an evaluation fills it, and its vectors are of one embedder."""
-    others = [user for user in users_of(place) if not user.startswith(_USER)] if is_there(place) else []
+    others = [u for u in list_users(place) if not u.startswith(_USER)] if database_exists(place) else []
     if others:
         raise WrongState(
             f"{place} holds memories of {len(others)} users, such as {others[0]!r}; an evaluation needs a "

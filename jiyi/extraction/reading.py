@@ -15,7 +15,7 @@ from jiyi.extraction.rules import Rule, rules_in
 from jiyi.extraction.scoring import Scene, Span, chosen
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_day_ahead, validity
-from jiyi.records import Message, Role, names_point
+from jiyi.records import Message, Role, single_valued
 from jiyi.text.modality import Mode, modes
 
 __all__ = ["extract", "extract_message"]
@@ -126,7 +126,7 @@ class _Reader:
                 if statement := self._valued(clause, span, sure, scene.modes):
                     found.append(statement)
             if formed := _overlaps(whole, taken):
-                found = [one for one in found if names_point(one.predicate) and one.predicate not in said]
+                found = [f for f in found if single_valued(f.predicate) and f.predicate not in said]
             yield from (found := _worth_keeping(found))
             if not formed and not found:
                 spoken = attribution.spoken_of(clause, self._meant)
@@ -157,7 +157,7 @@ class _Reader:
         said = about(clause, span, self.now, asked=asked, **whose)
         if said.predicate == self.asked.point:  # one value answers
             self.asked = self.asked._replace(point="")
-        subject, named = said.subject, names_point(said.predicate)
+        subject, named = said.subject, single_valued(said.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
         if not subject or is_listed(subject, "you") or subject == value:
@@ -188,7 +188,7 @@ class _Reader:
         subject = self._subject(whom, form.category, match.start("s") if whom else 0)
         if not value or (whom and (not subject or is_listed(subject, "you"))) or _NO_VALUE.match(value):
             return None
-        if self.role != "user" and (subject == self.speaker or not names_point(predicate)):
+        if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
         if not predicate and subject:
             subject, predicate = self._parted(subject, alone=bool(groups.get("old")))
@@ -215,7 +215,7 @@ class _Reader:
     def _said(
         self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
     ) -> Statement:
-        wrong = (old and names_point(said.predicate)) or (mode | self.before_mode) & Mode.CORRECTED
+        wrong = (old and single_valued(said.predicate)) or (mode | self.before_mode) & Mode.CORRECTED
         changed = mode & Mode.CHANGED or _TURNED.search(quote)
         whose = {"category": said.category, "subject": said.subject, "replaces": old}
         predicate = said.predicate
@@ -330,8 +330,8 @@ def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> s
 
 def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:
     """Return of what names no point the surest, and nothing that another statement is only about."""
-    named = [one for one in found if names_point(one.predicate)]
-    guesses = [one for one in found if not names_point(one.predicate)]
+    named = [one for one in found if single_valued(one.predicate)]
+    guesses = [one for one in found if not single_valued(one.predicate)]
     surest = max(guesses, key=lambda one: one.confidence, default=None)
     if surest and any(one.subject in surest.object for one in named):
         surest = None

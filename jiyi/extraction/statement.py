@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from jiyi.records import FactCategory, names_point
+from jiyi.records import FactCategory, single_valued
 
 __all__ = ["Action", "Reading", "Statement"]
 
@@ -42,7 +42,7 @@ class Statement:
     @property
     def vague(self) -> bool:
         """Whether only what is known tells its point: "moved staging to 9191", "switched from A to B"."""
-        return not (self.subject and self.predicate and (names_point(self.predicate) or not self.replaces))
+        return not (self.subject and self.predicate and (single_valued(self.predicate) or not self.replaces))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

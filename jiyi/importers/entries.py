@@ -8,7 +8,7 @@ from typing import Any
 
 from jiyi.clock import read_moment, utc_now
 from jiyi.errors import InputError
-from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Scope, stable_id, strings_of
+from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Scope, join_strings, stable_id
 from jiyi.storage.transfer.lines import Found, Rejected
 
 __all__ = ["Entry", "LeftOut", "Maker", "call_of", "items", "mapping", "text"]
@@ -116,7 +116,7 @@ class Maker:
                 namespace=tuple(namespace),
                 key=key,
                 value=value,
-                text=strings_of(value),
+                text=join_strings(value),
                 created_at=then,
                 updated_at=then,
             )

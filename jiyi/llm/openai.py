@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
+from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm.answers import encodable, read_reply, read_turn
 from jiyi.llm.llm import Reply, Turn
@@ -167,7 +167,7 @@ class OpenAILLM:
         self._model = model
         self._endpoint = endpoint or Endpoint(timeout=time_limit)
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models")
-        self._breaker = breaker_of(self._endpoint, model, _FAULTS)
+        self._breaker = get_breaker(self._endpoint, model, _FAULTS)
         self._time_limit = time_limit
         self._extra_body = _sendable("extra_body", dict(extra_body or {}))
         self._dialect = _Dialect()
@@ -240,7 +240,7 @@ class OpenAILLM:
         self._client.close()
 
     def _bounded(self, ask: Callable[[float, int], _T], *, aside: bool = False) -> _T:
-        return in_time(
+        return retry_within(
             ask,
             self._breaker,
             endpoint=self._endpoint,

@@ -147,11 +147,11 @@ class _Local:
             _LOG.warning("%s", error)
 
     def _opened(self) -> "MemoryManager":
-        from jiyi.databases import is_there, users_of
+        from jiyi.databases import database_exists, list_users
         from jiyi.wiring import open_memory
 
         place = self._place()
-        there = users_of(place) if is_there(place) else []
+        there = list_users(place) if database_exists(place) else []
         if self.user is None and len(there) > 1:
             some = ", ".join(there[:10])
             raise ScopeMissing(f"{place} has several users: start jiyi mcp with --user, such as {some}")

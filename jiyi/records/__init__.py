@@ -1,4 +1,4 @@
-"""The nouns of jiyi: frozen values without any input or output of their own."""
+"""The records of jiyi: frozen values that do no input or output."""
 
 from jiyi.records.budget import *
 from jiyi.records.checks import *

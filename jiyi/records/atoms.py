@@ -7,14 +7,14 @@ from jiyi.records.message import Message
 
 __all__ = ["Atom", "atoms", "turns"]
 
-_ORPHAN = -1  # in place of the number of missing results
+_ORPHAN = -1  # instead of the number of missing results
 
 
 class Atom(NamedTuple):
     """Messages that are kept together or dropped together."""
 
     indices: tuple[int, ...]  # places in the sequence, ascending; never empty
-    broken: str | None = None  # why no model would accept it; None where it is sound
+    broken: str | None = None  # why no model would accept it; None if it is sound
 
     @property
     def first(self) -> int:
@@ -25,14 +25,12 @@ class Atom(NamedTuple):
 def atoms(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms of a conversation, ordered by their first message.
 
-    An assistant message with tool calls forms one atom with all its results, wherever
-    after it they stand and in whatever order; every other message is an atom alone.
-    Call ids may be reused: a result belongs to the most recent unanswered call with its id.
-    A further result has no call.
+    An assistant message with tool calls forms one atom with all its later results, in any order;
+    every other message is an atom of its own. Call ids may be reused: a result belongs to the most
+    recent unanswered call with its id.
 
-    Broken atoms are a result without its call, and a call that lacks at least one of its
-    results, together with the results it did get. Removing whole atoms from a sequence
-    never changes the other atoms.
+    Broken atoms are a result without a call, and a call that lacks a result, together with the
+    results it has. Removing whole atoms from a sequence never changes the other atoms.
     """
     groups: list[list[int]] = []
     missing: list[int] = []  # by group: how many results it waits for
@@ -51,7 +49,7 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
             missing.append(len(message.tool_calls))
         groups.append([place])
     return [
-        Atom(tuple(group), _fault(lacks, len(messages[group[0]].tool_calls)) if lacks else None)
+        Atom(tuple(group), _broken_reason(lacks, len(messages[group[0]].tool_calls)) if lacks else None)
         for group, lacks in zip(groups, missing, strict=True)
     ]
 
@@ -59,10 +57,9 @@ def atoms(messages: Sequence[Message]) -> list[Atom]:
 def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
     """Return the turns of a conversation, oldest first, each as ascending places of its messages.
 
-    A turn is a user message and everything up to the next user message; what comes
-    before the first user message is a turn of its own. Turns that share a tool call and
-    its results are joined, with those between them: no atom is in two turns.
-    System messages belong to no turn.
+    A turn is a user message and everything up to the next user message; what comes before the
+    first user message is a turn of its own. Turns that share a tool call and its results are
+    joined with those between them, so that no atom is in two turns. System messages are in none.
     """
     rounds: list[list[int]] = []
     round_of: list[int] = []
@@ -87,7 +84,7 @@ def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
     return [tuple(places) for places in joined]
 
 
-def _fault(lacks: int, calls: int) -> str:
+def _broken_reason(lacks: int, calls: int) -> str:
     if lacks == _ORPHAN:
         return "tool result without its call"
     return (

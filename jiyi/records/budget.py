@@ -1,4 +1,4 @@
-"""How many tokens a window may take, how sections share them, and what known models take."""
+"""Token budgets of windows, the shares of sections, and the limits of known models."""
 
 import math
 import re
@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from jiyi.errors import BadBudget
-from jiyi.records.checks import brief
-from jiyi.records.fits import checked
+from jiyi.records.argument_errors import explain_type_errors
+from jiyi.records.checks import short_repr
 
 __all__ = [
     "ASSUMED",
@@ -30,23 +30,23 @@ __all__ = [
     "model_sizes",
 ]
 
-_DATED = re.compile(r"(?:[-@]\d{4}-?\d{2}-?\d{2}|[-:]latest)$")
+_VERSION_SUFFIX = re.compile(r"(?:[-@]\d{4}-?\d{2}-?\d{2}|[-:]latest)$")
 
 Section = Literal[
     "system", "skills", "profile", "summary", "history", "task", "knowledge", "episodes", "recalled", "input"
 ]
-"""Where in the window a block stands."""
+"""The part of the window that a block belongs to."""
 
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """All sections in the order the window shows them: what changes least comes first."""
 
 SHARED_SECTIONS: tuple[Section, ...] = ("task", "knowledge", "episodes", "recalled", "history")
-"""The sections that compete; system and input are taken as they are, before the sharing."""
+"""The sections that share the tokens left by the others."""
 
 SHARES: Mapping[Section, float] = MappingProxyType(
     {"task": 0.10, "knowledge": 0.10, "episodes": 0.15, "recalled": 0.30, "history": 0.35}
 )
-"""Default shares of what system and input leave over. What a section does not use flows to the others."""
+"""Default shares of the tokens left by the other sections. What a section does not use goes to the rest."""
 
 RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
         "output": (0.20, 0.30),
     }
 )
-"""Shares of a context window, from and to, that usually work; see `Allocation.unusual`."""
+"""Usual shares of a context window, from and to; see `Allocation.unusual`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,8 @@ class ModelSize:
 
     context_window: int  # input and output together
     max_output_tokens: int  # of one reply
-    source: str = ""  # address of the page that says so; "" where it is assumed
-    read: date | None = None  # when that page said so
+    source: str = ""  # URL of the page with these limits; "" if assumed
+    read: date | None = None  # when that page was read
 
     @property
     def reserve(self) -> int:
@@ -76,12 +76,12 @@ class ModelSize:
 
 
 ASSUMED = ModelSize(context_window=8_192, max_output_tokens=2_048)
-"""What is assumed of a model that is not in the table."""
+"""The limits assumed for a model that is not in the table."""
 
 
 @cache
 def model_sizes() -> dict[str, ModelSize]:
-    """Return the table by name of model."""
+    """Return the table of known models, by name."""
     text = (files(__package__) / "models.toml").read_text("utf-8")
     return {name: ModelSize(**size) for name, size in tomllib.loads(text).items()}
 
@@ -95,17 +95,16 @@ def model_size(model: str) -> ModelSize | None:
     known = model_sizes()
     name = model.strip().lower()
     name = name if name in known else name.rpartition("/")[2]
-    return known.get(name) or known.get(_DATED.sub("", name))
+    return known.get(name) or known.get(_VERSION_SUFFIX.sub("", name))
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """How a task type divides a context window, in tokens of any total: only proportions count.
+    """How a task type divides a context window; only the proportions of the numbers count.
 
-    What a part does not use goes to the others when a window is built. ``input`` may be 0:
-    the current message then takes what it needs before knowledge and history are divided,
-    as the system messages do.
+    What a part does not use goes to the others when a window is built. With an ``input`` of 0
+    the current message takes what it needs before knowledge and history are divided.
 
     Raises:
         BadBudget: a part is negative or not a number, or nothing is left next to the output.
@@ -114,7 +113,7 @@ class Allocation:
     system: float  # system messages, skills and the summary
     knowledge: float  # everything retrieved: task, knowledge, episodes and recalled messages
     history: float  # the conversation's messages
-    output: float  # kept free for the reply
+    output: float  # reserved for the reply
     input: float = 0  # the current message
 
     def __post_init__(self) -> None:
@@ -145,10 +144,7 @@ class Allocation:
         return {s: share * part for s, share in retrieved.items()} | {"history": self.history / competing}
 
     def unusual(self) -> tuple[str, ...]:
-        """Return a line for each part outside `RULES_OF_THUMB`; parts of 0 are not judged.
-
-        It is a hint: a preset departs from the rules on purpose.
-        """
+        """Return a line for each part outside `RULES_OF_THUMB`, as a hint; parts of 0 are skipped."""
         lines: list[str] = []
         for name, value in self._parts().items():
             low, high = RULES_OF_THUMB[name]
@@ -158,7 +154,7 @@ class Allocation:
         return tuple(lines)
 
     def _parts(self) -> dict[str, float]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
 
 PRESETS: Mapping[str, Allocation] = MappingProxyType(
@@ -175,9 +171,9 @@ PRESETS: Mapping[str, Allocation] = MappingProxyType(
 class Budget:
     """The size of a window in tokens.
 
-    ``max_input_tokens`` bounds everything that is sent; ``max_output_tokens`` is reserved
-    for the reply on top of it. For a model that counts both together use `of_window`, or
-    `for_task` to divide it by task type.
+    ``max_input_tokens`` limits everything that is sent; ``max_output_tokens`` is reserved for the
+    reply in addition. For a model that counts both together use `of_window`, or `for_task` to
+    divide it by task type.
 
     Raises:
         BadBudget: a number is negative or not whole, the input is zero, or shares are
@@ -185,29 +181,30 @@ class Budget:
     """
 
     max_input_tokens: int  # everything that is sent, message overhead included
-    max_output_tokens: int = 0  # kept free for the reply
+    max_output_tokens: int = 0  # reserved for the reply
     shares: Mapping[Section, float] = field(default_factory=lambda: SHARES)  # section -> 0..1
-    profile_share: float = 0.1  # of the input: most that the lines of the profile take; 0: none
-    note: str = ""  # what had to be assumed; a window's report tells it
+    profile_share: float = 0.1  # the largest part of the input for the profile; 0: none
+    note: str = ""  # what had to be assumed, for a window's report
 
     def __post_init__(self) -> None:
         for name, least in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
-                raise BadBudget(f"{name}={brief(value)} must be a whole number of tokens")
+                raise BadBudget(f"{name}={short_repr(value)} must be a whole number of tokens")
             if value < least:
-                raise BadBudget(f"{name}={brief(value)} must be at least {least}")
+                raise BadBudget(f"{name}={short_repr(value)} must be at least {least}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                raise BadBudget(f"no share for {brief(section)}; sharing are {', '.join(SHARED_SECTIONS)}")
+                known = ", ".join(SHARED_SECTIONS)
+                raise BadBudget(f"no share for {short_repr(section)}; sharing are {known}")
             if not isinstance(share, int | float) or not 0 <= share <= 1:
-                raise BadBudget(f"the share of {section} is {brief(share)}; it must be a number from 0 to 1")
+                raise BadBudget(f"the share of {section} is {short_repr(share)}, not a number from 0 to 1")
         share = self.profile_share
         if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
-            raise BadBudget(f"profile_share={brief(share)} must be a number from 0 to 1")
+            raise BadBudget(f"profile_share={short_repr(share)} must be a number from 0 to 1")
         if sum(self.shares.values()) > 1 + 1e-9:
             raise BadBudget(f"the shares sum to {sum(self.shares.values()):.2f}; at most 1 can be given away")
 
@@ -234,13 +231,12 @@ class Budget:
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
         known = model_size(model)
         size = known or ASSUMED
-        whole = cls.of_window(
-            size.context_window, size.reserve if max_output_tokens is None else max_output_tokens
-        )
+        reserved = size.reserve if max_output_tokens is None else max_output_tokens
+        budget = cls.of_window(size.context_window, reserved)
         if known is not None:
-            return whole
+            return budget
         window = f"a context window of {size.context_window:,} tokens was assumed"
-        return replace(whole, note=f"the limits of the model {model!r} are not known: {window}")
+        return replace(budget, note=f"the limits of the model {model!r} are not known: {window}")
 
     @classmethod
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
@@ -257,7 +253,7 @@ class Budget:
         Raises:
             BadBudget: no preset has this name, or the window is too small for it.
         """
-        chosen = _preset(name, presets)
+        chosen = _find_preset(name, presets)
         if not isinstance(total, int) or isinstance(total, bool) or total < 1:
             raise BadBudget(f"total={total!r} must be a whole number of tokens, at least 1")
         output = round(total * chosen.output / chosen.whole)
@@ -271,10 +267,10 @@ class Budget:
         Raises:
             BadBudget: no preset has this name.
         """
-        return replace(self, shares=_preset(name, presets).shares)
+        return replace(self, shares=_find_preset(name, presets).shares)
 
 
-def _preset(name: str, presets: Mapping[str, Allocation]) -> Allocation:
+def _find_preset(name: str, presets: Mapping[str, Allocation]) -> Allocation:
     if name not in presets:
         raise BadBudget(f"no budget preset named {name!r}; there are {', '.join(presets) or 'none'}")
     return presets[name]

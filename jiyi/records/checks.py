@@ -1,4 +1,4 @@
-"""What records share: ids, plain JSON values, aware datetimes, metadata."""
+"""Ids, JSON values, datetimes and metadata of records, and their validation."""
 
 import hashlib
 import json
@@ -16,46 +16,46 @@ from jiyi.errors import BadMessage, InputError
 
 __all__ = [
     "UNSTORABLE",
-    "brief",
     "check_id",
     "check_metadata",
+    "copy_json",
     "in_utc",
+    "iter_strings",
     "new_id",
-    "plain",
     "set_utc",
+    "short_repr",
     "stable_id",
-    "texts_in",
 ]
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that a database cannot hold."""
 
-_DEEPEST = 100
-_MOST_BYTES = 16_384  # of metadata
-_MOST_BITS = 14_000  # a longer whole number cannot be written as JSON by Python
+_MAX_DEPTH = 100
+_MAX_METADATA_BYTES = 16_384  # of metadata
+_MAX_INTEGER_BITS = 14_000  # Python cannot write longer whole numbers as JSON
 
 
-def plain(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
+def copy_json(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
     """Return a deep copy of a JSON value.
 
     Raises:
-        InputError: (or the class given) something in it is no JSON; says where.
+        InputError: (or the class given) something in it is not JSON; names the place.
     """
     if value is None or isinstance(value, str | bool):
         return value
-    if isinstance(value, int) and value.bit_length() <= _MOST_BITS:
+    if isinstance(value, int) and value.bit_length() <= _MAX_INTEGER_BITS:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
-    if depth == _DEEPEST:
-        raise error(f"{where[:200]} is nested deeper than {_DEEPEST} levels; flatten it")
+    if depth == _MAX_DEPTH:
+        raise error(f"{where[:200]} is nested deeper than {_MAX_DEPTH} levels; flatten it")
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise error(f"{where} has the key {key!r}; keys must be text")
-        return {key: plain(inner, f"{where}.{key}", error, depth + 1) for key, inner in value.items()}
+        return {key: copy_json(inner, f"{where}.{key}", error, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner, f"{where}[{i}]", error, depth + 1) for i, inner in enumerate(value)]
+        return [copy_json(inner, f"{where}[{i}]", error, depth + 1) for i, inner in enumerate(value)]
     shown = value if isinstance(value, float) else type(value).__name__
     raise error(
         f"{where} is {shown}, which is no JSON; use text, numbers, true, false, null, lists and dicts"
@@ -72,20 +72,20 @@ class _Brief(Repr):
         return super().repr_int(x, level) if x.bit_length() < 200 else f"a number of {x.bit_length()} bits"
 
 
-brief = _Brief().repr
-"""Returns a short word for any value: ``repr`` cut, and never an error."""
+short_repr = _Brief().repr
+"""Returns the ``repr`` of any value, shortened, without ever raising."""
 
 
 def check_id(name: str, value: object, error: type[InputError] = InputError) -> None:
-    """Refuse an id that could not be stored and found again."""
+    """Raise ``error`` for an id that cannot be stored."""
     if not isinstance(value, str) or not value:
-        raise error(f"{name} must be non-empty text, not {brief(value)}")
+        raise error(f"{name} must be non-empty text, not {short_repr(value)}")
     if UNSTORABLE.search(value):
         raise error(f"{name}={value!r} holds characters that cannot be stored; use plain text")
 
 
 def set_utc(record: object, *names: str, error: type[InputError] = InputError) -> None:
-    """Bring datetimes of a frozen record to UTC, as `in_utc` does; None stays."""
+    """Convert datetimes of a frozen record to UTC, as `in_utc` does; None stays."""
     for name in names:
         moment = getattr(record, name)
         if moment is not None and not (isinstance(moment, datetime) and moment.tzinfo is UTC):
@@ -96,7 +96,7 @@ def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> d
     """Return a datetime in UTC.
 
     Raises:
-        InputError: as ``error``: it is no datetime, or lies outside the years 1 to 9999.
+        InputError: as ``error``: it is not a datetime, or outside the years 1 to 9999.
         NaiveDatetime: it has no time zone.
     """
     if not isinstance(moment, datetime):
@@ -110,7 +110,7 @@ def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> d
 
 
 def new_id() -> str:
-    """Return a new id of 32 hex digits that sorts by time of making (the idea of UUIDv7, RFC 9562)."""
+    """Return a new id of 32 hex digits that sorts by creation time (the idea of UUIDv7, RFC 9562)."""
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
@@ -128,32 +128,32 @@ def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[
     """Return a copy of the metadata of a message, or of another record.
 
     Raises:
-        InputError: as ``error``: it is no dict with text keys, holds what is no JSON or a character
-            that databases cannot filter by, or takes more than 16,384 bytes as JSON.
+        InputError: as ``error``: it is not a dict with text keys, contains what is not JSON or a
+            character that cannot be stored, or takes more than 16,384 bytes as JSON.
     """
     if not isinstance(value, Mapping):
         raise error(f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}')
-    copied = cast("dict[str, Any]", plain(value, "metadata", error))
-    if any(map(UNSTORABLE.search, texts_in(copied))):
+    copied = cast("dict[str, Any]", copy_json(value, "metadata", error))
+    if any(map(UNSTORABLE.search, iter_strings(copied))):
         raise error("metadata holds a zero character or half of a surrogate pair; use plain text")
     size = len(json.dumps(copied, ensure_ascii=False).encode())
-    if size > _MOST_BYTES:
+    if size > _MAX_METADATA_BYTES:
         raise error(
-            f"metadata takes {size:,} bytes as JSON, at most {_MOST_BYTES:,} are kept with a record; "
+            f"metadata takes {size:,} bytes as JSON, at most {_MAX_METADATA_BYTES:,} are kept with a record; "
             "keep large data elsewhere and its id here"
         )
     return copied
 
 
-def texts_in(value: object, *, keys: bool = True) -> Iterator[str]:
-    """Give the texts in a JSON value, in its order, with or without the keys of objects."""
+def iter_strings(value: object, *, keys: bool = True) -> Iterator[str]:
+    """Yield the texts in a JSON value, in order, with or without the keys of objects."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if keys:
                 yield key
-            yield from texts_in(inner, keys=keys)
+            yield from iter_strings(inner, keys=keys)
     elif isinstance(value, list):
         for inner in value:
-            yield from texts_in(inner, keys=keys)
+            yield from iter_strings(inner, keys=keys)

@@ -1,4 +1,4 @@
-"""Tasks, the episodes they become when they end, and the knowledge that episodes teach."""
+"""Tasks, the episodes of ended tasks, and the knowledge made from episodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from jiyi.errors import InputError
-from jiyi.records.checks import brief, check_metadata, new_id, set_utc, stable_id
+from jiyi.records.checks import check_metadata, new_id, set_utc, short_repr, stable_id
 from jiyi.records.session import Scope
 
 __all__ = [
@@ -35,10 +35,10 @@ class Step:
     task_id: str  # the task it belongs to
     description: str  # what the step does, in words
     id: str = field(default_factory=new_id)  # unique within the user
-    seq: int | None = None  # place among the task's steps, given by the store
+    seq: int | None = None  # place among the task's steps, assigned by the store
     tool_name: str | None = None  # the tool it uses
     args: Mapping[str, Any] = field(default_factory=dict)  # the tool's arguments
-    result: str | None = None  # what the tool gave back, as text
+    result: str | None = None  # the tool's output, as text
     status: StepStatus = "pending"
     started_at: datetime | None = None  # when it went in_progress
     completed_at: datetime | None = None  # when it completed or failed
@@ -49,16 +49,16 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A goal somebody set, and the steps towards it."""
+    """A goal and the steps towards it."""
 
     scope: Scope  # whose, and in which session
-    request: str  # the goal as it was put
+    request: str  # the goal as it was stated
     started_at: datetime
     updated_at: datetime
     id: str = field(default_factory=new_id)  # unique within the user
     status: TaskStatus = "in_progress"
-    outcome: Outcome | None = None  # once it has ended
-    summary: str | None = None  # how far it has come; once it has ended, what came of it
+    outcome: Outcome | None = None  # None until it ends
+    summary: str | None = None  # the progress so far, or the result once it has ended
     target: str | None = None  # what it was about: a host, a file, a customer
     trigger_type: TriggerType = "user_request"
     tags: tuple[str, ...] = ()
@@ -81,13 +81,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """What is remembered of a finished task."""
+    """The memory of a finished task."""
 
     scope: Scope  # whose, and the session it happened in
-    trigger_summary: str  # what set it off
+    trigger_summary: str  # what started it
     outcome: Outcome
     created_at: datetime
-    outcome_summary: str = ""  # what was done and what came of it
+    outcome_summary: str = ""  # what was done and with which result
     id: str = field(default_factory=new_id)  # unique within the user
     task_id: str | None = None  # the task it came from
     trigger_type: TriggerType = "user_request"
@@ -134,7 +134,7 @@ class Knowledge:
     """A lesson with its sources.
 
     Raises:
-        InputError: metadata that cannot be kept.
+        InputError: metadata that cannot be stored.
     """
 
     scope: Scope  # whose
@@ -144,7 +144,7 @@ class Knowledge:
     updated_at: datetime
     id: str = field(default_factory=new_id)  # unique within the user
     key_points: tuple[str, ...] = ()
-    source_episodes: tuple[str, ...] = ()  # ids of the episodes it rests on
+    source_episodes: tuple[str, ...] = ()  # ids of the episodes it was made from
     confidence: float = 0.5  # 0.5..1
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
@@ -164,25 +164,25 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetWeights:
-    """What each sign adds to an episode's importance, or takes from it; see `ForgetRule`.
+    """What each feature adds to or subtracts from an episode's importance; see `ForgetRule`.
 
     Raises:
-        InputError: a weight is no number from -1 to 1, or one of age and access is below 0.
+        InputError: a weight is not a number from -1 to 1, or one of age or access is below 0.
     """
 
-    base: float = 0.5  # what a new episode has
-    age: float = 0.1  # taken for each 720 hours of age
-    age_most: float = 0.3  # most that age takes
-    access: float = 0.05  # added for each time it was recalled
-    access_most: float = 0.2  # most that these add
+    base: float = 0.5  # of a new episode
+    age: float = 0.1  # subtracted for each 720 hours of age
+    age_most: float = 0.3  # the most that age subtracts
+    access: float = 0.05  # added for each recall
+    access_most: float = 0.2  # the most that recalls add
     success: float = 0.1  # added by the outcome
     partial: float = 0.0
     failed: float = -0.05
-    alert: float = 0.15  # added where an alert set it off
-    steps: float = 0.1  # added where it has more than 3 steps
+    alert: float = 0.15  # added if an alert started it
+    steps: float = 0.1  # added if it has more than 3 steps
 
     def __post_init__(self) -> None:
-        for name, value in ((one.name, getattr(self, one.name)) for one in fields(self)):
+        for name, value in ((weight.name, getattr(self, weight.name)) for weight in fields(self)):
             least = 0 if name.startswith(("age", "access")) else -1
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:
-                raise InputError(f"the weight {name}={brief(value)} must be a number from {least} to 1")
+                raise InputError(f"the weight {name}={short_repr(value)} must be a number from {least} to 1")

@@ -1,4 +1,4 @@
-"""A statement about somebody or something, and when it held."""
+"""A statement about a person or thing, and when it holds."""
 
 import re
 from collections.abc import Mapping
@@ -8,65 +8,65 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
+from jiyi.records.argument_errors import explain_type_errors
 from jiyi.records.checks import check_metadata, new_id, set_utc
-from jiyi.records.fits import checked
 from jiyi.records.session import Scope
 
-__all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "names_point"]
+__all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "single_valued"]
 
 FactCategory = Literal[
     "profile", "preference", "attribute", "decision", "relation", "plan", "todo", "rule", "note"
 ]
-"""What kind of thing it says; a rule says how the assistant is to behave."""
+"""What kind of statement it is; a rule says how the assistant should behave."""
 
 FactMethod = Literal["patterns", "llm", "said"]
-"""How it was learned: read without a language model, by one, or told by the caller."""
+"""How it was learned: read by rules, read by a language model, or stated by the caller."""
 
 FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
-"""Whether it holds: yes, a newer one may have taken its place, has taken it, taken back, time over."""
+"""Whether it holds: yes, perhaps replaced by a newer fact, replaced, retracted, or expired."""
 
-_NAMED = (
+_CHOICES = (
     *(("category", get_args(FactCategory)), ("method", get_args(FactMethod))),
     ("status", get_args(FactStatus)),
 )
-_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
+_ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 
 
 @lru_cache(maxsize=1024)
-def names_point(predicate: str) -> bool:
-    """Return whether a predicate names a point that has one value at a time.
+def single_valued(predicate: str) -> bool:
+    """Return whether a predicate has one value at a time, so that newer facts replace older ones.
 
-    One that ends in brackets does not: it only tells the kind of value, "begin (time)", or that an
-    assistant says it, "port (assistant)". Such facts do not replace each other.
+    One that ends in brackets does not: the brackets name the kind of value, "begin (time)", or the
+    assistant as the speaker, "port (assistant)".
     """
-    return _IN_BRACKETS.search(predicate) is None
+    return _ENDS_IN_BRACKETS.search(predicate) is None
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One point of one subject, with its value, its sources and its time.
+    """A subject, predicate and object with sources and validity.
 
     Raises:
-        InputError: a category, method, status or confidence that there is not, or unusable metadata.
+        InputError: an unknown category, method or status, an impossible confidence or metadata.
     """
 
     scope: Scope  # whose memory it belongs to
     subject: str  # whom or what it is about, as it was said
-    predicate: str  # which point of it
+    predicate: str  # which property of it
     object: str  # the value, with its unit
     created_at: datetime  # when it was said
     id: str = field(default_factory=new_id)  # unique within the user
     category: FactCategory = "attribute"
-    text: str = ""  # the clause it was read from; its three parts where it was read from none
+    text: str = ""  # the clause it was read from; subject, predicate and object by default
     speaker: str | None = None  # who said it
-    sources: tuple[str, ...] = ()  # ids of the messages it rests on, oldest first
+    sources: tuple[str, ...] = ()  # ids of the messages it was read from, oldest first
     valid_from: datetime | None = None  # holds from then on; None: from when it was said
     valid_to: datetime | None = None  # holds until then; None: open
     status: FactStatus = "active"
     confidence: float = 0.6  # 0..1, higher the more often it was said
-    supersedes: str | None = None  # id of the fact it took the place of
-    superseded_by: str | None = None  # id of the fact that took its place; where unsure, that may have
+    supersedes: str | None = None  # id of the fact it replaced
+    superseded_by: str | None = None  # id of the fact that replaced it, or if unsure may have
     method: FactMethod = "patterns"
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
@@ -74,7 +74,7 @@ class Fact:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        for name, known in _NAMED:
+        for name, known in _CHOICES:
             if getattr(self, name) not in known:
                 raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
         if not 0 <= self.confidence <= 1:
@@ -92,18 +92,18 @@ class Fact:
 
     @property
     def search_text(self) -> str:
-        """What search reads: subject, predicate, object; of what a caller said its words, too.
+        """What search reads: subject, predicate, object, and the text of what a caller stated.
 
-        Nothing of a fact that names no point: the message it was read from is found by the same words.
+        Nothing if the predicate is not single-valued: search finds the source message by the same words.
         """
-        if not names_point(self.predicate):
+        if not single_valued(self.predicate):
             return ""
         parts = " ".join(filter(None, [self.subject, self.predicate, self.object]))
         return parts if self.method != "said" or self.text in parts else f"{parts}\n{self.text}"
 
     @property
     def line(self) -> str:
-        """The statement as it is shown: "edge-02 · port: 8443"; without a named point its words."""
-        if not names_point(self.predicate):
+        """The statement as shown, "edge-02 · port: 8443"; its text if it is not single-valued."""
+        if not single_valued(self.predicate):
             return f"{self.speaker or self.subject}: {self.text}"
         return f"{self.subject} · {self.predicate}: {self.object}"

@@ -1,4 +1,4 @@
-"""One grammar for filters: conditions on the fields and the metadata of records, joined by and, or, not."""
+"""Filters: conditions on the fields and metadata of records, joined by and, or, not."""
 
 import math
 from collections.abc import Mapping, Sequence, Set
@@ -19,21 +19,21 @@ __all__ = ["FIELDS", "Condition", "Field", "Filter", "Junction", "Op", "Value", 
 Op = Literal["in", "gt", "gte", "lt", "lte", "contains", "icontains", "exists"]
 Value = str | int | float | bool | datetime | None
 
-_DEEPEST = 8  # levels of and, or, not
-_MOST = 100  # conditions
-_MOST_VALUES = 1_000  # in one list
-_LARGEST = 2**63  # whole numbers beyond are no numbers of every database
-_WORDS = {"and": "and", "or": "or", "not": "not", "AND": "and", "OR": "or", "NOT": "not"}
-_ANY = "*"
-_FOLDED = str.maketrans(ascii_uppercase, ascii_lowercase)  # as every database can
+_MAX_DEPTH = 8  # levels of and, or, not
+_MAX_CONDITIONS = 100  # conditions
+_MAX_VALUES = 1_000  # in one list
+_MAX_INTEGER = 2**63  # not every database stores larger whole numbers
+_JUNCTION_WORDS = {"and": "and", "or": "or", "not": "not", "AND": "and", "OR": "or", "NOT": "not"}
+_ANY_VALUE = "*"
+_LOWER_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)  # as every database can
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field that records can be filtered by."""
 
-    type: type | tuple[str, ...]  # of its values; a tuple: one of these texts
-    kinds: tuple[str, ...]  # of records that have it
+    type: type | tuple[str, ...]  # of its values; a tuple lists the allowed texts
+    kinds: tuple[str, ...]  # the kinds of records that have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Condition:
     """One condition; a record without the field does not meet it."""
 
     field: str  # one of `FIELDS`, "metadata", or "value" (of an item)
-    op: Op  # "in": equal to one of the values; "gt" to "icontains": to the one value; "exists": to none
+    op: Op  # "in" takes any number of values, "exists" none, all others one
     values: tuple[Value, ...] = ()
-    key: str = ""  # of metadata; of a value the keys on the way, with dots between them
+    key: str = ""  # of metadata; of a value the path of keys, joined by dots
 
 
 @dataclass(frozen=True, slots=True)
 class Junction:
-    """Several filters: all of them hold, at least one, or none."""
+    """Several filters of which all, at least one, or none must be met."""
 
     word: Literal["and", "or", "not"]
     parts: "tuple[Filter, ...]"
@@ -56,22 +56,22 @@ class Junction:
 
 Filter = Condition | Junction
 
-_EVERY = ("message", "episode", "knowledge", "fact", "item", "task")
-_DERIVED = ("episode", "knowledge", "fact")
+_ALL_KINDS = ("message", "episode", "knowledge", "fact", "item", "task")
+_DERIVED_KINDS = ("episode", "knowledge", "fact")
 _STATUSES = tuple(dict.fromkeys([*get_args(FactStatus), *get_args(TaskStatus)]))
 
 FIELDS: Mapping[str, Field] = {
-    "kind": Field(_EVERY, _EVERY),
+    "kind": Field(_ALL_KINDS, _ALL_KINDS),
     "role": Field(get_args(Role), ("message",)),
-    "created_at": Field(datetime, _EVERY),
-    "pinned": Field(bool, (*_DERIVED, "message", "item")),
-    "id": Field(str, _EVERY),
-    "session_id": Field(str, _EVERY),
-    "agent_id": Field(str, _EVERY),
+    "created_at": Field(datetime, _ALL_KINDS),
+    "pinned": Field(bool, (*_DERIVED_KINDS, "message", "item")),
+    "id": Field(str, _ALL_KINDS),
+    "session_id": Field(str, _ALL_KINDS),
+    "agent_id": Field(str, _ALL_KINDS),
     "importance": Field(float, ("message", "episode")),
     "confidence": Field(float, ("knowledge", "fact")),
-    "access_count": Field(float, _DERIVED),
-    "last_accessed_at": Field(datetime, _DERIVED),
+    "access_count": Field(float, _DERIVED_KINDS),
+    "last_accessed_at": Field(datetime, _DERIVED_KINDS),
     "category": Field(get_args(FactCategory), ("fact",)),
     "subject": Field(str, ("fact",)),
     "predicate": Field(str, ("fact",)),
@@ -90,54 +90,54 @@ FIELDS: Mapping[str, Field] = {
     "trigger_type": Field(get_args(TriggerType), ("episode", "task")),
     "consolidated": Field(bool, ("episode",)),
 }
-"""What records can be filtered by, apart from their metadata. A field that is None is not there."""
+"""The fields that records can be filtered by, besides metadata. A field that is None does not exist."""
 
 _ATTRIBUTES = {("task", "created_at"): "started_at", ("knowledge", "text"): "content"}
 _METADATA = Field(object, ("message", "knowledge", "fact"))
-_OPEN = {"metadata": "metadata.", "value": "value."}  # fields that hold JSON, and how a name in them begins
+_JSON_FIELDS = {"metadata": "metadata.", "value": "value."}  # and how the name of a key in them begins
 
 
 def read_filter(given: object, *, within: Literal["value"] | None = None) -> Filter:
     """Return the filter that a dict describes; all its entries must hold.
 
     An entry is a field of `FIELDS`, ``"metadata.KEY"`` or ``"metadata": {KEY: ...}``, with a value
-    it equals, a list of such, ``"*"`` (it is there), or a dict of ``eq``, ``ne``, ``in``, ``nin``,
-    ``gt``, ``gte``, ``lt``, ``lte``, ``contains`` (a text has this text in it), ``icontains`` (the same,
-    A to Z being a to z), ``exists``; or ``and``, ``or``, ``not`` with a list of filters, in small or
-    capital letters; or ``since`` and ``until`` with a moment of ``created_at``.
+    it equals, a list of such values, ``"*"`` (it exists), or a dict of ``eq``, ``ne``, ``in``,
+    ``nin``, ``gt``, ``gte``, ``lt``, ``lte``, ``contains`` (a text within a text), ``icontains`` (the
+    same, ignoring the case of A to Z), ``exists``; or ``and``, ``or``, ``not`` with a list of filters,
+    in lower or upper case; or ``since`` and ``until`` with a moment of ``created_at``.
 
-    ``"value.a.b"`` is what an item's value holds under "b" of the object under "a". With ``within``
-    every name but ``and``, ``or`` and ``not`` is such a way into the value: ``{"a.b": 1}``.
+    ``"value.a.b"`` is the "b" of the object "a" in an item's value. With ``within`` every name but
+    ``and``, ``or`` and ``not`` is such a path: ``{"a.b": 1}``.
 
-    Values are compared as JSON values are: 1 is 1.0, but neither ``True`` nor "1"; texts by code
-    point. What is not there is equal to nothing and greater than nothing, so it is ``ne`` to all.
-    Of a field, None asks for records where it is not there; of metadata or a value, for null.
+    Values are compared as in JSON: 1 equals 1.0, but neither ``True`` nor "1"; texts compare by code
+    point. A missing value equals nothing and is greater than nothing, so it is ``ne`` to all.
+    None as the value of a field means that it does not exist; of metadata or a value, null.
 
     Raises:
-        BadQuery: a name that is none of these, a value of the wrong type, an empty filter, one nested
-            more than 8 levels, of more than 100 conditions, or with a list of more than 1,000 values.
+        BadQuery: an unknown name, a value of the wrong type, an empty filter, more than 8 levels,
+            more than 100 conditions, or a list of more than 1,000 values.
         NaiveDatetime: a moment without a time zone.
     """
-    return _Reader(within).mapping(given, 0)
+    return _FilterReader(within).read_mapping(given, 0)
 
 
 def matches(record: object, where: Filter) -> bool:
     """Say whether a record meets a filter."""
     if isinstance(where, Junction):
-        held = (matches(record, part) for part in where.parts)
-        return all(held) if where.word == "and" else any(held) is (where.word == "or")
-    there, value = _value_of(record, where)
-    if where.op == "exists" or not there:
-        return there
+        met = (matches(record, part) for part in where.parts)
+        return all(met) if where.word == "and" else any(met) is (where.word == "or")
+    exists, value = _value_of(record, where)
+    if where.op == "exists" or not exists:
+        return exists
     if where.op == "in":
         is_flag = isinstance(value, bool)
         return any(isinstance(wanted, bool) == is_flag and value == wanted for wanted in where.values)
     limit: Any = where.values[0]
-    if where.op in _HOLDING:
+    if where.op in _CONTAINS_OPERATORS:
         return isinstance(value, str) and limit in (
-            value if where.op == "contains" else value.translate(_FOLDED)
+            value if where.op == "contains" else value.translate(_LOWER_ASCII)
         )
-    if _order_of(value) != _order_of(limit):
+    if _comparable_type(value) != _comparable_type(limit):
         return False
     less, more = bool(value < limit), bool(value > limit)
     return {"gt": more, "gte": not less, "lt": less, "lte": not more}[where.op]
@@ -164,82 +164,85 @@ def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
     return value is not None, value
 
 
-def _order_of(value: object) -> type | None:
-    """Return what a value can be compared with; None where it has no order."""
+def _comparable_type(value: object) -> type | None:
+    """Return the type of the values it can be ordered with, None if it has no order."""
     if isinstance(value, int | float):
         return None if isinstance(value, bool) else float
-    return next((one for one in (str, datetime) if isinstance(value, one)), None)
+    return next((type_ for type_ in (str, datetime) if isinstance(value, type_)), None)
 
 
-class _Reader:
+class _FilterReader:
     """Reads one filter, counting its conditions."""
 
     def __init__(self, within: str | None) -> None:
         self.count = 0
         self._within = within
 
-    def mapping(self, given: object, depth: int) -> Filter:
+    def read_mapping(self, given: object, depth: int) -> Filter:
         if not isinstance(given, Mapping):
             raise BadQuery(f'a filter is a dict such as {{"role": "user"}}, not {type(given).__name__}')
         if not given:
             raise BadQuery('a filter is empty; leave it out, or say what it asks for: {"role": "user"}')
-        return _joined([self.named(name, value, depth) for name, value in given.items()])
+        return _all_of([self.read_entry(name, value, depth) for name, value in given.items()])
 
-    def named(self, name: object, value: object, depth: int) -> Filter:
-        if name in _WORDS:
-            return self.junction(str(name), value, depth + 1)
+    def read_entry(self, name: object, value: object, depth: int) -> Filter:
+        if name in _JUNCTION_WORDS:
+            return self.read_junction(str(name), value, depth + 1)
         if self._within:
-            return self.asked(self._within, value, _key(name, self._within))
+            return self.read_condition(self._within, value, _check_key(name, self._within))
         if name in ("since", "until"):
             operator = "gte" if name == "since" else "lt"
-            return self.condition("created_at", operator, value, where=str(name))
-        for field, before in _OPEN.items():
+            return self.make_condition("created_at", operator, value, where=str(name))
+        for field, before in _JSON_FIELDS.items():
             if name == field:
                 if not isinstance(value, Mapping):
                     kind = type(value).__name__
                     raise BadQuery(f'{field} must be a dict such as {{"channel": "slack"}}, not {kind}')
                 if not value:
                     raise BadQuery(f"{field} is empty; name a key of it and what it must be")
-                return _joined([self.asked(field, asked, _key(key, field)) for key, asked in value.items()])
+                return _all_of(
+                    [self.read_condition(field, v, _check_key(k, field)) for k, v in value.items()]
+                )
             if isinstance(name, str) and name.startswith(before):
-                return self.asked(field, value, _key(name.removeprefix(before), field))
+                return self.read_condition(field, value, _check_key(name.removeprefix(before), field))
         if name not in FIELDS:
-            names = ["role", "since", "until", "pinned", *_OPEN, "and", "or", "not", *FIELDS]
+            names = ["role", "since", "until", "pinned", *_JSON_FIELDS, "and", "or", "not", *FIELDS]
             known = ", ".join(dict.fromkeys(names))
             raise BadQuery(
                 f"no filter named {name}; there are {known}, "
                 f'and labels of your own go under metadata: {{"metadata": {{"{name}": ...}}}}'
             )
-        return self.asked(str(name), value)
+        return self.read_condition(str(name), value)
 
-    def junction(self, name: str, value: object, depth: int) -> Filter:
-        if depth > _DEEPEST:
-            raise BadQuery(f"the filter is nested deeper than {_DEEPEST} levels; flatten it")
-        word = cast("Literal['and', 'or', 'not']", _WORDS[name])
+    def read_junction(self, name: str, value: object, depth: int) -> Filter:
+        if depth > _MAX_DEPTH:
+            raise BadQuery(f"the filter is nested deeper than {_MAX_DEPTH} levels; flatten it")
+        word = cast("Literal['and', 'or', 'not']", _JUNCTION_WORDS[name])
         parts = [value] if word == "not" and isinstance(value, Mapping) else value
         if not isinstance(parts, list | tuple) or not parts:
             raise BadQuery(f'{name} takes a list of filters: {{"{name}": [{{"role": "user"}}, ...]}}')
-        return Junction(word, tuple(self.mapping(part, depth) for part in parts))
+        return Junction(word, tuple(self.read_mapping(part, depth) for part in parts))
 
-    def asked(self, field: str, value: object, key: str = "") -> Filter:
+    def read_condition(self, field: str, value: object, key: str = "") -> Filter:
         if isinstance(value, Mapping):
             if not value:
-                raise BadQuery(f"{_shown(field, key)} asks for nothing; there are {', '.join(_OPERATORS)}")
-            return _joined([self.condition(field, str(op), one, key) for op, one in value.items()])
-        if value == _ANY:
-            return self.condition(field, "exists", True, key)
+                name = _full_name(field, key)
+                raise BadQuery(f"{name} asks for nothing; there are {', '.join(_OPERATORS)}")
+            return _all_of([self.make_condition(field, str(op), one, key) for op, one in value.items()])
+        if value == _ANY_VALUE:
+            return self.make_condition(field, "exists", True, key)
         several = isinstance(value, Sequence | Set) and not isinstance(value, str | bytes)
-        return self.condition(field, "in" if several else "eq", value, key)
+        return self.make_condition(field, "in" if several else "eq", value, key)
 
-    def condition(
+    def make_condition(
         self, field: str, operator: str, value: object, key: str = "", *, where: str = ""
     ) -> Filter:
         self.count += 1
-        if self.count > _MOST:
+        if self.count > _MAX_CONDITIONS:
             raise BadQuery(
-                f"the filter has more than {_MOST} conditions; put values of one field into a list"
+                f"the filter has more than {_MAX_CONDITIONS} conditions; put values of one field into a list"
             )
-        where = where or _shown(field, key)
+        where = where or _full_name(field, key)
         if operator not in _OPERATORS:
             raise BadQuery(f"{where} knows no operator {operator!r}; there are {', '.join(_OPERATORS)}")
         if operator == "exists":
@@ -248,82 +251,82 @@ class _Reader:
             there = Condition(field, "exists", key=key)
             return there if value else Junction("not", (there,))
         if operator in ("gt", "gte", "lt", "lte"):
-            limit = _read(field, value, where)
-            if _order_of(limit) is None or isinstance(_type_of(field), tuple):
+            limit = _read_value(field, value, where)
+            if _comparable_type(limit) is None or isinstance(_field_type(field), tuple):
                 raise BadQuery(f"{where} has no order to compare {value!r} in; use eq, ne, in or exists")
             return Condition(field, cast("Op", operator), (limit,), key)
-        if operator in _HOLDING:
-            if not isinstance(value, str) or _type_of(field) in (bool, float, datetime):
+        if operator in _CONTAINS_OPERATORS:
+            if not isinstance(value, str) or _field_type(field) in (bool, float, datetime):
                 raise BadQuery(f"{operator} of {where} looks for a text in a text; use eq, in or gte")
-            sought = value if operator == "contains" else value.translate(_FOLDED)
-            return Condition(field, cast("Op", operator), (_storable(sought, where),), key)
-        found = _among(field, [value] if operator in ("eq", "ne") else value, key, where)
+            sought = value if operator == "contains" else value.translate(_LOWER_ASCII)
+            return Condition(field, cast("Op", operator), (_check_storable(sought, where),), key)
+        found = _is_one_of(field, [value] if operator in ("eq", "ne") else value, key, where)
         return Junction("not", (found,)) if operator in ("ne", "nin") else found
 
 
-_HOLDING = ("contains", "icontains")
-_OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", *_HOLDING, "exists")
+_CONTAINS_OPERATORS = ("contains", "icontains")
+_OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", *_CONTAINS_OPERATORS, "exists")
 
 
-def _among(field: str, values: object, key: str, where: str) -> Filter:
+def _is_one_of(field: str, values: object, key: str, where: str) -> Filter:
     if not isinstance(values, Sequence | Set) or isinstance(values, str | bytes):
         raise BadQuery(f"in of {where} must be a list of values, not {type(values).__name__}")
-    if len(values) > _MOST_VALUES:
-        raise BadQuery(f"{where} is compared with {len(values):,} values, at most {_MOST_VALUES:,} are")
-    null = field not in _OPEN and None in values
-    known = [_read(field, value, where) for value in values if not null or value is not None]
+    if len(values) > _MAX_VALUES:
+        raise BadQuery(f"{where} is compared with {len(values):,} values, at most {_MAX_VALUES:,} are")
+    null = field not in _JSON_FIELDS and None in values
+    known = [_read_value(field, value, where) for value in values if not null or value is not None]
     found = Condition(field, "in", tuple(known), key)
     return Junction("or", (Junction("not", (Condition(field, "exists"),)), found)) if null else found
 
 
-def _joined(parts: Sequence[Filter]) -> Filter:
+def _all_of(parts: Sequence[Filter]) -> Filter:
     return parts[0] if len(parts) == 1 else Junction("and", tuple(parts))
 
 
-def _type_of(field: str) -> type | tuple[str, ...]:
+def _field_type(field: str) -> type | tuple[str, ...]:
     return FIELDS.get(field, _METADATA).type
 
 
-def _shown(field: str, key: str) -> str:
-    return f"{field}.{key}" if field in _OPEN else field
+def _full_name(field: str, key: str) -> str:
+    return f"{field}.{key}" if field in _JSON_FIELDS else field
 
 
-def _key(key: object, field: str) -> str:
+def _check_key(key: object, field: str) -> str:
     if not isinstance(key, str) or not key:
         raise BadQuery(f"{field} has the key {key!r}; keys must be text")
-    return _storable(key, f"a key of {field}")
+    return _check_storable(key, f"a key of {field}")
 
 
-def _storable(text: str, where: str) -> str:
+def _check_storable(text: str, where: str) -> str:
     if UNSTORABLE.search(text):
         raise BadQuery(f"{where} holds a zero character or half of a surrogate pair; use plain text")
     return text
 
 
-def _read(field: str, value: Any, where: str) -> Value:
-    """Return a value as the type of its field wants it."""
-    wanted = _type_of(field)
+def _read_value(field: str, value: Any, where: str) -> Value:
+    """Return a value converted to the type of its field."""
+    wanted = _field_type(field)
     if isinstance(wanted, tuple):
         if value not in wanted:
             raise BadQuery(f"{where} {value!r} is not one of {', '.join(wanted)}")
         return cast("str", value)
     if wanted is datetime:
-        return _moment(value, where)
+        return _read_datetime(value, where)
     if isinstance(value, str) and wanted in (str, object):
-        return _storable(value, where)
+        return _check_storable(value, where)
     if isinstance(value, bool) and wanted in (bool, object):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool) and wanted in (float, object):
-        if not math.isfinite(value) or (isinstance(value, int) and not -_LARGEST <= value < _LARGEST):
+        if not math.isfinite(value) or (isinstance(value, int) and not -_MAX_INTEGER <= value < _MAX_INTEGER):
             raise BadQuery(f"{where} cannot be compared with {str(value)[:40]}; keep such a number as text")
         return float(value) if wanted is float else value
     if value is None and wanted is object:
         return None
-    name = _NAMES[wanted]
+    name = _TYPE_NAMES[wanted]
     raise BadQuery(f"{where} is {type(value).__name__}; it is filtered by {name}")
 
 
-_NAMES: Mapping[type, str] = {
+_TYPE_NAMES: Mapping[type, str] = {
     str: "text",
     bool: "True or False",
     float: "numbers",
@@ -331,7 +334,7 @@ _NAMES: Mapping[type, str] = {
 }
 
 
-def _moment(value: object, where: str) -> datetime:
+def _read_datetime(value: object, where: str) -> datetime:
     if not isinstance(value, datetime | str):
         raise BadQuery(f"{where} must be an aware datetime or ISO 8601 text, not {type(value).__name__}")
     try:

@@ -1,4 +1,4 @@
-"""A value kept under a key in a namespace: settings, notes, files, or others that a program keeps by name."""
+"""A value stored under a key in a namespace, such as settings, notes or files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,61 +7,61 @@ from datetime import datetime
 from typing import Any, Self, cast
 
 from jiyi.errors import InputError
-from jiyi.records.checks import UNSTORABLE, check_id, plain, set_utc, stable_id, texts_in
-from jiyi.records.fits import checked
+from jiyi.records.argument_errors import explain_type_errors
+from jiyi.records.checks import UNSTORABLE, check_id, copy_json, iter_strings, set_utc, stable_id
 from jiyi.records.session import Scope
 
-__all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "labels_in", "path_of", "strings_of"]
+__all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "join_strings", "labels_in", "path_of"]
 
 KEPT_VERSIONS = 10
 """How many former versions an item keeps."""
 
-_FORMER = {"version", "value", "text", "updated_at"}
-_MOST_LABELS = 32
-_MOST_BYTES = 2_000  # of a namespace, as the database writes it, and of a key
-_MOST_VALUE = 1_000_000  # bytes of a value as JSON
-_MOST_SECONDS = 100 * 366 * 86_400.0
+_FORMER_FIELDS = {"version", "value", "text", "updated_at"}
+_MAX_LABELS = 32
+_MAX_BYTES = 2_000  # of a namespace, as the database writes it, and of a key
+_MAX_VALUE_BYTES = 1_000_000  # bytes of a value as JSON
+_MAX_TTL = 100 * 366 * 86_400.0
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One value; user, agent, namespace and key name it, and give it its id.
+    """One value, identified by user, agent, namespace and key.
 
     Raises:
         InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
     """
 
     scope: Scope  # whose; its session is the conversation the item belongs to, if any
-    namespace: tuple[str, ...]  # 1 to 32 labels, from the outermost on
+    namespace: tuple[str, ...]  # 1 to 32 labels, outermost first
     key: str  # its name in the namespace
     value: Mapping[str, Any] = field(hash=False)  # a JSON object
     created_at: datetime  # of the first version
     updated_at: datetime  # of this version
-    id: str = ""  # where none is given, made of user, agent, namespace and key
-    text: str = ""  # what search reads; of an item without any nothing is found
-    version: int = 1  # counts up with every value
-    ttl: float | None = None  # seconds it lasts after it was put or refreshed
-    expires_at: datetime | None = None  # from then on it is absent
-    pinned: bool = False  # not forgotten by itself
+    id: str = ""  # derived from user, agent, namespace and key by default
+    text: str = ""  # what search reads; without it search does not find the item
+    version: int = 1  # increases with every value
+    ttl: float | None = None  # lifetime in seconds after it was put or refreshed
+    expires_at: datetime | None = None  # absent from then on
+    pinned: bool = False  # never forgotten automatically
     former: tuple[Mapping[str, Any], ...] = field(default=(), hash=False, repr=False)
-    """The versions before, newest first: version, value, text, and updated_at as ISO 8601."""
+    """Former versions, newest first: version, value, text, and updated_at as ISO 8601."""
 
     def __post_init__(self) -> None:
-        """Bring the times to UTC, make the id, and refuse what cannot be kept."""
+        """Validate the fields, convert times to UTC, and derive the id."""
         check_labels(self.namespace)
         if not self.namespace:
             raise InputError("namespace is empty; give at least one label")
         check_id("key", self.key)
-        if len(self.key.encode()) > _MOST_BYTES:
-            raise InputError(f"key takes {len(self.key.encode()):,} bytes; at most {_MOST_BYTES:,} are kept")
+        if len(self.key.encode()) > _MAX_BYTES:
+            raise InputError(f"key takes {len(self.key.encode()):,} bytes; at most {_MAX_BYTES:,} are kept")
         object.__setattr__(self, "value", _checked_value(self.value))
-        if self.ttl is not None and (isinstance(self.ttl, bool) or not 0 < self.ttl <= _MOST_SECONDS):
+        if self.ttl is not None and (isinstance(self.ttl, bool) or not 0 < self.ttl <= _MAX_TTL):
             raise InputError(f"ttl={self.ttl!r} must be seconds, more than 0 and at most 100 years")
         if self.version < 1:
             raise InputError(f"version={self.version!r} must be 1 or more")
-        if any(not isinstance(past, Mapping) or past.keys() != _FORMER for past in self.former):
-            raise InputError(f"each former version has {', '.join(sorted(_FORMER))}")
+        if any(not isinstance(past, Mapping) or past.keys() != _FORMER_FIELDS for past in self.former):
+            raise InputError(f"each former version has {', '.join(sorted(_FORMER_FIELDS))}")
         if not self.id:
             object.__setattr__(self, "id", item_id(self.scope, self.namespace, self.key))
         set_utc(self, "created_at", "updated_at", "expires_at")
@@ -77,11 +77,11 @@ class Item:
         return "/".join([*self.namespace, self.key])
 
     def is_there(self, now: datetime) -> bool:
-        """Say whether its time is not over."""
+        """Say whether it has not expired."""
         return self.expires_at is None or self.expires_at > now
 
     def versions(self) -> Iterator[Self]:
-        """Give the former versions that are kept, newest first; they have no end of their own."""
+        """Yield the stored former versions, newest first; they never expire."""
         for past in self.former:
             yield replace(
                 self,
@@ -94,12 +94,12 @@ class Item:
                 former=(),
             )
 
-    def bare(self) -> Self:
-        """Return it without its former versions, as verbs give it out."""
+    def without_history(self) -> Self:
+        """Return the item without its former versions, as callers get it."""
         return replace(self, former=()) if self.former else self
 
-    def past(self) -> tuple[Mapping[str, Any], ...]:
-        """Return ``former`` of the version that follows on this one."""
+    def history_with_self(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the ``former`` of the next version: this version and those before it."""
         own = {
             "version": self.version,
             "value": self.value,
@@ -110,39 +110,35 @@ class Item:
 
 
 def check_labels(labels: object, name: str = "namespace") -> None:
-    """Refuse what is no tuple of up to 32 labels.
-
-    Raises:
-        InputError: says what is wrong.
-    """
+    """Raise `InputError` unless it is a tuple of up to 32 labels."""
     if not isinstance(labels, tuple):
         raise InputError(f'{name} must be a tuple of labels such as ("users", "ana"), not {labels!r}')
-    if len(labels) > _MOST_LABELS:
-        raise InputError(f"{name} has {len(labels)} labels; at most {_MOST_LABELS} are allowed")
+    if len(labels) > _MAX_LABELS:
+        raise InputError(f"{name} has {len(labels)} labels; at most {_MAX_LABELS} are allowed")
     for label in labels:
         check_id(f"a label of {name}", label)
-    if (size := len(path_of(labels).encode())) > _MOST_BYTES:
-        raise InputError(f"{name} takes {size:,} bytes; at most {_MOST_BYTES:,} are kept")
+    if (size := len(path_of(labels).encode())) > _MAX_BYTES:
+        raise InputError(f"{name} takes {size:,} bytes; at most {_MAX_BYTES:,} are kept")
 
 
 def item_id(scope: Scope, namespace: Sequence[str], key: str) -> str:
-    """Return the id of an item: the same for the same place."""
+    """Return the id of an item, the same for the same user, agent, namespace and key."""
     return stable_id("item", scope.user_id, scope.agent_id or "", *namespace, key)
 
 
 def path_of(labels: Sequence[str]) -> str:
-    """Return labels as one text, each followed by "/": a path begins with another only by whole labels."""
+    """Return labels as one text, each followed by "/", so that prefixes match whole labels only."""
     return "".join(label.replace("%", "%25").replace("/", "%2F") + "/" for label in labels)
 
 
 def labels_in(path: str) -> tuple[str, ...]:
-    """Undo `path_of`."""
+    """Return the labels of a path made by `path_of`."""
     return tuple(label.replace("%2F", "/").replace("%25", "%") for label in path.split("/")[:-1])
 
 
-def strings_of(value: object) -> str:
-    """Return all texts in a JSON value, a line each, without the keys of objects."""
-    return "\n".join(texts_in(value, keys=False))
+def join_strings(value: object) -> str:
+    """Return all texts in a JSON value, one per line, without the keys of objects."""
+    return "\n".join(iter_strings(value, keys=False))
 
 
 def _checked_value(value: object) -> dict[str, Any]:
@@ -150,9 +146,11 @@ def _checked_value(value: object) -> dict[str, Any]:
         raise InputError(
             f'value must be a JSON object such as {{"theme": "dark"}}, not {type(value).__name__}'
         )
-    copied = cast("dict[str, Any]", plain(value, "value"))
-    if any(map(UNSTORABLE.search, texts_in(copied))):
+    copied = cast("dict[str, Any]", copy_json(value, "value"))
+    if any(map(UNSTORABLE.search, iter_strings(copied))):
         raise InputError("value holds a zero character or half of a surrogate pair; use plain text")
-    if (size := len(json.dumps(copied, ensure_ascii=False).encode())) > _MOST_VALUE:
-        raise InputError(f"value takes {size:,} bytes as JSON, at most {_MOST_VALUE:,} are kept; split it")
+    if (size := len(json.dumps(copied, ensure_ascii=False).encode())) > _MAX_VALUE_BYTES:
+        raise InputError(
+            f"value takes {size:,} bytes as JSON, at most {_MAX_VALUE_BYTES:,} are kept; split it"
+        )
     return copied

@@ -1,4 +1,4 @@
-"""One message of a conversation, lossless from and to OpenAI Chat Completions dicts."""
+"""One message of a conversation, converted to and from OpenAI Chat Completions dicts without loss."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,38 +8,38 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
 
 from jiyi.errors import BadMessage
-from jiyi.records.checks import brief, check_id, new_id, plain, set_utc
+from jiyi.records.checks import check_id, copy_json, new_id, set_utc, short_repr
 from jiyi.records.session import Scope
 
-__all__ = ["SENT", "ContentPart", "Dumps", "Given", "Message", "Role", "ToolCall", "as_mapping"]
+__all__ = ["SENT_EXTRAS", "ContentPart", "Given", "HasModelDump", "Message", "Role", "ToolCall", "as_mapping"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 ContentPart = Mapping[str, Any]
 """One part of a message's content as OpenAI writes it: a dict with a ``type``."""
 
 _ROLES = get_args(Role)
-_KNOWN = ("role", "content", "name", "tool_calls", "tool_call_id")
-SENT = ("refusal", "audio", "function_call")
-"""Fields in `Message.extra` that the API knows, so that they are sent."""
+_API_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
+SENT_EXTRAS = ("refusal", "audio", "function_call")
+"""Fields in `Message.extra` that are sent because the API knows them."""
 
 
 @runtime_checkable
-class Dumps(Protocol):
-    """A message of another library, such as ``completion.choices[0].message`` of openai."""
+class HasModelDump(Protocol):
+    """A message of another library, such as openai's ``completion.choices[0].message``."""
 
     def model_dump(self) -> dict[str, Any]:
         """Return the Chat Completions dict."""
 
 
-Given = Mapping[str, Any] | Dumps
-"""A message as a caller has it."""
+Given = Mapping[str, Any] | HasModelDump
+"""A message as callers pass it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """A tool call inside an assistant message."""
 
-    id: str  # joins the call to its result
+    id: str  # the result refers to it
     name: str  # the tool
     arguments: str  # as the model wrote them, usually JSON
     type: str = "function"  # "function" or "custom"
@@ -64,21 +64,23 @@ class ToolCall:
             raise BadMessage(f"{where} ({call['id']}) needs {kind}: {{name, arguments}}")
         text_key = "input" if kind == "custom" else "arguments"
         written = body.get(text_key)
-        body = plain(body, f"{where}.{kind}", BadMessage)
+        body = copy_json(body, f"{where}.{kind}", BadMessage)
         inner = {k: v for k, v in body.items() if k not in ("name", text_key)}
         if not isinstance(written, str):
             if text_key in body:
                 inner[text_key] = body[text_key]
             written = json.dumps(written, ensure_ascii=False) if written is not None else ""
         extra = {
-            k: plain(v, f"{where}.{k}", BadMessage) for k, v in call.items() if k not in ("id", "type", kind)
+            k: copy_json(v, f"{where}.{k}", BadMessage)
+            for k, v in call.items()
+            if k not in ("id", "type", kind)
         }
         if inner:
             extra[kind] = inner
         return cls(id=call["id"], name=body["name"], arguments=written, type=kind, extra=extra)
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the dict this call came from."""
+        """Return the Chat Completions dict of this call."""
         text_key = "input" if self.type == "custom" else "arguments"
         extra = deepcopy(dict(self.extra))
         body = {"name": self.name, text_key: self.arguments, **extra.pop(self.type, {})}
@@ -87,11 +89,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message: what was said, by whom, when, and what it is worth.
+    """One message of a conversation.
 
-    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; fields
-    jiyi does not know are kept in ``extra``, and `to_openai` leaves them out. The role
-    "developer" is read as "system" and written back as it was.
+    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; unknown fields
+    are kept in ``extra``, and `to_openai` leaves them out. The role "developer" is read as
+    "system" and written back as it was.
 
     Raises:
         BadMessage: role, content or tool fields break the Chat Completions form.
@@ -100,31 +102,31 @@ class Message:
 
     role: Role  # who speaks
     content: str | tuple[ContentPart, ...] | None = None  # text, or parts (text, image_url, ...)
-    tool_calls: tuple[ToolCall, ...] = ()  # calls an assistant message makes
+    tool_calls: tuple[ToolCall, ...] = ()  # of an assistant message
     tool_call_id: str | None = None  # the call a tool message answers
     name: str | None = None  # the speaker's or tool's name
     extra: Mapping[str, Any] = field(default_factory=dict)  # unknown fields, as they came
     id: str = field(default_factory=new_id)  # unique within the user
     scope: Scope | None = None  # whose; None until saved
-    seq: int | None = None  # place in its session's order, given by the store
-    importance: float | None = None  # 0..1 where somebody judged it
-    pinned: bool = False  # never leaves the window, never forgotten
+    seq: int | None = None  # place in its session, assigned by the store
+    importance: float | None = None  # 0..1 if given
+    pinned: bool = False  # always in the window, never forgotten
     created_at: datetime | None = None  # when it was said, UTC; None until saved
-    tokens: int | None = None  # counted once, with the message's overhead
+    tokens: int | None = None  # including the message's overhead; None until counted
     tokens_by: str | None = None  # the counter that counted them
 
     def __post_init__(self) -> None:
         if self.role not in _ROLES:
-            raise BadMessage(f"role {brief(self.role)} is not one of system, user, assistant, tool")
+            raise BadMessage(f"role {short_repr(self.role)} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)
         if not isinstance(self.content, str):
             _check_content(self.content)
         if self.importance is not None and not (
             isinstance(self.importance, int | float) and 0 <= self.importance <= 1
         ):
-            raise BadMessage(f"importance={brief(self.importance)} is not a number from 0 to 1")
+            raise BadMessage(f"importance={short_repr(self.importance)} is not a number from 0 to 1")
         if not isinstance(self.pinned, bool):
-            raise BadMessage(f"pinned must be True or False, not {brief(self.pinned)}")
+            raise BadMessage(f"pinned must be True or False, not {short_repr(self.pinned)}")
         if self.tool_calls and self.role != "assistant":
             raise BadMessage(f"only assistant messages carry tool_calls, not {self.role}")
         if self.created_at is not None:
@@ -134,16 +136,16 @@ class Message:
     def from_openai(cls, message: Given, **fields: Any) -> "Message":
         """Read a Chat Completions dict; ``fields`` set the rest (id, pinned, created_at, ...).
 
-        The dict is copied: later changes to it do not reach the message. An object that has
-        ``model_dump`` is read as the dict it gives, without the fields that are None.
+        The dict is copied. An object with ``model_dump`` is read as the dict it returns, without
+        the fields that are None.
         """
         message = as_mapping(message)
         role = message.get("role")
         if role == "function":
             raise BadMessage('role "function" is retired; send the result with role "tool" and tool_call_id')
-        unknown = {k: v for k, v in message.items() if k not in _KNOWN}
-        extra = plain(unknown, "message", BadMessage) if unknown else {}
-        extra.update((k, None) for k in _KNOWN[1:] if k in message and message[k] is None)
+        unknown = {k: v for k, v in message.items() if k not in _API_FIELDS}
+        extra = copy_json(unknown, "message", BadMessage) if unknown else {}
+        extra.update((k, None) for k in _API_FIELDS[1:] if k in message and message[k] is None)
         if role == "developer":
             extra["role"], role = role, "system"
         calls = message.get("tool_calls") or ()
@@ -165,16 +167,16 @@ class Message:
         )
 
     def to_openai(self) -> dict[str, Any]:
-        """Return the Chat Completions dict, ready to send: with the fields of the API and no others."""
-        whole = self.to_dict()
-        sent = {name: whole[name] for name in _KNOWN if whole.get(name) not in (None, [])}
-        sent |= {name: whole[name] for name in SENT if whole.get(name) is not None}
-        if "content" in whole:
-            sent["content"] = whole["content"]
+        """Return the Chat Completions dict to send, with the fields of the API only."""
+        stored = self.to_dict()
+        sent = {name: stored[name] for name in _API_FIELDS if stored.get(name) not in (None, [])}
+        sent |= {name: stored[name] for name in SENT_EXTRAS if stored.get(name) is not None}
+        if "content" in stored:
+            sent["content"] = stored["content"]
         return sent
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the dict this message came from, with all its fields."""
+        """Return the Chat Completions dict with all fields, known and unknown."""
         out: dict[str, Any] = {"role": self.role}
         if isinstance(self.content, str):
             out["content"] = self.content
@@ -193,18 +195,18 @@ class Message:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The caller's own labels, kept with the message and never sent; {} where it has none."""
-        found = self.extra.get("metadata")
-        return found if isinstance(found, Mapping) else {}
+        """The caller's own labels, stored with the message and never sent; {} by default."""
+        metadata = self.extra.get("metadata")
+        return metadata if isinstance(metadata, Mapping) else {}
 
     @property
     def speaker(self) -> str:
-        """Who speaks: the name, or the role where there is none."""
+        """Who speaks: the name, or without one the role."""
         return self.name or self.role
 
     @property
     def text(self) -> str:
-        """The words of the message: its content, without pictures, sound or tool calls."""
+        """The text of its content, without images, audio or tool calls."""
         if isinstance(self.content, str) or self.content is None:
             return self.content or ""
         words = (part.get("text") or part.get("refusal") for part in self.content)
@@ -212,7 +214,7 @@ class Message:
 
     @property
     def search_text(self) -> str:
-        """What search reads: the words and the tool calls with their arguments."""
+        """What search reads: the text, and the tool calls with their arguments."""
         if not self.tool_calls:
             return self.content if isinstance(self.content, str) else self.text
         calls = [f"{call.name} {call.arguments}" for call in self.tool_calls]
@@ -220,10 +222,10 @@ class Message:
 
 
 def as_mapping(message: object) -> Mapping[str, Any]:
-    """Return a message as a caller has it as a mapping.
+    """Return a message that a caller passed as a mapping.
 
     Raises:
-        BadMessage: it is neither a mapping nor an object that ``model_dump`` makes one of.
+        BadMessage: it is neither a mapping nor an object whose ``model_dump`` returns one.
     """
     if isinstance(message, Mapping):
         return message
@@ -239,7 +241,7 @@ def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
         return content
     _check_content(content)
     parts = cast("Sequence[ContentPart]", content)
-    return tuple(plain(part, f"content[{i}]", BadMessage) for i, part in enumerate(parts))
+    return tuple(copy_json(part, f"content[{i}]", BadMessage) for i, part in enumerate(parts))
 
 
 def _check_content(content: object) -> None:

@@ -1,4 +1,4 @@
-"""A question to the memory, and what comes back."""
+"""Queries to the memory, and their results."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from jiyi.errors import BadQuery
+from jiyi.records.argument_errors import explain_type_errors
 from jiyi.records.checks import set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter
-from jiyi.records.fits import checked
 from jiyi.records.item import Item, check_labels
 from jiyi.records.message import Message, Role
 from jiyi.records.session import Scope, Session, Summary
@@ -34,11 +34,11 @@ _T = TypeVar("_T")
 
 
 class Listing(list[_T]):
-    """Records, and where the list goes on.
+    """A page of records.
 
     Attributes:
-        next: given to the same verb with the same arguments as ``after``, it brings what follows;
-            None after the last.
+        next: the ``after`` that brings the next page from the same verb with the same arguments;
+            None on the last page.
     """
 
     __slots__ = ("next",)
@@ -72,30 +72,30 @@ class Listing(list[_T]):
 
 
 Kind = Literal["message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"]
-"""What a record is; `SEARCHABLE` names the kinds that text and vectors find."""
+"""The kinds of records; `SEARCHABLE` are those that text and vectors find."""
 
 Searchable = Message | Episode | Knowledge | Fact | Item
 Record = Searchable | Task | Step | Session | Summary
 SEARCHABLE: tuple[Kind, ...] = ("message", "episode", "knowledge", "fact", "item")
 FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
-"""What can be taken out by itself; steps go with their task, sessions with their last message."""
+"""The kinds that can be forgotten one by one; steps go with their task, sessions with their messages."""
 
 DOUBT = 0.5
-"""The probability that nothing is relevant from which on whoever reads the hits is told so."""
+"""The probability that nothing is relevant above which the reader of the hits is told so."""
 
-_MOST = 10_000
+_MAX_LIMIT = 10_000
 _KINDS, _ROLES, _STATUSES = get_args(Kind), get_args(Role), get_args(FactStatus)
-_OWN = ("role", "since", "until", "pinned")  # filters for which a query has parts of its own
-_MOMENTS = ("since", "until", "asked_at", "as_of", "there_at")
+_FIELD_FILTERS = ("role", "since", "until", "pinned")  # filters that are fields of a query, too
+_DATETIME_FIELDS = ("since", "until", "asked_at", "as_of", "there_at")
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked for, and in whose memory.
+    """What to find, and in whose memory.
 
-    Every field narrows; a field left at its default does not. Lists are in order of
-    age, oldest first, unless ``newest_first``; searches are best first.
+    Every field narrows the result unless left at its default. Lists are in order of age, oldest
+    first unless ``newest_first``; searches are best first.
 
     Raises:
         BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
@@ -106,28 +106,28 @@ class Query:
     kinds: tuple[Kind, ...] = SEARCHABLE  # which records
     text: str = ""  # words to search for
     ids: tuple[str, ...] | None = None  # only these ids
-    without: tuple[str, ...] = ()  # not these ids, such as the id of the asking message
+    without: tuple[str, ...] = ()  # not these ids, such as that of the message with the question
     roles: tuple[Role, ...] | None = None  # only messages of these roles
     since: datetime | None = None  # created at or after
     until: datetime | None = None  # created before
     pinned: bool | None = None  # only pinned, or only unpinned
-    where: Filter | None = None  # only records that meet this; see `read_filter`
+    where: Filter | None = None  # only records that match; see `read_filter`
     task_id: str | None = None  # steps of this task, the episode of this task
     status: TaskStatus | None = None  # tasks in this state
-    target: str | None = None  # episodes about this, whatever form its name has; "" for those about nothing
+    target: str | None = None  # episodes about this, under any form of its name; "": without a target
     consolidated: bool | None = None  # only episodes that are part of a Knowledge, or only others
-    entity: str | None = None  # facts whose subject or object is this, whatever form its name has
+    entity: str | None = None  # facts with this subject or object, under any form of its name
     subject: str | None = None  # facts about this
-    predicate: str | tuple[str, ...] | None = None  # facts about this point, or one of these
+    predicate: str | tuple[str, ...] | None = None  # facts with this predicate, or one of these
     as_of: datetime | None = None  # facts that held at this moment
     fact_status: tuple[FactStatus, ...] | None = None  # facts in one of these states
     namespace: tuple[str, ...] | None = None  # items below these labels; () for all items
-    there_at: datetime | None = None  # no items whose time was over then
-    sources: tuple[str, ...] | None = None  # facts, knowledge or summaries that rest on any of these
+    there_at: datetime | None = None  # items that had not expired then
+    sources: tuple[str, ...] | None = None  # facts, knowledge or summaries made from any of these
     after_seq: int | None = None  # messages of a session after this place
     before_seq: int | None = None  # messages of a session before this place
     stretches: tuple[tuple[str, int, int], ...] | None = None  # messages of sessions between two places
-    after: tuple[int, str] | None = None  # in a list by age, what follows on these µs since 1970 and id
+    after: tuple[int, str] | None = None  # in a list by age, what follows these µs since 1970 and id
     limit: int = 10  # how many at most
     newest_first: bool = False  # order of lists
     asked_at: datetime | None = None  # when the question is asked: what "yesterday" in it means
@@ -137,7 +137,7 @@ class Query:
         check_limit(self.limit)
         if not isinstance(self.text, str):
             raise BadQuery(f"the query must be text, not {type(self.text).__name__}")
-        set_utc(self, *_MOMENTS, error=BadQuery)
+        set_utc(self, *_DATETIME_FIELDS, error=BadQuery)
         for name in ("pinned", "consolidated"):
             if not isinstance(flag := getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
@@ -172,11 +172,13 @@ class Query:
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
         rest = {
-            name: value for name, value in (filters or {}).items() if not (name in _OWN and value is None)
+            name: value
+            for name, value in (filters or {}).items()
+            if not (name in _FIELD_FILTERS and value is None)
         }
         narrowed: dict[str, Any] = {}
-        for name in _OWN:  # conditions that rows in memory answer
-            parts = _parts(name, read_filter({name: rest[name]})) if name in rest else None
+        for name in _FIELD_FILTERS:  # faster as fields: rows in memory answer them
+            parts = _query_fields(name, read_filter({name: rest[name]})) if name in rest else None
             if parts:
                 narrowed |= parts
                 del rest[name]
@@ -187,13 +189,13 @@ class Query:
 
 
 def check_limit(limit: object) -> None:
-    """Refuse a number of records that is not a whole number from 1 to 10,000, with `BadQuery`."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MOST:
-        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MOST:,}")
+    """Raise `BadQuery` unless it is a whole number from 1 to 10,000."""
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_LIMIT:
+        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MAX_LIMIT:,}")
 
 
-def _parts(name: str, asked: Filter) -> dict[str, Any] | None:
-    """Return a filter of one name as parts of a query of its own; None where there are none for it."""
+def _query_fields(name: str, asked: Filter) -> dict[str, Any] | None:
+    """Return a filter of one name as fields of `Query`, None if they cannot express it."""
     match asked:
         case Condition("role", "in", roles):
             return {"roles": roles}
@@ -217,7 +219,7 @@ def _read_kinds(kinds: object) -> tuple[Kind, ...]:
 
 
 class Match(NamedTuple):
-    """One record that an index found, before ranking."""
+    """One record found by an index, before ranking."""
 
     kind: Kind
     id: str
@@ -233,11 +235,11 @@ class Hit:
     score: float  # higher is better; comparable within one result only
     relevance: float | None = None  # 0 to 1, comparable between results: see `MemoryManager.search`
     similarity: float = 0.0  # cosine of its vector and the question's; 0 where none were compared
-    why: Mapping[str, float] = field(default_factory=dict)  # share by feature
-    around: tuple[Message, ...] = ()  # what was said just before and after it, where asked for
-    secrets: tuple[str, ...] = ()  # kinds of secrets in its words, such as "password"; see jiyi.text.secrets
-    outdated_by: str | None = None  # id of the newer record that has taken its place
-    maybe_outdated_by: str | None = None  # id of a newer record that may have taken its place
+    why: Mapping[str, float] = field(default_factory=dict)  # contribution to the score, by feature
+    around: tuple[Message, ...] = ()  # messages just before and after it, if requested
+    secrets: tuple[str, ...] = ()  # kinds of secrets in its text, such as "password"; see jiyi.text.secrets
+    outdated_by: str | None = None  # id of the newer record that replaced it
+    maybe_outdated_by: str | None = None  # id of a newer record that may have replaced it
 
     @property
     def id(self) -> str:
@@ -246,12 +248,12 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """The record's words, whole."""
+        """The record's whole text."""
         return self.record.search_text
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """The record's words as they are shown, then a fact's in other ways."""
+        """The record's text as shown, followed by other wordings of a fact."""
         if not isinstance(fact := self.record, Fact):
             return (fact.search_text,)
         return fact.line, f"{fact.subject}: {fact.object}", fact.text
@@ -267,12 +269,12 @@ class Hits(Sequence[Hit]):
     """The result of a search: a sequence of hits, best first, with notes about it."""
 
     hits: tuple[Hit, ...] = ()
-    notes: tuple[str, ...] = ()  # what was not as it should be, such as "vector search unavailable"
+    notes: tuple[str, ...] = ()  # problems, such as "vector search unavailable"
     nothing_relevant: float | None = None  # probability, 0 to 1, that the memory holds no answer
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is more likely than not that none of them is an answer."""
+        """Whether probably none of the hits answers the question."""
         return (self.nothing_relevant or 0.0) > DOUBT
 
     @overload

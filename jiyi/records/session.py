@@ -1,16 +1,16 @@
-"""Whose memory it is, a conversation in it, and the running summary of one."""
+"""Scopes, sessions, and the running summaries of sessions."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, get_args
 
 from jiyi.errors import BadScope, InputError, ScopeMissing
+from jiyi.records.argument_errors import explain_type_errors
 from jiyi.records.checks import UNSTORABLE, check_id, new_id, set_utc
-from jiyi.records.fits import checked
 
 __all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
 
-_LONGEST_ID = 512
+_MAX_ID_LENGTH = 512
 
 SummaryMethod = Literal["extractive", "llm"]
 """Who wrote it: rules, or a language model."""
@@ -18,10 +18,10 @@ SummaryMethod = Literal["extractive", "llm"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The wall around a memory: on every record, and on every query.
+    """Whose memory it is; every record and every query has one.
 
-    On a record it says whose it is. On a query ``agent_id=None`` means any agent of
-    the user and ``session_id=None`` any session; there is no query across users.
+    In a query ``agent_id=None`` means any agent of the user and ``session_id=None`` any session;
+    no query spans users.
     Session ids belong to their user: two users may both have a session "main".
 
     Raises:
@@ -44,8 +44,8 @@ class Scope:
                 raise BadScope(f"{name} must be text, not {type(value).__name__}; convert it with str()")
             if not value.strip():
                 raise BadScope(f"{name} is empty; give the id your application uses")
-            if len(value) > _LONGEST_ID:
-                raise BadScope(f"{name} has {len(value)} characters; at most {_LONGEST_ID} are allowed")
+            if len(value) > _MAX_ID_LENGTH:
+                raise BadScope(f"{name} has {len(value)} characters; at most {_MAX_ID_LENGTH} are allowed")
             if UNSTORABLE.search(value):
                 raise BadScope(f"{name}={value!r} holds characters that cannot be stored; use plain text")
 
@@ -61,8 +61,8 @@ class Session:
     scope: Scope  # with session_id set
     started_at: datetime  # when its first message was said
     last_active_at: datetime  # when its newest message was said
-    messages: int  # how many messages it holds
-    next_seq: int  # the place its next message gets; places of forgotten messages stay empty
+    messages: int  # how many messages it has
+    next_seq: int  # the place of its next message; places of forgotten messages stay empty
 
     @property
     def id(self) -> str:
@@ -71,14 +71,14 @@ class Session:
         return self.scope.session_id
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What was said in a session up to a message, in few words.
+    """The summary of a session up to a message.
 
-    Each version holds everything the one before it held and what was folded in since;
-    the one with the highest ``version`` is the summary. Where a message is forgotten, the
-    versions from the first that covers it on go, and the one before stands again.
+    Each version contains the previous one and what was folded in since; the highest ``version`` is
+    the current summary. Forgetting a message removes the first version that covers it and all
+    later ones, so that the one before becomes current again.
 
     Raises:
         InputError: the text is empty, an id could not be stored, or a number is impossible.
@@ -117,7 +117,7 @@ class Summary:
 
 
 def _check_ids(ids: tuple[str, ...]) -> None:
-    """Refuse ids no message has; all are looked at in one go, for a summary is read for every window."""
+    """Raise `InputError` for invalid ids; one check of all, because every window reads a summary."""
     if not isinstance(ids, tuple):
         raise InputError(f"covers is a tuple of message ids, not {type(ids).__name__}")
     try:

@@ -1,11 +1,11 @@
-"""Know-how for one kind of task: a card that is always shown, and a body that is opened."""
+"""Skills: instructions for one kind of task, with a card always shown and a body opened on demand."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import InputError
-from jiyi.records.fits import checked
+from jiyi.records.argument_errors import explain_type_errors
 
 __all__ = ["MAX_SKILL_DESCRIPTION", "MAX_SKILL_NAME", "Skill"]
 
@@ -16,27 +16,27 @@ MAX_SKILL_DESCRIPTION = 1024
 """Characters of a skill's description, from the same format."""
 
 
-@checked
+@explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill: its card (name and description), and its body once that was read.
+    """A skill: its card (name and description), and its body once read.
 
     Raises:
-        InputError: name or description is missing, too long, or not of the form.
+        InputError: name or description is missing, too long, or malformed.
     """
 
     name: str  # lower-case letters of any script, digits, single hyphens between them
     description: str  # what it does and when to use it
-    folder: Path  # where its SKILL.md lies
+    folder: Path  # of its SKILL.md
     body: str | None = None  # the instructions; None while only the card was read
-    examples: Mapping[str, str] = field(default_factory=dict)  # its files of examples, read with the body
+    examples: Mapping[str, str] = field(default_factory=dict)  # its example files, read with the body
     resources: tuple[str, ...] = ()  # names of its other files, known once the body was read
-    when_to_use: str = ""  # where the front matter says it apart from the description
-    tags: tuple[str, ...] = ()  # where the front matter has them
-    allowed_tools: tuple[str, ...] = ()  # tools it may use without asking, says its author
-    license: str = ""  # its name, or the file that holds it
+    when_to_use: str = ""  # from the front matter, if separate from the description
+    tags: tuple[str, ...] = ()  # from the front matter
+    allowed_tools: tuple[str, ...] = ()  # tools its author allows without asking
+    license: str = ""  # its name, or the file that contains it
     compatibility: str = ""  # what it needs to run
-    metadata: Mapping[str, str] = field(default_factory=dict)  # whatever else its author noted
+    metadata: Mapping[str, str] = field(default_factory=dict)  # other entries of the front matter
 
     def __post_init__(self) -> None:
         if not self.name:

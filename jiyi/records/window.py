@@ -1,4 +1,4 @@
-"""What the model will see: blocks, the window they make, and the report about it."""
+"""What the model sees: blocks, the window made of them, and its report."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,12 +11,12 @@ from jiyi.records.query import Kind
 __all__ = ["Block", "BlockKind", "Report", "ReportItem", "ReportStep", "Window"]
 
 BlockKind = Kind | Literal["skill"]
-"""What a block was made from: a record, or a skill, which is a folder and no record."""
+"""What a block was made from: a record or a skill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One indivisible piece: it is included whole or not at all.
+    """One piece of a window, included whole or not at all.
 
     Skills, profile and summary are shown in the system section, the last two quoted; task, knowledge,
     episodes and recalled are quoted inside the context message, after their date and speaker.
@@ -24,44 +24,44 @@ class Block:
 
     section: Section
     tokens: int  # what it takes in the window
-    text: str = ""  # the words to show
+    text: str = ""  # what to show
     title: str = ""  # a few words for the report; the beginning of the text by default
     kind: BlockKind = "message"  # what it was made from
     source_id: str = ""  # the id of what it was made from
-    sources: tuple[str, ...] = ()  # messages that say the same: in sight of one it is not shown
+    sources: tuple[str, ...] = ()  # messages that say the same; if one is in the window, it is not shown
     created_at: datetime | None = None  # when that was said or done
     speaker: str = ""  # who said it
-    thread: str = ""  # the session it was said in, where its neighbours belong next to it
-    place: int = 0  # where in the thread
-    outdated: Literal["", "surely", "maybe"] = ""  # whether something newer has taken its place
-    successor: "Block | None" = None  # what did; shown directly after it, unless the window shows that anyway
+    thread: str = ""  # the session it was said in, if it is shown with its neighbours
+    place: int = 0  # in the thread
+    outdated: Literal["", "surely", "maybe"] = ""  # whether something newer has replaced it
+    successor: "Block | None" = None  # the newer one, shown directly after it unless shown anyway
     whole: bool = True  # False: the text is an excerpt
-    score: float = 0.0  # worth; higher goes in first within its section
-    required: bool = False  # the window is an error without it
+    score: float = 0.0  # higher goes in first within its section
+    required: bool = False  # without room for it, building the window fails
     note: str = ""  # what the report should say, such as "excerpt, 90 of 1,200 tokens"
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it was made from: records of different kinds may have one id."""
+        """Kind and id of what it was made from; ids alone are not unique."""
         return self.kind, self.source_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportItem:
-    """One candidate for the window and what became of it."""
+    """One candidate for the window, and whether it went in."""
 
     section: Section
     kind: BlockKind
     id: str  # of the message, episode, ... it was made from
     tokens: int  # what it takes, or would have taken
-    reason: str  # why it went in or stayed out
+    reason: str  # why it went in or was left out
     title: str = ""  # its first words
     created_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportStep:
-    """One thing that was done to make everything fit, in the order it was done."""
+    """One step taken to make everything fit."""
 
     what: str  # such as "summarised", "trimmed history", "trimmed retrieved"
     items: int  # messages or blocks it was done to
@@ -72,7 +72,7 @@ class ReportStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The report of one window: nothing is left out without a line here."""
+    """The report of one window, with an entry for every candidate."""
 
     budget: Budget
     tokens: int  # messages and tool definitions, all overhead included; at most max_input_tokens
@@ -80,7 +80,7 @@ class Report:
     framing: int  # headings, tool definitions and the reply's opening
     included: tuple[ReportItem, ...]
     left_out: tuple[ReportItem, ...]
-    notes: tuple[str, ...] = ()  # what was not as it should be
+    notes: tuple[str, ...] = ()  # problems
     steps: tuple[ReportStep, ...] = ()  # what was done to make everything fit, in order
     nothing_relevant: float | None = None  # probability, 0 to 1, that the memory holds no answer
     saved: Mapping[str, int] = field(default_factory=dict)  # tokens kept out by skills, tool outputs, ...
@@ -98,8 +98,8 @@ class Report:
             "nothing_relevant": self.nothing_relevant,
             "counted_by": self.counted_by,
             "exact": self.exact,
-            "included": [_item(i) for i in self.included],
-            "left_out": [_item(i) for i in self.left_out],
+            "included": [_item_to_dict(i) for i in self.included],
+            "left_out": [_item_to_dict(i) for i in self.left_out],
             "notes": list(self.notes),
             "steps": [asdict(step) for step in self.steps],
             "saved": dict(self.saved),
@@ -113,10 +113,10 @@ class Window:
     messages: list[dict[str, Any]]  # OpenAI dicts, ready to send; stable prefix first
     markdown: str  # the same as one Markdown text, for models that take a plain prompt
     report: Report
-    blocks: tuple[Block, ...] = ()  # what of the memory it shows: task, knowledge, episodes, recalled
+    blocks: tuple[Block, ...] = ()  # the memory it shows: task, knowledge, episodes, recalled
 
 
-def _item(item: ReportItem) -> dict[str, Any]:
+def _item_to_dict(item: ReportItem) -> dict[str, Any]:
     out = asdict(item)
     out["created_at"] = item.created_at.isoformat() if item.created_at else None
     return out

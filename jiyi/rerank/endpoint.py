@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from jiyi.embeddings.embedder import items_in_order
-from jiyi.endpoint import Endpoint, Failure, Faults, breaker_of, in_time
+from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
 from jiyi.errors import RerankError, SettingsError
 from jiyi.posting import post
 from jiyi.rerank.reranker import check_query
@@ -62,7 +62,7 @@ class EndpointReranker:
         self._url = _address(endpoint)
         self._time_limit = time_limit
         self._max_chars = max_chars
-        self._breaker = breaker_of(endpoint, model, _FAULTS)
+        self._breaker = get_breaker(endpoint, model, _FAULTS)
         self._write = _as_documents
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class EndpointReranker:
         if not items:
             return []
         question, items = question or " ", [item or " " for item in items]
-        return in_time(
+        return retry_within(
             lambda left, number: self._ask(question, items, left, number),
             self._breaker,
             endpoint=self._endpoint,

@@ -21,8 +21,8 @@ from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerErr
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
 from jiyi.server import mem0
-from jiyi.server.asking import caller_of, in_thread, served_by
-from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_body
+from jiyi.server.asking import authenticate, get_served, run_in_thread
+from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_response
 from jiyi.server.metrics import Metrics
 from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.openapi import description
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # these need extras
 
 __all__ = ["make_app"]
 
-_THREADS = 64  # requests whose verbs run at once
+_MAX_THREADS = 64  # requests whose verbs run at once
 
 
 def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
@@ -48,13 +48,13 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
             answers to the names of this machine alone.
     """
     served, metrics = Served(memory), Metrics()
-    proxy = _proxy(served)
+    proxy = _make_proxy(served)
     unlocked = local and not served.keys.needed()
-    tools = _tools(served, local=unlocked)
+    tools = _make_tools(served, local=unlocked)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        anyio.to_thread.current_default_thread_limiter().total_tokens = _MAX_THREADS
         async with AsyncExitStack() as running:
             if tools is not None:
                 await running.enter_async_context(tools.running())
@@ -67,7 +67,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         *rest_routes(),
         *([] if proxy is None else proxy.routes()),
         *mem0.mem0_routes(),
-        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN.items()),
+        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN_ROUTES.items()),
         *([] if tools is None else tools.routes()),
     ]
     gate = Middleware(
@@ -75,25 +75,25 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         metrics=metrics,
         most_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
-        refusal=_refusal,
+        refusal=_refusal_response,
     )
-    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _as_problem)
+    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _error_response)
     app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
     app.state.served, app.state.metrics = served, metrics
     return app
 
 
-def _refusal(scope: Scope, error: JiyiError) -> Response:
+def _refusal_response(scope: Scope, error: JiyiError) -> Response:
     """Answer what is refused at the gate as the API that was asked does."""
     if scope["path"].startswith(OPENAI):
         return openai_failure(problem_of(error).status, str(error), type(error).__name__)
     if scope["path"].startswith(mem0.PREFIX):
         return mem0.refusal(error)
-    status, body, headers = problem_body(error)
+    status, body, headers = problem_response(error)
     return Response(body, status, headers)
 
 
-def _has(package: str, extra: str, needing: str, served: Served) -> bool:
+def _has_extra(package: str, extra: str, needing: str, served: Served) -> bool:
     """Return whether a package of an extra is there; where a setting needs it, it must be."""
     there = find_spec(package) is not None
     if not there and getattr(served.settings, needing) is not None:
@@ -101,18 +101,18 @@ def _has(package: str, extra: str, needing: str, served: Served) -> bool:
     return there
 
 
-def _proxy(served: Served) -> "Proxy | None":
+def _make_proxy(served: Served) -> "Proxy | None":
     """Return what answers ``/openai/v1``."""
-    if not _has("httpx", "client", "proxy_upstream", served):
+    if not _has_extra("httpx", "client", "proxy_upstream", served):
         return None
     from jiyi.server.proxy.relay import Proxy
 
     return Proxy(served)
 
 
-def _tools(served: Served, *, local: bool) -> "ToolsApp | None":
+def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
     """Return what answers ``/mcp``."""
-    if not _has("mcp", "mcp", "oauth_issuer", served):
+    if not _has_extra("mcp", "mcp", "oauth_issuer", served):
         return None
     from jiyi.server.tools import ToolsApp
 
@@ -126,9 +126,9 @@ async def _alive(_: Request) -> Response:
 
 async def _ready(request: Request) -> Response:
     """Say that the database answers."""
-    served = served_by(request)
+    served = get_served(request)
     try:
-        await in_thread(served, lambda: served.memory.parts.ledger.key(""))
+        await run_in_thread(served, lambda: served.memory.parts.ledger.key(""))
     except StorageError:
         return JSONResponse({"status": "the database does not answer"}, 503, {"retry-after": "1"})
     return JSONResponse({"status": "ok"})
@@ -136,12 +136,12 @@ async def _ready(request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     """Give the figures of this process to Prometheus; with keys, to one that is no tenant's."""
-    served = served_by(request)
-    (await caller_of(request)).check("admin")
+    served = get_served(request)
+    (await authenticate(request)).check("admin")
     memory, text = served.memory, request.app.state.metrics.text()
     if memory.monitor is not None:
         watched = memory.monitor
-        text += await in_thread(served, lambda: prometheus_text(watched, memory.reading()))
+        text += await run_in_thread(served, lambda: prometheus_text(watched, memory.reading()))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -156,28 +156,28 @@ async def _openapi(_: Request) -> Response:
     return JSONResponse(description())
 
 
-def _methods(request: Request) -> set[str]:
+def _allowed_methods(request: Request) -> set[str]:
     """Return what may be done at a path: several routes share one."""
     there = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
     return set().union(*(getattr(route, "methods", None) or () for route in there))
 
 
-async def _as_problem(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; what the server did not expect tells nothing."""
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         found = NotFound if error.status_code == 404 else InputError
         refused = found(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
-        status, body, headers = problem_body(refused, status=error.status_code)
+        status, body, headers = problem_response(refused, status=error.status_code)
         if status == 405:
-            headers["Allow"] = ", ".join(sorted(_methods(request)))
+            headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
     known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
-    status, body, headers = problem_body(known, shown_text(str(known), caller.tenant if caller else ""))
+    status, body, headers = problem_response(known, shown_text(str(known), caller.tenant if caller else ""))
     return Response(body, status, headers)
 
 
-_OWN = {
+_OWN_ROUTES = {
     "/healthz": _alive,
     "/readyz": _ready,
     "/metrics": _metrics,

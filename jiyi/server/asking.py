@@ -1,4 +1,4 @@
-"""What every endpoint asks of a request: who sent it, what it says, and an answer in time."""
+"""What every endpoint needs: the caller, the JSON body, and threads with a time limit."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
@@ -11,38 +11,38 @@ from jiyi.errors import InputError, RequestTimedOut
 from jiyi.server.callers import Caller
 from jiyi.server.served import Served
 
-__all__ = ["body_of", "caller_of", "in_thread", "served_by"]
+__all__ = ["authenticate", "get_served", "read_json_body", "run_in_thread"]
 
 _T = TypeVar("_T")
 
 
-def served_by(request: Request) -> Served:
-    """Return what the app of a request serves."""
+def get_served(request: Request) -> Served:
+    """Return the memory and keys that the app of a request serves."""
     return cast("Served", request.app.state.served)
 
 
-async def caller_of(
+async def authenticate(
     request: Request, served: Served | None = None, headers: Mapping[str, str] | None = None
 ) -> Caller:
-    """Return who sent a request, as its key says, and count it.
+    """Return who sent a request, by its key, and count it against the rate limit.
 
-    What must be asked of the database is asked in a thread: while that is away, others are answered.
+    The database is asked in a thread, so that other requests go on if it does not answer.
 
     Raises:
         Unauthorized, RateLimited: the key is missing, unknown or over, or there were too many requests.
         RequestTimedOut: the database does not say.
     """
-    served, headers = served or served_by(request), request.headers if headers is None else headers
+    served, headers = served or get_served(request), request.headers if headers is None else headers
     if served.is_known(headers):
         caller = served.caller(headers)
     else:
-        caller = await in_thread(served, lambda: served.caller(headers))
+        caller = await run_in_thread(served, lambda: served.caller(headers))
     request.state.caller = caller  # for the log, and for errors
     return caller
 
 
-async def body_of(request: Request) -> bytes:
-    """Return the JSON that a request brings, b"" for none.
+async def read_json_body(request: Request) -> bytes:
+    """Return the JSON body of a request, b"" for none.
 
     Raises:
         InputError: it is of another type.
@@ -55,11 +55,11 @@ async def body_of(request: Request) -> bytes:
     return body
 
 
-async def in_thread(served: Served, work: Callable[[], _T]) -> _T:
-    """Do something that waits in a thread, within the time a request may take.
+async def run_in_thread(served: Served, work: Callable[[], _T]) -> _T:
+    """Run blocking work in a thread, within the time limit of a request.
 
     Raises:
-        RequestTimedOut: it takes longer; it may still be done.
+        RequestTimedOut: it takes longer; it may still complete.
     """
     seconds = served.settings.server_seconds
     with anyio.move_on_after(seconds):

@@ -1,4 +1,4 @@
-"""The audit log: a line for each removal, export and change of keys: who did what to whose, without words."""
+"""The audit log: who removed, exported or changed the keys of what, without any text of a memory."""
 
 import json
 import logging
@@ -37,9 +37,9 @@ def audit(action: str, caller: Caller, *, user: str | None = None, **more: Any) 
 
 @contextmanager
 def audited(action: str, caller: Caller, *, user: str | None, **more: Any) -> Iterator[None]:
-    """Write a line before what is done in this context, and one after it with its ``outcome``.
+    """Write a line before the block and one after it with its ``outcome``.
 
-    A line that says "begun" and has none after it is of a process that ended in the middle.
+    A "begun" without a second line means that the process ended in between.
     """
     audit(action, caller, user=user, **more, outcome="begun")
     try:

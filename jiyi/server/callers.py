@@ -1,4 +1,4 @@
-"""Who asks: the tenant, what the key allows, and whose memory may be meant."""
+"""The caller of a request: tenant, access, and the users whose memory it may use."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from jiyi.errors import Forbidden, InputError, ScopeMissing
 from jiyi.records import Scope
 from jiyi.wire import Access, stored_user
 
-__all__ = ["EVERYTHING", "Caller", "access_of"]
+__all__ = ["LOCAL_CALLER", "Caller", "parse_access"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who sent a request, by their key alone; the request's own words do not count."""
+    """Who sent a request, determined by the key alone."""
 
     key: str = ""  # the key's name; "" where the server needs none
     tenant: str = ""  # "" for none: users are stored under their own ids
@@ -21,11 +21,7 @@ class Caller:
     user: str | None = None  # the only one the key is for
 
     def check(self, needed: Access) -> None:
-        """Make sure that the key allows something.
-
-        Raises:
-            Forbidden: it does not, or it is a tenant's and this concerns more than one tenant.
-        """
+        """Raise `Forbidden` unless the key has this access; admin also needs a key without tenant."""
         if needed not in self.access:
             has = ", ".join(sorted(self.access))
             raise Forbidden(f"this needs a key with the scope {needed!r}; this one has {has}")
@@ -48,11 +44,11 @@ class Caller:
         return stored_user(self.tenant, Scope(user_id=user).user_id)
 
 
-EVERYTHING = Caller(access=frozenset(get_args(Access)))
-"""Whoever asks a server without keys: a program on the same machine."""
+LOCAL_CALLER = Caller(access=frozenset(get_args(Access)))
+"""The caller of a server without keys: a program on the same machine."""
 
 
-def access_of(names: Collection[str]) -> frozenset[Access]:
+def parse_access(names: Collection[str]) -> frozenset[Access]:
     """Return what scopes allow, by their names; InputError: there is no such scope, or none is named."""
     known = get_args(Access)
     if odd := sorted(set(names) - set(known)):

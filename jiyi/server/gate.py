@@ -1,4 +1,4 @@
-"""What every request goes through: the host it names, the size of its body, the log and the metrics."""
+"""Middleware for every request: checks host and body size, and writes log and metrics."""
 
 import json
 import logging
@@ -14,14 +14,14 @@ from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
 from jiyi.server.metrics import Metrics
 from jiyi.wire import problem_of
 
-__all__ = ["LOCAL_HOSTS", "Gate", "problem_body"]
+__all__ = ["LOCAL_HOSTS", "Gate", "problem_response"]
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""What a server without keys may be called: a page that a browser shows cannot get round it by DNS."""
+"""The host names of a server without keys, which protect it against DNS rebinding by web pages."""
 
 _log = logging.getLogger("jiyi.server")
-_IMPORT = "/v1/import"
-_UNROUTED = "(none)"
+_IMPORT_PATH = "/v1/import"
+_NO_ROUTE = "(none)"
 
 
 @dataclass(eq=False)
@@ -30,13 +30,13 @@ class Gate:
 
     app: ASGIApp
     metrics: Metrics
-    most_bytes: float  # of a body, but for a file to be imported
-    hosts: Collection[str] | None  # the names the server may have, None for any
-    refusal: Callable[[Scope, JiyiError], ASGIApp]  # makes the answer to what does not come through
-    paths: dict[Any, str] = field(default_factory=dict)  # of routes, by what answers there
+    most_bytes: float  # of a body, except for imports
+    hosts: Collection[str] | None  # allowed host names, None for any
+    refusal: Callable[[Scope, JiyiError], ASGIApp]  # makes the answer to a refused request
+    paths: dict[Any, str] = field(default_factory=dict)  # of routes, by endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and note what came of it."""
+        """Check a request, pass it on, and log its status."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -53,30 +53,30 @@ class Gate:
 
         self.metrics.begin()
         try:
-            refused = self._refused(scope)
+            refused = self._check_request(scope)
             if refused is not None:
                 await self.refusal(scope, refused)(scope, receive, note)
                 return
-            await self.app(scope, self._limited(scope, receive), note)
+            await self.app(scope, self._limit_body(scope, receive), note)
         finally:
-            self._note(scope, status, time.perf_counter() - started)
+            self._log_request(scope, status, time.perf_counter() - started)
 
-    def _refused(self, scope: Scope) -> JiyiError | None:
+    def _check_request(self, scope: Scope) -> JiyiError | None:
         headers = dict(scope["headers"])
-        if self.hosts is not None and _name(headers.get(b"host", b"")) not in self.hosts:
+        if self.hosts is not None and _host_name(headers.get(b"host", b"")) not in self.hosts:
             return InputError(
                 "a server without keys is asked as localhost only; make a key: jiyi keys create"
             )
         origin = headers.get(b"origin")
-        if self.hosts is not None and origin and _name(origin.rpartition(b"/")[2]) not in self.hosts:
+        if self.hosts is not None and origin and _host_name(origin.rpartition(b"/")[2]) not in self.hosts:
             return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
-        if scope["path"] != _IMPORT and length.isdigit() and int(length) > self.most_bytes:
+        if scope["path"] != _IMPORT_PATH and length.isdigit() and int(length) > self.most_bytes:
             return self._too_large()
         return None
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        if scope["path"] == _IMPORT:
+    def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
+        if scope["path"] == _IMPORT_PATH:
             return receive
         size = 0
 
@@ -93,10 +93,10 @@ class Gate:
     def _too_large(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than {self.most_bytes / 1e6:g} MB; send less at once")
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _log_request(self, scope: Scope, status: int, seconds: float) -> None:
         if not self.paths and "app" in scope:
             self.paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
-        route = self.paths.get(scope.get("endpoint")) or _UNROUTED
+        route = self.paths.get(scope.get("endpoint")) or _NO_ROUTE
         self.metrics.end(scope["method"], route, status, seconds)
         caller = scope["state"].get("caller")
         line = {
@@ -111,16 +111,16 @@ class Gate:
         _log.info(json.dumps(line))
 
 
-def _name(place: bytes) -> str:
+def _host_name(place: bytes) -> str:
     """Return a host without its port."""
     host = place.decode("latin-1").lower()
     return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 
-def problem_body(
+def problem_response(
     error: JiyiError, detail: str | None = None, *, status: int | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Return status, body and headers of the answer that an error is."""
+    """Return status, body and headers of the answer for an error."""
     problem = problem_of(error, detail)
     if status is not None:
         problem = replace(problem, status=status)

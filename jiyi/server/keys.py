@@ -17,7 +17,7 @@ from typing import Any
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, Unauthorized
 from jiyi.records import Scope
-from jiyi.server.callers import EVERYTHING, Caller, access_of
+from jiyi.server.callers import LOCAL_CALLER, Caller, parse_access
 from jiyi.storage import Ledger
 from jiyi.wire import check_tenant, stored_user
 
@@ -99,7 +99,7 @@ class Keys:
         key = Key(
             name=name,
             digest=_digest(secret),
-            caller=Caller(key=name, tenant=check_tenant(tenant), access=access_of(access), user=user),
+            caller=Caller(key=name, tenant=check_tenant(tenant), access=parse_access(access), user=user),
             created_at=now,
             expires_at=None if expires_in is None else now + expires_in,
         )
@@ -165,7 +165,7 @@ class Keys:
         if secret is None:
             if self.needed():
                 raise Unauthorized("send an API key: Authorization: Bearer jiyi_…")
-            return EVERYTHING
+            return LOCAL_CALLER
         parts = _SECRET.fullmatch(secret)
         key = None if parts is None else self._looked_up(parts[1])
         same = hmac.compare_digest(_digest(secret), _NO_DIGEST if key is None else key.digest)
@@ -208,7 +208,9 @@ def _read(name: str, text: str) -> Key:
     return Key(
         name=name,
         digest=kept["digest"],
-        caller=Caller(key=name, tenant=kept["tenant"], access=access_of(kept["scopes"]), user=kept["user"]),
+        caller=Caller(
+            key=name, tenant=kept["tenant"], access=parse_access(kept["scopes"]), user=kept["user"]
+        ),
         created_at=datetime.fromisoformat(kept["created_at"]),
         expires_at=ends[0],
         revoked_at=ends[1],

@@ -9,7 +9,7 @@ from jiyi.errors import RateLimited
 
 __all__ = ["RateLimit"]
 
-_MOST = 10_000  # keys whose buckets are kept
+_MAX_KEYS = 10_000  # keys whose buckets are kept
 
 
 class RateLimit:
@@ -27,7 +27,7 @@ class RateLimit:
             return
         now = self._clock()
         with self._lock:
-            if key not in self._buckets and len(self._buckets) >= _MOST:
+            if key not in self._buckets and len(self._buckets) >= _MAX_KEYS:
                 self._buckets.clear()
             left, then = self._buckets.get(key, (self._most, now))
             left = min(self._most, left + (now - then) * self._most / 60)

@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from jiyi.errors import BadQuery, JiyiError
-from jiyi.server.asking import body_of, caller_of, in_thread, served_by
-from jiyi.server.gate import problem_body
+from jiyi.server.asking import authenticate, get_served, read_json_body, run_in_thread
+from jiyi.server.gate import problem_response
 from jiyi.server.mem0_memories import Memories
 from jiyi.wire import Access, shown_text
 
@@ -22,46 +22,46 @@ __all__ = ["PREFIX", "mem0_routes", "refusal"]
 PREFIX = "/compat/mem0"
 
 _Given = dict[str, Any]
-_Work = Callable[[Memories, Request, _Given], Any]
+_Handler = Callable[[Memories, Request, _Given], Any]
 """What a route does: with the caller's memories, the request and the object in its body."""
 
 _PROJECT = {"org_id": "jiyi", "project_id": "jiyi"}  # the client does not start without
-_MOST = {"page": 100_000, "page_size": 1_000}
+_MAX_VALUES = {"page": 100_000, "page_size": 1_000}
 
 
 def mem0_routes() -> list[Route]:
     """Return everything below `PREFIX`."""
     return [
-        Route(PREFIX + path, _endpoint(needed, work), methods=[method])
+        Route(PREFIX + path, _make_endpoint(needed, work), methods=[method])
         for method, path, needed, work in _ROUTES
     ]
 
 
 def refusal(error: JiyiError, tenant: str = "") -> Response:
     """Return an error as mem0 answers it."""
-    status, _, headers = problem_body(error)
+    status, _, headers = problem_response(error)
     del headers["content-type"]
     return JSONResponse({"detail": shown_text(str(error), tenant)}, status, headers)
 
 
-def _endpoint(needed: Access | None, work: _Work) -> Callable[[Request], Awaitable[Response]]:
+def _make_endpoint(needed: Access | None, work: _Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         tenant = ""
         try:
-            served, caller = served_by(request), await caller_of(request)
+            served, caller = get_served(request), await authenticate(request)
             tenant = caller.tenant
             if needed is not None:
                 caller.check(needed)
-            given = _object(await body_of(request))
+            given = _read_object(await read_json_body(request))
             memories = Memories(served.memory_of(tenant), caller)
-            return JSONResponse(await in_thread(served, lambda: work(memories, request, given)))
+            return JSONResponse(await run_in_thread(served, lambda: work(memories, request, given)))
         except JiyiError as error:
             return refusal(error, tenant)
 
     return answer
 
 
-def _object(body: bytes) -> _Given:
+def _read_object(body: bytes) -> _Given:
     try:
         given = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
@@ -71,28 +71,28 @@ def _object(body: bytes) -> _Given:
     return given
 
 
-def _number(request: Request, name: str, usual: int) -> int:
-    said, most = request.query_params.get(name, str(usual)), _MOST[name]
+def _read_number(request: Request, name: str, usual: int) -> int:
+    said, most = request.query_params.get(name, str(usual)), _MAX_VALUES[name]
     if not (said.isascii() and said.isdigit() and len(said) < 10 and 1 <= int(said) <= most):
         raise BadQuery(f"{name} must be a number from 1 to {most:,}")
     return int(said)
 
 
 def _page(memories: Memories, request: Request, given: _Given) -> dict[str, Any]:
-    page, size = _number(request, "page", 1), _number(request, "page_size", 100)
+    page, size = _read_number(request, "page", 1), _read_number(request, "page_size", 100)
     count, found = memories.page(given, page, size)
     there = {"next": page + 1 if page * size < count else None, "previous": page - 1 or None}
     links = {name: n and str(request.url.include_query_params(page=n)) for name, n in there.items()}
     return {"count": count, **links, "results": found}
 
 
-def _id(request: Request) -> str:
+def _memory_id(request: Request) -> str:
     return str(request.path_params["memory_id"])
 
 
 def _delete(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
     linked = request.query_params.get("delete_linked", "false").lower() in ("true", "1", "yes", "on")
-    memories.delete([_id(request)], linked=linked)
+    memories.delete([_memory_id(request)], linked=linked)
     return {"message": "Memory deleted successfully!"}
 
 
@@ -106,7 +106,7 @@ def _delete_user(memories: Memories, request: Request, _: _Given) -> dict[str, s
     return {"message": "Entity deleted successfully."}
 
 
-def _several(memories: Memories, request: Request, given: _Given) -> dict[str, str]:
+def _change_batch(memories: Memories, request: Request, given: _Given) -> dict[str, str]:
     asked = given.get("memories")
     if not isinstance(asked, list) or not all(
         isinstance(one, dict) and isinstance(one.get("memory_id"), str) for one in asked
@@ -125,20 +125,20 @@ def _users(memories: Memories, _: Request, __: _Given) -> dict[str, Any]:
     return {"count": len(found), "next": None, "previous": None, "results": found}
 
 
-_ONE = "/v1/memories/{memory_id}/"
-_ROUTES: tuple[tuple[str, str, Access | None, _Work], ...] = (
+_PATH = "/v1/memories/{memory_id}/"
+_ROUTES: tuple[tuple[str, str, Access | None, _Handler], ...] = (
     # An address under user_email would be reported to mem0.
     ("GET", "/v1/ping/", None, lambda *_: {"status": "ok", **_PROJECT, "user_email": None}),
     ("POST", "/v3/memories/add/", "write", lambda memories, _, given: memories.add(given)),
     ("POST", "/v3/memories/search/", "read", lambda memories, _, given: memories.search(given)),
     ("POST", "/v3/memories/", "read", _page),
     ("DELETE", "/v1/memories/", "forget", _delete_all),
-    ("GET", _ONE, "read", lambda memories, asked, _: memories.get(_id(asked))),
-    ("PUT", _ONE, "write", lambda memories, asked, given: memories.update(_id(asked), given)),
-    ("DELETE", _ONE, "forget", _delete),
-    ("GET", f"{_ONE}history/", "read", lambda memories, asked, _: memories.history(_id(asked))),
-    ("PUT", "/v1/batch/", "write", _several),
-    ("DELETE", "/v1/batch/", "forget", _several),
+    ("GET", _PATH, "read", lambda memories, request, _: memories.get(_memory_id(request))),
+    ("PUT", _PATH, "write", lambda memories, request, given: memories.update(_memory_id(request), given)),
+    ("DELETE", _PATH, "forget", _delete),
+    ("GET", f"{_PATH}history/", "read", lambda memories, request, _: memories.history(_memory_id(request))),
+    ("PUT", "/v1/batch/", "write", _change_batch),
+    ("DELETE", "/v1/batch/", "forget", _change_batch),
     ("GET", "/v1/entities/", "read", _users),
     ("DELETE", "/v2/entities/{kind}/{name:path}/", "forget", _delete_user),
 )

@@ -1,4 +1,4 @@
-"""What mem0 calls memories, over the verbs of a `MemoryManager`: facts, and knowledge from episodes."""
+"""The memories of mem0's API, which are the facts and knowledge of a `MemoryManager`."""
 
 import ast
 import json
@@ -14,22 +14,22 @@ from jiyi.exporters.mem0 import as_memory, text_of
 from jiyi.long_term import Learned
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
-from jiyi.records.fact import names_point
+from jiyi.records.fact import single_valued
 from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.wire import shown_user
 
 __all__ = ["Memories"]
 
-_Shown = dict[str, Any]
-"""A memory as mem0's client gets it."""
+_MemoryDict = dict[str, Any]
+"""A memory as mem0's client receives it."""
 
-_NOBODY = "shared"  # the user of memories that were added for an agent or a run alone
+_SHARED_USER = "shared"  # the user of memories that were added for an agent or a run alone
 _KINDS: Sequence[Kind] = ("fact", "knowledge")
-_HOLDING: Sequence[FactStatus] = ("active", "unsure")
-_NAMES = {"run_id": "session_id", "app_id": "metadata.app_id", "categories": "category"}  # in filters
-_MOST = 10_000
-_READ = "user"  # the role whose messages are read for facts
+_ACTIVE_STATUSES: Sequence[FactStatus] = ("active", "unsure")
+_FIELD_NAMES = {"run_id": "session_id", "app_id": "metadata.app_id", "categories": "category"}  # in filters
+_MAX_RECORDS = 10_000
+_LEARNED_ROLE = "user"  # the role whose messages are read for facts
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -41,76 +41,76 @@ class Memories:
         self._caller = caller
 
     def add(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep what messages say: each text as it is, or with ``infer`` the facts read from it.
+        """Store messages: each text as it is, or with ``infer`` the facts read from it.
 
-        Of a user's message that is read the whole text is kept as well, unless a fact has all of its
-        words; other roles' messages are kept as they are, those of the system not at all.
+        The whole text of a user's message is stored as well, unless a fact contains all of its words;
+        messages of other roles are stored as they are, system messages not at all.
         """
         messages = given.get("messages")
         if not isinstance(messages, list) or not messages:
             raise BadMessage("messages must be a list of at least one message with role and content")
-        whose = {**_mapping(given.get("filters"), "filters"), **given}
+        whose = {**_check_mapping(given.get("filters"), "filters"), **given}
         app = {"app_id": whose["app_id"]} if whose.get("app_id") else {}
         same: dict[str, Any] = {
-            "metadata": {**_mapping(given.get("metadata"), "metadata"), **app} or None,
-            "valid_from": _moment(given.get("timestamp")),
-            "valid_to": _end(given.get("expiration_date")),
-            "user_id": self._stored(whose.get("user_id")),
+            "metadata": {**_check_mapping(given.get("metadata"), "metadata"), **app} or None,
+            "valid_from": _read_timestamp(given.get("timestamp")),
+            "valid_to": _end_of_day(given.get("expiration_date")),
+            "user_id": self._stored_user(whose.get("user_id")),
             "agent_id": whose.get("agent_id"),
             "session_id": whose.get("run_id"),
         }
         infer = given.get("infer") is not False
-        done: dict[str, _Shown] = {}
+        done: dict[str, _MemoryDict] = {}
         for message in [Message.from_openai(message) for message in messages]:
             if message.role == "system" or not message.text.strip():
                 continue
             who, text = message.name or message.role, message.text.strip()
             said: dict[str, Any] = {"text": text}
-            if not infer or message.role != _READ:
+            if not infer or message.role != _LEARNED_ROLE:
                 said = {"subject": who, "predicate": "note", "object": text, "category": "note"}
             learned = self._memory.remember(**said, speaker=who, **same)
-            for event in _events(learned):
+            for event in _memory_events(learned):
                 done.setdefault(event["id"], event)
         return {"results": list(done.values())}
 
     def search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories that answer a query, best first."""
-        user, filters = _asked(given)
+        user, filters = _read_conditions(given)
         hits = self._memory.search(
             given.get("query") or "",
             limit=10 if given.get("top_k") is None else given["top_k"],
             kinds=_KINDS,
             filters=filters or None,
             min_score=given.get("threshold") or 0.0,
-            user_id=self._stored(user),
+            user_id=self._stored_user(user),
         )
-        best: dict[str, _Shown] = {}  # several facts may have been read in the same words
+        best: dict[str, _MemoryDict] = {}  # several facts may have been read in the same words
         for hit in hits:
-            if _wanted(hit.record, given):
-                shown = {**_shown(hit.record), "score": hit.relevance}
+            if _is_visible(hit.record, given):
+                shown = {**_to_memory(hit.record), "score": hit.relevance}
                 best.setdefault(shown["memory"], shown)
         return {"results": list(best.values())}
 
-    def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_Shown]]:
+    def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_MemoryDict]]:
         """Return how many memories there are, and one page of them, newest first; pages count from 1."""
-        user, filters = _asked(given)
-        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._stored(user)}
-        states = (*_HOLDING, "expired") if given.get("show_expired") else _HOLDING
-        facts = self._memory.facts(status=states, limit=_MOST, **narrowed)
-        knowledge = self._memory.knowledge(_MOST, **narrowed)
+        user, filters = _read_conditions(given)
+        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._stored_user(user)}
+        states = (*_ACTIVE_STATUSES, "expired") if given.get("show_expired") else _ACTIVE_STATUSES
+        facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **narrowed)
+        knowledge = self._memory.knowledge(_MAX_RECORDS, **narrowed)
         both: list[Fact | Knowledge] = [*facts, *knowledge]
-        found = [record for record in both if _wanted(record, given)]
+        found = [record for record in both if _is_visible(record, given)]
         found.sort(key=lambda record: (record.created_at, record.id), reverse=True)
         begin = (number - 1) * size
-        return len(found), [_shown(record) for record in found[begin : begin + size]]
+        return len(found), [_to_memory(record) for record in found[begin : begin + size]]
 
-    def get(self, memory_id: str) -> _Shown:
+    def get(self, memory_id: str) -> _MemoryDict:
         """Return one memory."""
-        return _shown(self._found(memory_id))
+        return _to_memory(self._get_record(memory_id))
 
-    def update(self, memory_id: str, given: Mapping[str, Any]) -> _Shown:
-        """Change the words of a memory, or its metadata."""
-        record = self._found(memory_id)
+    def update(self, memory_id: str, given: Mapping[str, Any]) -> _MemoryDict:
+        """Change the text or metadata of a memory."""
+        record = self._get_record(memory_id)
         odd = {name for name, value in given.items() if value is not None} - {"memory_id", "text", "metadata"}
         if odd:
             raise BadQuery(f"{', '.join(sorted(odd))} cannot be changed; text and metadata can")
@@ -119,10 +119,10 @@ class Memories:
         )
         return self.get(memory_id)
 
-    def history(self, memory_id: str) -> list[_Shown]:
-        """Return how a memory came to be what it is, oldest first."""
-        record = self._found(memory_id)
-        line: list[Fact | Knowledge] = [*self._before(record)[::-1], record]
+    def history(self, memory_id: str) -> list[_MemoryDict]:
+        """Return the versions of a memory, oldest first."""
+        record = self._get_record(memory_id)
+        line: list[Fact | Knowledge] = [*self._superseded_facts(record)[::-1], record]
         texts = [None, *(text_of(one) for one in line)]
         return [
             {
@@ -140,52 +140,52 @@ class Memories:
         ]
 
     def delete(self, memory_ids: Iterable[str], *, linked: bool = False) -> None:
-        """Forget memories; with ``linked`` also those whose place they took."""
+        """Forget memories; with ``linked`` also those they superseded."""
         for memory_id in memory_ids:
-            record = self._found(memory_id)
-            gone = [record, *(self._before(record) if linked else ())]
+            record = self._get_record(memory_id)
+            gone = [record, *(self._superseded_facts(record) if linked else ())]
             self._forget(record.scope.user_id, ids=[one.id for one in gone])
 
     def delete_all(self, given: Mapping[str, Any]) -> None:
-        """Forget all memories of a user, an agent or a run; those that filters leave."""
+        """Forget all memories of a user, an agent or a run that match the filters."""
         named = {name: given[name] for name in ("user_id", "agent_id", "run_id", "app_id") if given.get(name)}
-        read = _mapping(_written(given.get("filters")), "filters")
-        user, filters = _asked({"filters": {**read, **named}})
+        read = _check_mapping(_read_filters(given.get("filters")), "filters")
+        user, filters = _read_conditions({"filters": {**read, **named}})
         if not (user or filters):
             raise BadQuery("say whose memories to delete: user_id, agent_id or run_id")
         narrowed: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
-        self._forget(self._stored(user), kinds=_KINDS, limit=_MOST, **narrowed)
+        self._forget(self._stored_user(user), kinds=_KINDS, limit=_MAX_RECORDS, **narrowed)
 
-    def entities(self) -> list[_Shown]:
-        """Return the users there are memories of."""
+    def entities(self) -> list[_MemoryDict]:
+        """Return the users with memories."""
         tenant, mine = self._caller.tenant, self._caller.user
         names = self._memory.parts.ledger.users(f"{tenant}//" if tenant else "")
         return [
             {"id": name, "name": name, "type": "user"}
             for name in names
             if mine in (None, name) and (tenant or shown_user(name) == name)
-            if self._has_any(self._stored(name))
+            if self._has_any(self._stored_user(name))
         ]
 
     def delete_entity(self, kind: str, name: str) -> None:
-        """Forget all there is of a user, conversations included."""
+        """Forget everything of a user, conversations included."""
         if kind != "user":
             raise BadQuery(f"{kind} cannot be deleted as such; delete_all takes user_id, agent_id and run_id")
-        if not self._forget(self._stored(name), everything=True):
+        if not self._forget(self._stored_user(name), everything=True):
             raise NotFound(f"there is nothing of a user {name!r}")
 
     def _has_any(self, user: str) -> bool:
-        facts = self._memory.facts(status=_HOLDING, limit=1, user_id=user)
+        facts = self._memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=user)
         return bool(facts or self._memory.knowledge(1, user_id=user))
 
     def _forget(self, user: str, **what: Any) -> int:
         with audited("forget", self._caller, user=user, said=sorted(what)):
             return self._memory.forget(user_id=user, **what).total
 
-    def _stored(self, user: str | None) -> str:
-        return self._caller.stored_user(user or self._caller.user or _NOBODY)
+    def _stored_user(self, user: str | None) -> str:
+        return self._caller.stored_user(user or self._caller.user or _SHARED_USER)
 
-    def _found(self, memory_id: str) -> Fact | Knowledge:
+    def _get_record(self, memory_id: str) -> Fact | Knowledge:
         """Return the record of an id."""
         quoted, _, record_id = memory_id.partition(":")
         if quoted and record_id:
@@ -194,8 +194,8 @@ class Memories:
                 return record
         raise NotFound(f"there is no memory with the id {memory_id!r}")
 
-    def _before(self, record: Fact | Knowledge) -> list[Fact]:
-        """Return the facts whose place a fact took, newest first."""
+    def _superseded_facts(self, record: Fact | Knowledge) -> list[Fact]:
+        """Return the facts that a fact superseded, newest first."""
         line: list[Fact] = []
         older = record.supersedes if isinstance(record, Fact) else None
         while older:
@@ -210,54 +210,54 @@ class Memories:
         return line
 
 
-def _shown(record: Any) -> _Shown:
+def _to_memory(record: Any) -> _MemoryDict:
     user = shown_user(record.scope.user_id)
-    whose = {"id": f"{quote(user, safe='')}:{record.id}", "user_id": None if user == _NOBODY else user}
+    whose = {"id": f"{quote(user, safe='')}:{record.id}", "user_id": None if user == _SHARED_USER else user}
     return {**as_memory(record), **whose}
 
 
-def _wanted(record: Any, given: Mapping[str, Any]) -> bool:
-    """Return whether a record is a memory, and its time is not over or does not matter.
+def _is_visible(record: Any, given: Mapping[str, Any]) -> bool:
+    """Return whether a record is shown as a memory: expired ones only if requested.
 
-    A fact that names no point repeats words that a note beside it has.
+    Facts that are not single-valued repeat the text of a note.
     """
     if isinstance(record, Knowledge):
         return True
     over = record.valid_to is not None and record.valid_to <= utc_now()
-    return names_point(record.predicate) and (bool(given.get("show_expired")) or not over)
+    return single_valued(record.predicate) and (bool(given.get("show_expired")) or not over)
 
 
-def _events(learned: Learned) -> Iterable[_Shown]:
+def _memory_events(learned: Learned) -> Iterable[_MemoryDict]:
     names = {**dict.fromkeys(learned.reinforced, "NONE"), **dict.fromkeys(learned.new, "ADD")}
     names |= dict.fromkeys((*learned.superseded, *learned.retracted), "DELETE")
     for fact in learned.facts:
-        if fact.id in names and names_point(fact.predicate):
-            shown = _shown(fact)
+        if fact.id in names and single_valued(fact.predicate):
+            shown = _to_memory(fact)
             yield {"id": shown["id"], "memory": shown["memory"], "event": names[fact.id]}
 
 
-def _asked(given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return which user a request is about, and its other conditions as filters of this library.
+def _read_conditions(given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return the user of a request, and its other conditions as filters of jiyi.
 
     Raises:
         BadQuery: more than one user, or filters of another form.
     """
     users: set[str] = set()
-    filters = _translated(_mapping(given.get("filters"), "filters"), users)
+    filters = _translate(_check_mapping(given.get("filters"), "filters"), users)
     if len(users) > 1:
         raise BadQuery(f"memories of {len(users)} users were asked for: ask for each on its own")
-    dates = {op: _whole_day(given[name]) for op, name in _DATES if given.get(name)}
+    dates = {op: _to_datetime(given[name]) for op, name in _DATE_PARAMETERS if given.get(name)}
     if dates:
         filters = {"and": [part for part in (filters, {"created_at": dates}) if part]}
     return next(iter(users), None), filters
 
 
-_DATES = (("gte", "start_date"), ("lte", "end_date"))
-_TIMES = ("created_at", "updated_at", "valid_from", "valid_to")
+_DATE_PARAMETERS = (("gte", "start_date"), ("lte", "end_date"))
+_DATE_FIELDS = ("created_at", "updated_at", "valid_from", "valid_to")
 
 
-def _translated(conditions: Mapping[str, Any], users: set[str] | None) -> dict[str, Any]:
-    """Return conditions in this library's names, without the user, who goes into ``users``."""
+def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[str, Any]:
+    """Return conditions under the names of jiyi; the user is added to ``users`` instead."""
     rest: dict[str, Any] = {}
     for name, value in conditions.items():
         word = name.upper()
@@ -271,39 +271,39 @@ def _translated(conditions: Mapping[str, Any], users: set[str] | None) -> dict[s
         elif word in ("AND", "OR", "NOT"):
             several = value if isinstance(value, list) else [value]
             inside = users if word == "AND" else None
-            parts = [_translated(_mapping(part, f"a part of {word}"), inside) for part in several]
+            parts = [_translate(_check_mapping(part, f"a part of {word}"), inside) for part in several]
             if any(parts):
                 rest[word] = [part for part in parts if part]
         elif name == "keywords":
-            rest[name] = _in_words(value)
+            rest[name] = _keyword_filter(value)
         else:
-            rest[_NAMES.get(name, name)] = _whole_day(value) if name in _TIMES else value
+            rest[_FIELD_NAMES.get(name, name)] = _to_datetime(value) if name in _DATE_FIELDS else value
     if (words := rest.pop("keywords", None)) is not None:
         return {"and": [rest, words]} if rest else words
     return rest
 
 
-def _in_words(asked: Any) -> dict[str, Any]:
-    """Return what is asked of a memory's words as filters: those of `text_of`."""
+def _keyword_filter(asked: Any) -> dict[str, Any]:
+    """Return a condition on the text of a memory as filters on the fields that `text_of` shows."""
     note = {"category": "note"}
     return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
 
 
-def _whole_day(value: Any) -> Any:
-    """Return dates as moments: mem0's filters take days without a zone, which are days in UTC."""
+def _to_datetime(value: Any) -> Any:
+    """Return dates as datetimes: days in mem0's filters have no zone and are taken as UTC."""
     if isinstance(value, Mapping):
-        return {name: _whole_day(one) for name, one in value.items()}
+        return {name: _to_datetime(one) for name, one in value.items()}
     return f"{value}T00:00:00+00:00" if isinstance(value, str) and _DAY.fullmatch(value) else value
 
 
-def _mapping(given: object, name: str) -> dict[str, Any]:
+def _check_mapping(given: object, name: str) -> dict[str, Any]:
     if given is not None and not isinstance(given, Mapping):
         raise BadQuery(f"{name} must be an object, not {type(given).__name__}")
     return dict(given or {})
 
 
-def _written(filters: object) -> object:
-    """Return filters of a query string: JSON, or as mem0's client for Python writes a dict there."""
+def _read_filters(filters: object) -> object:
+    """Return the filters in a query string, as JSON or as the Python dict that mem0's client sends."""
     if not isinstance(filters, str):
         return filters
     for read in (json.loads, ast.literal_eval):
@@ -314,7 +314,7 @@ def _written(filters: object) -> object:
     raise BadQuery("filters can be read neither as JSON nor as a dict of Python")
 
 
-def _moment(given: object) -> datetime | None:
+def _read_timestamp(given: object) -> datetime | None:
     if given is None:
         return None
     if not isinstance(given, int | float) or isinstance(given, bool):
@@ -325,7 +325,7 @@ def _moment(given: object) -> datetime | None:
         raise BadQuery(f"timestamp={given} is no date of the years 1 to 9999") from error
 
 
-def _end(given: object) -> datetime | None:
+def _end_of_day(given: object) -> datetime | None:
     """Return the end of a day."""
     if given is None:
         return None

@@ -1,4 +1,4 @@
-"""The verbs as paths below /v1; a request with an idempotency key is done once, however often it is sent."""
+"""The verbs as paths below /v1; a request with an idempotency key is executed only once."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from jiyi.errors import Changed, InputError, KeyReused
 from jiyi.manager import MemoryManager
 from jiyi.records import Scope
-from jiyi.server.asking import body_of, caller_of, in_thread, served_by
+from jiyi.server.asking import authenticate, get_served, read_json_body, run_in_thread
 from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.server.served import Served
@@ -23,20 +23,20 @@ from jiyi.server.streams import export, import_, job, job_events, monitor, users
 from jiyi.storage import Answered
 from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
 
-__all__ = ["PREFIX", "check_key", "fingerprint", "once", "rest_routes"]
+__all__ = ["PREFIX", "check_idempotency_key", "fingerprint_request", "rest_routes", "run_once"]
 
-_LONGEST = 255
+_MAX_KEY = 255
 
 
-def check_key(key: str) -> str:
+def check_idempotency_key(key: str) -> str:
     """Return an idempotency key; InputError: it is no printable ASCII of 1 to 255 characters."""
-    if not 1 <= len(key) <= _LONGEST or not (key.isascii() and key.isprintable()):
-        raise InputError(f"an Idempotency-Key is 1 to {_LONGEST} printable ASCII characters, such as a UUID")
+    if not 1 <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):
+        raise InputError(f"an Idempotency-Key is 1 to {_MAX_KEY} printable ASCII characters, such as a UUID")
     return key
 
 
-def fingerprint(*parts: bytes) -> str:
-    """Return what tells two requests apart."""
+def fingerprint_request(*parts: bytes) -> str:
+    """Return a digest of a request."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))
@@ -44,7 +44,7 @@ def fingerprint(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
-def once(
+def run_once(
     memory: MemoryManager,
     user_id: str,
     key: str,
@@ -53,16 +53,16 @@ def once(
     *,
     together: bool,
 ) -> tuple[int, bytes]:
-    """Do something and keep what it answers for a day; a second time only answer.
+    """Call ``act`` and store its answer for a day; repeated requests get the stored answer.
 
     Args:
-        memory: whose database keeps the answers.
-        user_id: the stored id of the user it is about.
-        key: the idempotency key, one user's.
-        asked: the `fingerprint` of the request.
-        act: does it and returns status and body; what it raises is not kept.
-        together: in one transaction with the answer, so that no crash comes between. Else it is done
-            before: what waits for a language model must not keep others from writing.
+        memory: its database stores the answers.
+        user_id: the stored id of the user.
+        key: the idempotency key, unique within the user.
+        asked: the `fingerprint_request` of the request.
+        act: returns status and body; errors are not stored.
+        together: use one transaction for ``act`` and the answer. Otherwise ``act`` comes first, so that
+            waiting for a language model does not block other writers.
 
     Raises:
         KeyReused: the key was used for another request.
@@ -84,7 +84,7 @@ def once(
         return answered()
     try:
         return parts.store.together(answered)
-    except BaseException:  # windows in memory may hold what was undone
+    except BaseException:  # cached windows may contain what was rolled back
         parts.short_term.drop(Scope(user_id=user_id))
         raise
     finally:
@@ -95,8 +95,8 @@ PREFIX = "/v1"
 
 _T = TypeVar("_T")
 
-_COUNTS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
-_APART = ("summarize_session", "learn_facts")  # wait for a language model, or for a thread that writes
+_ACCESS_FIELDS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
+_SEPARATE = ("summarize_session", "learn_facts")  # wait for a language model, or for a thread that writes
 _VERSIONED = ("get", "update")
 
 
@@ -115,14 +115,14 @@ def rest_routes() -> list[routing.BaseRoute]:
 
 
 def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
-    """Return what answers a row of the table."""
+    """Return the endpoint of a route."""
     call = call_of(route)
 
     async def answer(request: Request) -> Response:
-        served, caller = served_by(request), await caller_of(request)
+        served, caller = get_served(request), await authenticate(request)
         caller.check(route.access)
-        body = b"" if route.method in ("GET", "DELETE") else await body_of(request)
-        said = _said(route, call, request, body)
+        body = b"" if route.method in ("GET", "DELETE") else await read_json_body(request)
+        said = _read_arguments(route, call, request, body)
         user = None
         if "user_id" in call.request.model_fields:
             user = said["user_id"] = caller.stored_user(said.get("user_id"))
@@ -130,7 +130,7 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         memory = served.memory_of(caller.tenant)
         expected = request.headers.get("if-match") if route.verb in _VERSIONED else None
         if route.how == "job":
-            return _begin_job(served, caller, route, said, request.headers.get("idempotency-key"))
+            return _start_job(served, caller, route, said, request.headers.get("idempotency-key"))
 
         def act() -> tuple[int, bytes]:
             if expected is not None:
@@ -141,19 +141,19 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         key = request.headers.get("idempotency-key")
         if key is not None and route.writes and user is not None:
             path, query = request.scope["path"], request.scope["query_string"]
-            asked = fingerprint(route.method.encode(), path.encode(), query, body)
-            together = route.verb not in _APART and not said.get("purge")
-            work = partial(once, memory, user, check_key(key), asked, act, together=together)
+            asked = fingerprint_request(route.method.encode(), path.encode(), query, body)
+            together = route.verb not in _SEPARATE and not said.get("purge")
+            work = partial(run_once, memory, user, check_idempotency_key(key), asked, act, together=together)
         elif expected is not None:
             work = partial(memory.parts.store.together, act)
-        status, content = await in_thread(served, lambda: _noted(route, caller, said, work))
-        return _response(request, route, status, content)
+        status, content = await run_in_thread(served, lambda: _run_audited(route, caller, said, work))
+        return _make_response(request, route, status, content)
 
     return answer
 
 
-def _noted(route: Route, caller: Caller, said: Mapping[str, Any], work: Callable[[], _T]) -> _T:
-    """Do something, and audit it where it takes away or brings back."""
+def _run_audited(route: Route, caller: Caller, said: Mapping[str, Any], work: Callable[[], _T]) -> _T:
+    """Run ``work``, with audit lines if it forgets or restores."""
     if route.access != "forget" or said.get("dry_run"):
         return work()
     action = "purge" if said.get("purge") else route.verb
@@ -161,8 +161,8 @@ def _noted(route: Route, caller: Caller, said: Mapping[str, Any], work: Callable
         return work()
 
 
-def _said(route: Route, call: Call, request: Request, body: bytes) -> dict[str, Any]:
-    """Return the arguments of the verb that a request gives.
+def _read_arguments(route: Route, call: Call, request: Request, body: bytes) -> dict[str, Any]:
+    """Return the arguments of the verb in a request.
 
     Raises:
         InputError: one is missing, unknown or of a wrong type; says which.
@@ -175,51 +175,51 @@ def _said(route: Route, call: Call, request: Request, body: bytes) -> dict[str, 
         else:
             said = call.request.model_validate_json(body or b"{}", strict=True)
     except ValidationError as error:
-        raise InputError("; ".join(map(_told, error.errors(include_url=False)))) from error
+        raise InputError("; ".join(map(_describe_error, error.errors(include_url=False)))) from error
     arguments = {name: getattr(said, name) for name in said.model_fields_set}
     return arguments | {name: unquote(request.path_params[name]) for name in call.in_path}
 
 
-def _told(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     where = ".".join(map(str, error["loc"]))
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
-def _begin_job(
+def _start_job(
     served: Served, caller: Caller, route: Route, said: dict[str, Any], key: str | None
 ) -> Response:
     verb, call = getattr(served.memory_of(caller.tenant), route.verb), call_of(route)
 
     def work(tell: Callable[..., None]) -> Any:
         told = {"progress": tell} if "progress" in call.left_out else {}
-        done = _noted(route, caller, said, lambda: verb(**said, **told))
+        done = _run_audited(route, caller, said, lambda: verb(**said, **told))
         return adapter(call.result).dump_python(done, mode="json")
 
     user, id_ = said.get("user_id"), None
     if key is not None:
-        parts = (caller.tenant, user or "", route.verb, check_key(key))
-        id_ = fingerprint(*(part.encode() for part in parts))[:32]
+        parts = (caller.tenant, user or "", route.verb, check_idempotency_key(key))
+        id_ = fingerprint_request(*(part.encode() for part in parts))[:32]
     begun = served.jobs.start(route.verb, caller, user, work, id=id_)
     return JSONResponse(begun.to_dict(), 202, {"location": f"{PREFIX}/jobs/{begun.id}"})
 
 
-def _response(request: Request, route: Route, status: int, content: bytes) -> Response:
+def _make_response(request: Request, route: Route, status: int, content: bytes) -> Response:
     headers = {}
     if route.verb in _VERSIONED:
-        headers["etag"] = _etag(json.loads(content))
+        headers["etag"] = _make_etag(json.loads(content))
         if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
             return Response(status_code=304, headers=headers)
     return Response(content, status, headers, "application/json")
 
 
-def _etag(record: dict[str, Any]) -> str:
-    lasting = {name: value for name, value in record.items() if name not in _COUNTS}
+def _make_etag(record: dict[str, Any]) -> str:
+    lasting = {name: value for name, value in record.items() if name not in _ACCESS_FIELDS}
     return f'"{hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:32]}"'
 
 
 def _check_unchanged(memory: MemoryManager, said: dict[str, Any], expected: str) -> None:
-    """Make sure that a record is as it was when it was read."""
+    """Raise `Changed` unless the record still has the expected ETag."""
     whose = {name: said[name] for name in ("user_id", "agent_id") if name in said}
     record = memory.get(said["record_id"], **whose)
-    if expected != "*" and _etag(json.loads(to_json(record, type(record)))) not in expected:
+    if expected != "*" and _make_etag(json.loads(to_json(record, type(record)))) not in expected:
         raise Changed(f"the record {said['record_id']} is not as If-Match says; read it again")

@@ -1,4 +1,4 @@
-"""What a server holds: one memory on one database, shared by all tenants, and what is a tenant's own."""
+"""The state of a server: one memory shared by all tenants, keys, jobs, rate limits and monitors."""
 
 import threading
 from collections import OrderedDict
@@ -14,9 +14,9 @@ from jiyi.server.keys import Keys
 from jiyi.server.limits import RateLimit
 from jiyi.settings import Settings
 
-__all__ = ["Served", "secret_of"]
+__all__ = ["Served", "read_secret"]
 
-_MOST_TENANTS = 1_000  # whose monitors are kept
+_MAX_TENANTS = 1_000  # whose monitors are kept
 
 
 class Served:
@@ -34,7 +34,7 @@ class Served:
     def is_known(self, headers: Mapping[str, str]) -> bool:
         """Return whether `caller` can tell without asking the database."""
         try:
-            return self.keys.is_known(secret_of(headers))
+            return self.keys.is_known(read_secret(headers))
         except Unauthorized:
             return True
 
@@ -45,7 +45,7 @@ class Served:
             Unauthorized: the key is missing, unknown, expired or revoked.
             RateLimited: there were too many requests with it.
         """
-        caller = self.keys.caller(secret_of(headers))
+        caller = self.keys.caller(read_secret(headers))
         self.rate.take(caller.key)
         return caller
 
@@ -60,7 +60,7 @@ class Served:
                 monitor = ContextMonitor(clock=parts.clock, counter=parts.counter)
                 memory = MemoryManager(replace(parts, monitor=monitor))
             self._tenants[tenant] = memory
-            if len(self._tenants) > _MOST_TENANTS:
+            if len(self._tenants) > _MAX_TENANTS:
                 self._tenants.popitem(last=False)
         return memory
 
@@ -70,7 +70,7 @@ class Served:
         self.memory.close()
 
 
-def secret_of(headers: Mapping[str, str]) -> str | None:
+def read_secret(headers: Mapping[str, str]) -> str | None:
     """Return the key or token of a request: ``Authorization: Bearer`` or ``Token``, or ``X-API-Key``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What is not one verb and one answer: files that go out and come in, jobs, users and gauges."""
+"""Endpoints besides the verbs: export and import of files, jobs, users and monitoring."""
 
 import json
 import re
@@ -16,26 +16,26 @@ from jiyi.errors import InputError, JiyiError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
 from jiyi.records import Scope
 from jiyi.records.checks import new_id
-from jiyi.server.asking import caller_of, in_thread, served_by
+from jiyi.server.asking import authenticate, get_served, run_in_thread
 from jiyi.server.audit import audit, audited
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.wire import adapter, shown_text, shown_user, to_json
 
 __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 
-_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
-_STREAM = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies pass each event on at once
+_CONTENT_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
+_STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies must not buffer
 _MEGABYTE = 1_000_000
-_PIECE = 65_536
+_CHUNK_SIZE = 65_536
 
 
 async def export(request: Request) -> Response:
     """Stream everything of a user: as JSONL, or as Markdown with ``format=markdown``."""
-    served, caller = served_by(request), await caller_of(request)
+    served, caller = get_served(request), await authenticate(request)
     caller.check("read")
     query = request.query_params
     form = query.get("format", "jsonl")
-    if form not in _TYPES:
+    if form not in _CONTENT_TYPES:
         raise InputError(f"format={form[:40]!r} is neither jsonl nor markdown")
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
     memory = served.memory_of(caller.tenant)
@@ -52,14 +52,14 @@ async def export(request: Request) -> Response:
         folder.cleanup()
         raise
     audit("export", caller, user=user, bytes=path.stat().st_size)
-    lines = _shown_lines(path, caller.tenant)
+    lines = _read_chunks(path, caller.tenant)
     counts = {"x-jiyi-counts": json.dumps(dict(receipt.counts))}
-    return StreamingResponse(lines, 200, counts, _TYPES[form], BackgroundTask(folder.cleanup))
+    return StreamingResponse(lines, 200, counts, _CONTENT_TYPES[form], BackgroundTask(folder.cleanup))
 
 
 async def import_(request: Request) -> Response:
-    """Take in a file of lines as `export` writes them, or of conversations, as a job."""
-    served, caller = served_by(request), await caller_of(request)
+    """Import a file written by `export`, or one of conversations, as a job."""
+    served, caller = get_served(request), await authenticate(request)
     caller.check("write")
     query = request.query_params
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
@@ -69,7 +69,7 @@ async def import_(request: Request) -> Response:
     memory = served.memory_of(caller.tenant)
     most = served.settings.server_import_mb * _MEGABYTE
     folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
-    path, id_ = Path(folder.name) / _name_of(query.get("name", "")), new_id()
+    path, id_ = Path(folder.name) / _safe_file_name(query.get("name", "")), new_id()
 
     def work(tell: Callable[..., None]) -> Any:
         given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
@@ -82,7 +82,7 @@ async def import_(request: Request) -> Response:
         return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
     try:
-        await _receive(request, path, most)
+        await _save_body(request, path, most)
         begun = served.jobs.start("import_", caller, user, work, id=id_, after=folder.cleanup)
     except BaseException:  # no job that would remove it
         folder.cleanup()
@@ -91,60 +91,60 @@ async def import_(request: Request) -> Response:
 
 
 async def job(request: Request) -> Response:
-    """Tell how far a job is."""
-    found = served_by(request).jobs.get(request.path_params["job_id"], await caller_of(request))
+    """Return the state of a job."""
+    found = get_served(request).jobs.get(request.path_params["job_id"], await authenticate(request))
     return JSONResponse(found.to_dict())
 
 
 async def job_events(request: Request) -> Response:
-    """Stream how far a job is as server-sent events, each with the job as JSON, until it has ended."""
-    jobs = served_by(request).jobs
-    found = jobs.get(request.path_params["job_id"], await caller_of(request))
+    """Stream the state of a job as server-sent events of JSON until it has ended."""
+    jobs = get_served(request).jobs
+    found = jobs.get(request.path_params["job_id"], await authenticate(request))
 
     async def events() -> AsyncIterator[bytes]:
         async for told in jobs.follow(found):
             data = json.dumps(told, ensure_ascii=False)
             yield f"event: {told['state']}\ndata: {data}\n\n".encode()
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers=_STREAM)
+    return StreamingResponse(events(), media_type="text/event-stream", headers=_STREAM_HEADERS)
 
 
 async def users(request: Request) -> Response:
     """List the tenant's users."""
-    served, caller = served_by(request), await caller_of(request)
+    served, caller = get_served(request), await authenticate(request)
     caller.check("read")
     ledger = served.memory.parts.ledger
-    names = await in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
+    names = await run_in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
     own = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
     return JSONResponse([name for name in own if caller.user in (None, name)])
 
 
 async def monitor(request: Request) -> Response:
-    """Tell what the tenant's windows held and what came of them, in this process."""
-    served, caller = served_by(request), await caller_of(request)
+    """Return the gauges of the tenant's windows and replies in this process."""
+    served, caller = get_served(request), await authenticate(request)
     caller.check("read")
     watched = served.memory_of(caller.tenant).monitor
     if watched is None or caller.user is not None:
         raise NotFound("there are no gauges: the setting monitor is off, or the key is for one user")
-    gauges = await in_thread(served, watched.gauges)
+    gauges = await run_in_thread(served, watched.gauges)
     return Response(to_json(gauges, Gauges), media_type="application/json")
 
 
-def _shown_lines(path: Path, tenant: str) -> Iterator[bytes]:
-    """Give a file in pieces; the first line names the user, here as their tenant knows them."""
+def _read_chunks(path: Path, tenant: str) -> Iterator[bytes]:
+    """Yield a file in chunks; the user in its first line is shown as the tenant knows them."""
     with path.open("rb") as file:
         yield shown_text(file.readline().decode(), tenant).encode()
-        while piece := file.read(_PIECE):
+        while piece := file.read(_CHUNK_SIZE):
             yield piece
 
 
-def _name_of(said: str) -> str:
-    """Return the name that a client gave a file, as a plain name that leads nowhere else."""
+def _safe_file_name(said: str) -> str:
+    """Return the file name that a client gave, as a safe name without folders."""
     return re.sub(r"[^\w.-]", "_", Path(said).name).lstrip(".")[-60:] or "import.jsonl"
 
 
-async def _receive(request: Request, path: Path, most: float) -> None:
-    """Write a body of at most so many bytes into a file."""
+async def _save_body(request: Request, path: Path, most: float) -> None:
+    """Write a body of at most ``most`` bytes into a file."""
     size = 0
     async with await anyio.open_file(path, "wb") as file:
         async for piece in request.stream():

@@ -22,11 +22,11 @@ from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import REQUEST, Right
 from jiyi.mcp.caller import Caller as Calling
 from jiyi.mcp.server import make_server
-from jiyi.server.asking import caller_of, in_thread
+from jiyi.server.asking import authenticate, run_in_thread
 from jiyi.server.audit import audited
-from jiyi.server.callers import Caller, access_of
-from jiyi.server.gate import problem_body
-from jiyi.server.served import Served, secret_of
+from jiyi.server.callers import Caller, parse_access
+from jiyi.server.gate import problem_response
+from jiyi.server.served import Served, read_secret
 from jiyi.settings import Settings
 from jiyi.wire import check_tenant, shown_text
 
@@ -146,7 +146,7 @@ def _access(claims: dict[str, Any]) -> frozenset[Any]:
     said = claims.get("scope", claims.get("scp", ()))
     named = set(said.split() if isinstance(said, str) else said if isinstance(said, list) else ())
     known = [name for name in _SCOPES if name in named]
-    return access_of(known) if known else frozenset()
+    return parse_access(known) if known else frozenset()
 
 
 USER = "x-jiyi-user"
@@ -184,13 +184,13 @@ class ToolsApp:
 
     async def _caller(self, request: Request) -> None:
         served, issuer = self._served, self._issuer
-        given = secret_of(request.headers) or ""
+        given = read_secret(request.headers) or ""
         if issuer is None or given.startswith("jiyi_"):
-            await caller_of(request, served)
+            await authenticate(request, served)
         elif not given:
             raise Unauthorized("send an access token or an API key: Authorization: Bearer …")
         else:
-            request.state.caller = await in_thread(served, lambda: issuer.caller(given))
+            request.state.caller = await run_in_thread(served, lambda: issuer.caller(given))
             served.rate.take(request.state.caller.key)
 
     def running(self) -> AbstractAsyncContextManager[None]:
@@ -203,7 +203,7 @@ class ToolsApp:
         try:
             await self._caller(request)
         except JiyiError as error:
-            status, body, headers = problem_body(error)
+            status, body, headers = problem_response(error)
             if status == 401 and self._issuer is not None:
                 headers["www-authenticate"] = self._issuer.challenge
             await Response(body, status, headers)(scope, receive, send)

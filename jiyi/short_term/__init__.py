@@ -1,9 +1,9 @@
-"""Short-term memory: the conversation in hand, and the policies that decide what of it stays.
+"""Short-term memory: the current conversations, and the policies that decide what stays in a window.
 
 Policies are callables ``policy(messages, budget) -> Kept``; each gives a reason for every
-message that leaves and never parts a tool call from its results. `Pipeline` makes one policy
-of several. `RunningSummary` decides what goes into a summary and has it written.
-`ShortTermMemory` keeps the windows of the sessions in use, `SummaryUpdater` their stored summaries.
+message it drops and never separates a tool call from its results. `Pipeline` combines several.
+`RunningSummary` decides what is folded into a summary. `ShortTermMemory` keeps the windows of
+the sessions in use, `SummaryUpdater` their stored summaries.
 """
 
 from jiyi.records.atoms import Atom, atoms, turns

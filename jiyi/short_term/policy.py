@@ -1,4 +1,4 @@
-"""What policies share: their form, what must stay, limits, and dicts in place of messages."""
+"""What policies share: their type, what must stay, token limits, and accepting dicts as messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ __all__ = [
     "DEFAULT_TOKENS",
     "Candidates",
     "Dropped",
-    "Given",
     "Kept",
-    "Limit",
+    "MessageLike",
     "Policy",
-    "as_given",
+    "TokenLimit",
+    "accept_dicts",
     "as_messages",
     "check_count",
     "check_tokens",
-    "put_back",
+    "restore_originals",
 ]
 
-Given = Message | Mapping[str, Any]
-"""A message, or the same as an OpenAI Chat Completions dict."""
+MessageLike = Message | Mapping[str, Any]
+"""A message, as a value or as an OpenAI Chat Completions dict."""
 
 _S = TypeVar("_S")
 _P = ParamSpec("_P")
 DEFAULT_TOKENS = 4_000
-"""Tokens of a policy that is given no limit."""
+"""The token limit of a policy that is given none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A message that left, and why."""
+    """A dropped message, and why."""
 
     message: Any  # as it was given: a `Message` or a dict
     reason: str
@@ -44,7 +44,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What a policy decided. Together the two parts are the input, each in its order."""
+    """A policy's decision: the input in two parts, each in its order."""
 
     kept: tuple[Any, ...]  # as they were given: messages or dicts
     dropped: tuple[Dropped, ...]
@@ -53,87 +53,87 @@ class Kept:
 Policy = Callable[[Sequence[Any], int | None], Kept]
 """``policy(messages, budget) -> Kept``.
 
-``budget`` is a number of tokens, or None for "as the policy was set up". Every policy is
-pure and deterministic and guarantees:
+``budget`` is a number of tokens, or None for "as configured". Every policy is pure and
+deterministic and guarantees:
 
-- order is kept and no message is changed; those of jiyi take dicts of the Chat Completions
-  form as well as `Message`, and give back the very objects they were given;
+- order is kept and no message is changed; the policies of jiyi take Chat Completions dicts as
+  well as `Message`, and return the very objects they were given;
 - no tool result without its call and no call without all its results;
-- system messages and pinned messages stay, with the call or results they belong to, unless
-  that call is broken: a window no model accepts is useless;
-- each message that left has a reason.
+- system and pinned messages stay, with the call or results they belong to, unless that call is
+  broken, because no model accepts such a window;
+- each dropped message has a reason.
 """
 
 
-def as_messages(given: Sequence[Given]) -> list[Message]:
+def as_messages(given: Sequence[MessageLike]) -> list[Message]:
     """Return a conversation as messages.
 
     Raises:
-        BadMessage: a dict breaks the Chat Completions form, or something is neither.
+        BadMessage: something is neither a message nor a valid Chat Completions dict.
     """
-    return [one if isinstance(one, Message) else Message.from_openai(one) for one in given]
+    return [item if isinstance(item, Message) else Message.from_openai(item) for item in given]
 
 
-def put_back(kept: Kept, given: Sequence[Given], messages: Sequence[Message]) -> Kept:
-    """Return a decision about ``messages`` with the very things they were made of, ``given``."""
-    original = {id(message): one for message, one in zip(messages, given, strict=True)}
+def restore_originals(kept: Kept, given: Sequence[MessageLike], messages: Sequence[Message]) -> Kept:
+    """Return the decision with each of ``messages`` replaced by the ``given`` object it was made of."""
+    original = {id(message): item for message, item in zip(messages, given, strict=True)}
     return Kept(
         kept=tuple(original[id(message)] for message in kept.kept),
-        dropped=tuple(Dropped(message=original[id(one.message)], reason=one.reason) for one in kept.dropped),
+        dropped=tuple(Dropped(message=original[id(d.message)], reason=d.reason) for d in kept.dropped),
     )
 
 
-def as_given(
+def accept_dicts(
     decide: Callable[Concatenate[_S, Sequence[Message], _P], Kept],
-) -> Callable[Concatenate[_S, Sequence[Given], _P], Kept]:
-    """Make a policy that takes messages take dicts too, and give back what it was given."""
+) -> Callable[Concatenate[_S, Sequence[MessageLike], _P], Kept]:
+    """Make a policy for messages accept dicts too, and return the objects it was given."""
 
     @wraps(decide)
-    def call(policy: _S, messages: Sequence[Given], /, *args: _P.args, **kwargs: _P.kwargs) -> Kept:
-        if all(isinstance(one, Message) for one in messages):
+    def call(policy: _S, messages: Sequence[MessageLike], /, *args: _P.args, **kwargs: _P.kwargs) -> Kept:
+        if all(isinstance(item, Message) for item in messages):
             return decide(policy, cast("Sequence[Message]", messages), *args, **kwargs)
         made = as_messages(messages)
-        return put_back(decide(policy, made, *args, **kwargs), messages, made)
+        return restore_originals(decide(policy, made, *args, **kwargs), messages, made)
 
     return call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """What a policy decides about; the part it has no say in is decided already.
+    """A conversation as required, optional and broken atoms; a policy chooses among the optional.
 
-    Broken atoms go even where a message in them is pinned: a window that no model accepts
-    helps nobody. A pin holds its whole atom.
+    A pin holds its whole atom. Broken atoms are dropped even if a message in them is pinned,
+    because no model accepts them.
     """
 
     messages: Sequence[Message]  # the conversation, in its order
-    required: tuple[Atom, ...]  # system and pinned: stay in any case
-    optional: tuple[Atom, ...]  # sound, and the policy's to choose
-    broken: tuple[Atom, ...]  # go in any case
+    required: tuple[Atom, ...]  # system and pinned; always stay
+    optional: tuple[Atom, ...]  # sound; the policy chooses
+    broken: tuple[Atom, ...]  # always dropped
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> "Candidates":
-        """Sort a conversation; linear in its length."""
+        """Classify the atoms of a conversation, in linear time."""
         required, optional, broken = [], [], []
-        held = [message.pinned or message.role == "system" for message in messages]
+        must_stay = [message.pinned or message.role == "system" for message in messages]
         for atom in atoms(messages):
             if atom.broken is not None:
                 broken.append(atom)
-            elif any(map(held.__getitem__, atom.indices)):
+            elif any(map(must_stay.__getitem__, atom.indices)):
                 required.append(atom)
             else:
                 optional.append(atom)
         return cls(messages=messages, required=(*required,), optional=(*optional,), broken=(*broken,))
 
     @property
-    def held(self) -> set[int]:
-        """The places of the messages that must stay."""
+    def required_places(self) -> set[int]:
+        """The places of the required messages."""
         return {i for atom in self.required for i in atom.indices}
 
     def without(self, leaving: Mapping[int, str]) -> Kept:
-        """Return the decision that these messages leave, each for its reason, and the broken ones too.
+        """Return the decision to drop these messages and the broken ones.
 
-        ``leaving`` maps places in the conversation to reasons and names whole optional atoms.
+        ``leaving`` maps places in the conversation to reasons and covers whole optional atoms.
         """
         reasons = {i: atom.broken for atom in self.broken for i in atom.indices} | dict(leaving)
         kept, dropped = [], []
@@ -159,25 +159,27 @@ def check_count(name: str, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """A conversation under a limit: what must stay, what that leaves, and what may leave."""
+class TokenLimit:
+    """The token limit of a conversation, and the atoms that may be dropped to keep it."""
 
     candidates: Candidates
-    tokens: int  # in all
+    tokens: int  # in total
     room: int  # left by what must stay and the opening of the reply
-    optional: tuple[Atom, ...]  # may leave, oldest first
+    optional: tuple[Atom, ...]  # may be dropped, oldest first
     counter: TokenCounter
 
     @classmethod
-    def of(cls, candidates: Candidates, tokens: int, counter: TokenCounter, *, keep_last: bool) -> "Limit":
-        """Look at what must stay: required atoms and, with ``keep_last``, the newest sound one.
+    def of(
+        cls, candidates: Candidates, tokens: int, counter: TokenCounter, *, keep_last: bool
+    ) -> "TokenLimit":
+        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one.
 
         Raises:
-            BudgetTooSmall: that takes more than ``tokens``.
+            BudgetTooSmall: these take more than ``tokens``.
         """
-        last = _last(candidates) if keep_last else ()
+        last = _newest_optional(candidates) if keep_last else ()
         stay = (*candidates.required, *last)
-        needed = counter.count_all(()) + _count(candidates, stay, counter)
+        needed = counter.count_all(()) + _count_tokens(candidates, stay, counter)
         if needed > tokens:
             system = sum(candidates.messages[a.first].role == "system" for a in candidates.required)
             raise BudgetTooSmall(
@@ -196,26 +198,26 @@ class Limit:
         )
 
     @property
-    def over(self) -> str:
-        """Why something left: it is over the limit."""
+    def over_reason(self) -> str:
+        """The reason of a message dropped because the conversation is over the limit."""
         return f"over the budget of {self.tokens:,} tokens"
 
     @property
-    def too_large(self) -> str:
-        """Why an atom left that would not fit even if all others did."""
+    def too_large_reason(self) -> str:
+        """The reason of an atom that would not fit even alone."""
         return f"with what belongs to it larger than the {self.room:,} tokens there are"
 
     def count(self, atom: Atom) -> int:
         """Return the tokens of an atom, each message with its overhead."""
-        return _count(self.candidates, (atom,), self.counter)
+        return _count_tokens(self.candidates, (atom,), self.counter)
 
 
-def _count(candidates: Candidates, atoms: Iterable[Atom], counter: TokenCounter) -> int:
+def _count_tokens(candidates: Candidates, atoms: Iterable[Atom], counter: TokenCounter) -> int:
     return sum(counter.count(candidates.messages[i]) for atom in atoms for i in atom.indices)
 
 
-def _last(candidates: Candidates) -> tuple[Atom, ...]:
-    """Return the newest optional atom, nothing where a pinned one is newer and stays anyway."""
+def _newest_optional(candidates: Candidates) -> tuple[Atom, ...]:
+    """Return the newest optional atom, or nothing if a pinned one is newer and stays anyway."""
     last = candidates.optional[-1:]
     stays = (a for a in candidates.required if candidates.messages[a.first].role != "system")
     return () if last and any(a.first > last[0].first for a in stays) else last

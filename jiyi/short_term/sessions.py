@@ -1,4 +1,4 @@
-"""The sessions in hand: each one's window in memory, read from the store, which is the truth."""
+"""The windows of the sessions in use, cached in memory and read from the store."""
 
 import threading
 import weakref
@@ -17,28 +17,28 @@ from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
 from jiyi.storage.store import Store
 
-__all__ = ["SessionWindow", "ShortTermMemory", "load", "refresh"]
+__all__ = ["SessionWindow", "ShortTermMemory", "load_window", "refresh_window"]
 
-_LOOK_BACK = 1_000  # how many messages back the call of a late result is looked for
-_MOST = 10_000  # rows a query may return
-_EMPTY = Kept(kept=(), dropped=())
+_MAX_LOOK_BACK = 1_000  # messages searched for the call of a late result
+_MAX_ROWS = 10_000  # that a query may return
+_NOTHING_KEPT = Kept(kept=(), dropped=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWindow:
-    """What is held of a session: enough to go on without the older messages."""
+    """The cached window of a session, which can be extended without its older messages."""
 
-    messages: tuple[Message, ...] = ()  # what stays, and broken atoms that may yet be mended
-    last_seq: int = -1  # every message up to here has been looked at
-    kept: Kept = _EMPTY  # the policy's decision about ``messages``
-    joined: bool = False  # a tool call joins turns here; what follows then needs the older messages
+    messages: tuple[Message, ...] = ()  # what stays, and broken atoms that may still be completed
+    last_seq: int = -1  # all messages up to here are taken into account
+    kept: Kept = _NOTHING_KEPT  # the policy's decision about ``messages``
+    joined: bool = False  # a tool call joins turns, so that extending it needs the older messages
 
     @classmethod
     def of(cls, messages: Sequence[Message], last_seq: int, policy: SlidingWindow) -> "SessionWindow":
-        """Return the window of these messages of a session, in order; the rest is let go."""
+        """Return the window of these messages of a session, given in order."""
         candidates = Candidates.of(messages)
         kept = policy(messages)
-        gone = _newest_gone(candidates, kept.kept)
+        gone = _newest_dropped_place(candidates, kept.kept)
         mendable = {_seq(messages[i]) for a in candidates.broken if a.first > gone for i in a.indices}
         stay = {_seq(message) for message in kept.kept}
         chosen = (a.first for a in candidates.optional if _seq(messages[a.first]) in stay)
@@ -47,93 +47,93 @@ class SessionWindow:
             messages=tuple(m for m in messages if _seq(m) in stay or _seq(m) in mendable),
             last_seq=last_seq,
             kept=Kept(kept=kept.kept, dropped=tuple(d for d in kept.dropped if _seq(d.message) in mendable)),
-            joined=any(atom.indices[-1] > oldest for atom in _joining(messages)),
+            joined=any(atom.indices[-1] > oldest for atom in _atoms_across_turns(messages)),
         )
 
-    def then(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
-        """Return the window after these next messages of the session, which are in order.
+    def extended(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
+        """Return the window with the next messages of the session, given in order.
 
-        None where that takes older messages than are held: for a result whose call is not
-        here, where a tool call reaches across turns and joins them, and for a new turn that
-        opens pinned, because it counts nothing and the turn before may have been cut to fit.
+        None if that needs older messages than are cached: for a result whose call is not here, for
+        a tool call that reaches across turns and joins them, and for a turn that opens with a
+        pinned message, because that is not counted and the turn before may have been cut.
         """
         if not new:
             return self
-        messages, held = (*self.messages, *new), len(self.messages)
-        orphan = any(a.first >= held and messages[a.first].role == "tool" for a in atoms(messages))
-        joining = self.joined or any(a.indices[-1] >= held for a in _joining(messages))
+        messages, cached = (*self.messages, *new), len(self.messages)
+        orphan = any(a.first >= cached and messages[a.first].role == "tool" for a in atoms(messages))
+        joining = self.joined or any(a.indices[-1] >= cached for a in _atoms_across_turns(messages))
         if orphan or joining or any(m.role == "user" and m.pinned for m in new):
             return None
         return SessionWindow.of(messages, _seq(new[-1]), policy)
 
 
-def load(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
+def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
     """Read a session's window from the store.
 
-    Reads the newest messages until the window is settled, then system and pinned messages
-    from further back. The rows read do not grow with the length of the session, except
-    for the call or results of a pinned message, which are searched for until found.
+    Reads the newest messages until the window is complete, then older system and pinned ones. The
+    number of rows does not grow with the length of the session, except to find the call or
+    results of a pinned message.
     """
-    limit = _page_size(policy)
-    tail = _page(store, scope, newest_first=True, limit=limit)[::-1]
+    limit = _initial_page_size(policy)
+    tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]
     whole = len(tail) < limit
     if not tail:
         return SessionWindow()
     last = _seq(tail[-1])
-    pinned = [] if whole else _pinned(store, scope, tail, last)
-    while not whole and not _settled(tail, pinned, policy):
-        limit = min(2 * limit, _MOST)
-        page = _page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
+    pinned = [] if whole else _pinned_atoms(store, scope, tail, last)
+    while not whole and not _is_settled(tail, pinned, policy):
+        limit = min(2 * limit, _MAX_ROWS)
+        page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
         whole = len(page) < limit
     older = [message for atom in pinned for message in atom]
     if not whole:
         low = _seq(tail[0])
-        older += _all(store, scope, roles=("system",), before_seq=low)
+        older += _read_all(store, scope, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
-            older += _opener(store, scope, low, pinned)
+            older += _find_turn_opener(store, scope, low, pinned)
     found = {_seq(m): m for m in (*older, *tail)}
     return SessionWindow.of([found[seq] for seq in sorted(found)], last, policy)
 
 
-def refresh(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
-    """Return the window with what was saved since; the same object where nothing was."""
-    limit = _page_size(policy)
-    new = _page(store, scope, after_seq=window.last_seq, limit=limit)
-    later = window.then(new, policy) if len(new) < limit else None
-    return later if later is not None else load(store, scope, policy)
+def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
+    """Return the window with the messages saved since; the same object if there are none."""
+    limit = _initial_page_size(policy)
+    new = _read_page(store, scope, after_seq=window.last_seq, limit=limit)
+    later = window.extended(new, policy) if len(new) < limit else None
+    return later if later is not None else load_window(store, scope, policy)
 
 
-def _settled(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
-    """Say whether older messages could change nothing about what the policy keeps of these."""
+def _is_settled(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
+    """Say whether older messages cannot change what the policy keeps of these."""
     candidates, kept = Candidates.of(tail), policy(tail).kept
-    oldest = _newest_gone(candidates, kept)
+    oldest = _newest_dropped_place(candidates, kept)
     if oldest < 0:
         return False
-    if len(tail) >= _LOOK_BACK:
+    if len(tail) >= _MAX_LOOK_BACK:
         return True
     if any(a.first > oldest and tail[a.first].role == "tool" for a in candidates.broken):
         return False  # its call may be further back
     if any(_seq(a[0]) < _seq(tail[0]) <= _seq(a[-1]) for a in pinned):
         return False
-    # The oldest turn that is kept must be here from its beginning, for its size to be known;
-    # a single turn too long for the window is the exception.
+    # The oldest kept turn must be read from its beginning to know its size, except for a single
+    # turn too long for the window.
     free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
     chosen = [places for places in turns(kept) if any(_seq(kept[i]) in free for i in places)]
     known = not chosen or kept[chosen[0][0]].role == "user"
     return known or all(message.role != "user" for message in kept)
 
 
-def _newest_gone(candidates: Candidates, kept: Sequence[Message]) -> int:
-    """Return the place of the newest sound atom that left, -1 where all stayed."""
+def _newest_dropped_place(candidates: Candidates, kept: Sequence[Message]) -> int:
+    """Return the place of the newest sound atom that was dropped, -1 if none was."""
     stay = {_seq(message) for message in kept}
     gone = (a.first for a in candidates.optional if _seq(candidates.messages[a.first]) not in stay)
     return max(gone, default=-1)
 
 
-def _opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
-    """Return the user message that opens the turn which goes on at ``low``, if there is one."""
-    while found := _page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
+def _find_turn_opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
+    """Return the user message that opens the turn continued at ``low``, if there is one."""
+    while found := _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
         joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(found[0]) < _seq(a[-1])]
         if not joining:
             return found
@@ -141,63 +141,63 @@ def _opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]
     return []
 
 
-def _joining(messages: Sequence[Message]) -> list[Atom]:
-    """Return the atoms that reach across the beginning of a turn."""
+def _atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
+    """Return the atoms that reach into a later turn."""
     users = list(accumulate(message.role == "user" for message in messages))
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
 
 
-def _pinned(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
-    """Return the atoms of the pinned messages up to ``last`` that are not whole in ``tail``.
+def _pinned_atoms(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
+    """Return the atoms of pinned messages up to ``last`` that are not complete in ``tail``.
 
-    Broken ones are left out: among fewer messages they could take a result not theirs.
+    Broken ones are left out: among fewer messages they could match a result of another call.
     """
     known = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
     found: list[list[Message]] = []
-    for message in _all(store, scope, pinned=True, before_seq=last + 1):
+    for message in _read_all(store, scope, pinned=True, before_seq=last + 1):
         if _seq(message) not in known:
             alone = message.role != "tool" and not message.tool_calls
-            atom = [message] if alone else _atom_of(store, scope, message, last)
+            atom = [message] if alone else _complete_atom(store, scope, message, last)
             found.append(atom)
             known |= {_seq(m) for m in atom}
     return [atom for atom in found if atom]
 
 
-def _atom_of(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
-    """Return a tool call or result with the rest of its atom; nothing where it is broken."""
+def _complete_atom(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
+    """Return the atom of a tool call or result; nothing if it is broken."""
     run, place, limit = [message], 0, 50
     while True:
         atom = next(a for a in atoms(run) if place in a.indices)
         if atom.broken is None:
             return [run[i] for i in atom.indices]
         if run[atom.first].role == "tool":
-            more = _page(store, scope, before_seq=_seq(run[0]), newest_first=True, limit=limit)
+            more = _read_page(store, scope, before_seq=_seq(run[0]), newest_first=True, limit=limit)
             run, place = more[::-1] + run, place + len(more)
         else:
-            more = _page(store, scope, after_seq=_seq(run[-1]), before_seq=last + 1, limit=limit)
+            more = _read_page(store, scope, after_seq=_seq(run[-1]), before_seq=last + 1, limit=limit)
             run = run + more
         if not more:
             return []
-        limit = min(2 * limit, _MOST)
+        limit = min(2 * limit, _MAX_ROWS)
 
 
-def _all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+def _read_all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
     out: list[Message] = []
     while True:
         after = _seq(out[-1]) if out else None
-        page = _page(store, scope, after_seq=after, limit=_MOST, **parts)
+        page = _read_page(store, scope, after_seq=after, limit=_MAX_ROWS, **parts)
         out += page
-        if len(page) < _MOST:
+        if len(page) < _MAX_ROWS:
             return out
 
 
-def _page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
+def _read_page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
     rows = store.find(Query(scope=scope, kinds=("message",), **parts))
     return [row for row in rows if isinstance(row, Message)]
 
 
-def _page_size(policy: SlidingWindow) -> int:
-    return min(max(100, 5 * (policy.k or 0)), _MOST)
+def _initial_page_size(policy: SlidingWindow) -> int:
+    return min(max(100, 5 * (policy.k or 0)), _MAX_ROWS)
 
 
 def _seq(message: Message) -> int:
@@ -206,13 +206,13 @@ def _seq(message: Message) -> int:
 
 
 _Key = tuple[str, str]  # user_id, session_id
-_MOST_SESSIONS = 1_000  # kept in memory, so that it is bounded however many come
+_MAX_SESSIONS = 1_000  # in memory
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
     last_active: datetime
-    changes: int  # of the user, when the session was taken up
+    changes: int  # of the user, when the session was first read
     windows: dict[str | None, SessionWindow] = field(default_factory=dict)  # by agent_id
 
 
@@ -223,13 +223,13 @@ class ShortTermMemory:
     A window holds all system and pinned messages of its session and the last ``max_turns``
     turns with at most twice as many user and assistant messages (see `SlidingWindow`).
 
-    - The store is the truth: a window is read from it on first use and brought up to date
-      on every read, so other threads and processes are seen. Nothing is kept here alone.
-    - Where ``changes`` is given, what anybody removed, brought back, pinned or unpinned is
-      seen too: a window older than the last such change is read again.
-    - A read costs the same however long the session is.
-    - A session unused for ``ttl`` is let go, and of more than 1,000 those longest
-      untouched; their messages stay in the store, and the next read takes them up from there.
+    - It is a cache: a window is read from the store on first use and updated on every read, so
+      that changes by other threads and processes are seen.
+    - With ``changes``, messages removed, restored, pinned or unpinned are seen too: a window
+      older than the last such change is read again.
+    - The cost of a read does not depend on the length of the session.
+    - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than
+      1,000; the next read loads it from the store.
     - Safe to use from several threads. The store is never called with a lock held.
 
     Raises:
@@ -238,15 +238,13 @@ class ShortTermMemory:
 
     store: Store  # where the messages are
     _: KW_ONLY
-    # `Store.changes` of the same database. Without it removals and pin changes are not seen by
-    # themselves: call `drop` after them.
+    # `Store.changes` of the same database. Without it call `drop` after removing or pinning.
     changes: Callable[[Scope], int] = lambda _: 0
     max_turns: int = 20  # that a window keeps
     ttl: timedelta = timedelta(minutes=30)  # how long an unused session stays in memory
     clock: Clock = utc_now
-    sweep_every: timedelta = timedelta(minutes=1)  # how often such sessions are looked for
-    # Sessions and windows are replaced, never changed in place, so the lock is held
-    # for moments only and what was read can be used without it.
+    sweep_every: timedelta = timedelta(minutes=1)  # how often unused sessions are removed
+    # Sessions and windows are replaced, never changed in place, so the lock is held only briefly.
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _sessions: dict[_Key, _Session] = field(default_factory=dict, init=False)
     _sweeper: threading.Thread | None = field(default=None, init=False)
@@ -276,13 +274,13 @@ class ShortTermMemory:
 
         Messages older than the window are not listed. Raises as `messages` does.
         """
-        key = _key(scope)
+        key = _session_key(scope)
         # Asked for first: what changes after this is seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
         if old is None:
-            new = load(self.store, scope, self._policy)
+            new = load_window(self.store, scope, self._policy)
         else:
-            new = refresh(self.store, scope, self._policy, old)
+            new = refresh_window(self.store, scope, self._policy, old)
         with self._lock:  # unless somebody was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
@@ -296,19 +294,19 @@ class ShortTermMemory:
         """
         with self._lock:
             if scope.session_id is not None:
-                self._sessions.pop(_key(scope), None)
+                self._sessions.pop(_session_key(scope), None)
             else:
                 for key in [key for key in self._sessions if key[0] == scope.user_id]:
                     del self._sessions[key]
 
     def sweep(self) -> int:
-        """Let go of sessions untouched for longer than ``ttl``; return how many went."""
+        """Remove sessions unused for longer than ``ttl`` from memory; return how many."""
         now = self.clock()
         with self._lock:
             return self._sweep(now)
 
     def close(self) -> None:
-        """Let go of everything and end the background sweep; reading afterwards raises `Closed`."""
+        """Clear the cache and end the background sweep; reading afterwards raises `Closed`."""
         self._stop.set()
         with self._lock:
             self._sessions.clear()
@@ -328,7 +326,7 @@ class ShortTermMemory:
                 session = _Session(now, changes)
                 self._start_sweeper()
             self._sessions[key] = session  # used last at the end
-            if len(self._sessions) > _MOST_SESSIONS:
+            if len(self._sessions) > _MAX_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
             session.last_active = now
             return session, session.windows.get(agent_id)
@@ -344,7 +342,7 @@ class ShortTermMemory:
         if self._sweeper is not None:
             return
         stop = self._stop
-        # The thread holds the memory weakly and is woken when the memory is gone, so that a
+        # The thread has only a weak reference and is woken when the memory is gone, so that a
         # memory that was not closed does not keep its thread.
         memory = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
@@ -367,7 +365,7 @@ def _sweep_until(stop: threading.Event, memory: "weakref.ref[ShortTermMemory]", 
         del alive
 
 
-def _key(scope: Scope) -> _Key:
+def _session_key(scope: Scope) -> _Key:
     if scope.session_id is None:
         raise BadScope("short-term memory is kept by session; give session_id")
     return scope.user_id, scope.session_id

@@ -1,4 +1,4 @@
-"""The stored summaries of sessions: the current one, its versions, and what is not in it yet."""
+"""The stored summaries of sessions, their versions, and the messages not summarised yet."""
 
 from dataclasses import replace
 from typing import cast
@@ -13,29 +13,26 @@ from jiyi.text import TokenCounter
 
 __all__ = ["Summaries", "next_version", "summary_block"]
 
-_MOST = 10_000  # what one question may return
+_MAX_ROWS = 10_000  # that a query may return
 
-_GONE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
+_CHANGED_MESSAGE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
 
 
 class Summaries:
-    """Keeps the running summaries of sessions, in versions that build on each other.
+    """Stores the running summaries of sessions, in versions that build on each other.
 
-    With an agent in its scope a summary is of that agent's messages, without one of the whole
-    session's; the two do not know each other.
+    A scope with an agent has a summary of that agent's messages, one without has a summary of the
+    whole session; the two are independent. Every method raises `BadScope` for a scope without a
+    session. Guarantees:
 
-    Every method raises `BadScope` for a scope without a session. Guarantees:
-
-    - What `add` returned for is on disk, and what one process adds every other sees at once.
-    - There is one version of each number: of two that fold at the same time one comes first,
-      and the other is handed that.
-    - No version holds a message that was forgotten before it was stored. One that is forgotten
-      later takes the versions that hold it along, see `jiyi.long_term.forgetting`.
-    - Messages that leave in another way, such as by the forget gate, leave their summary; what
-      is said later in that session comes after it.
+    - When `add` returns, the summary is on disk, and every other process sees it.
+    - Version numbers are unique: of two concurrent folds one is stored, and the other gets it.
+    - No version covers a message that was forgotten before it was stored. Forgetting a message
+      later removes the versions that cover it, see `jiyi.long_term.forgetting`.
+    - Messages removed in another way, such as by the forget gate, leave their summary in place.
 
     Args:
-        store: where they are kept, with the messages.
+        store: where summaries and messages are stored.
         clock: where "now" comes from.
     """
 
@@ -44,35 +41,32 @@ class Summaries:
         self._clock = clock
 
     def latest(self, scope: Scope) -> Summary | None:
-        """Return the summary of a session as it stands, None where nothing was folded yet.
-
-        Cheap, for every window: one look into an index.
-        """
+        """Return the newest summary of a session, None if nothing was folded yet; one index read."""
         found = self._find(scope, newest_first=True, limit=1)
-        # Without an agent any agent's would do; those of the whole session come before them.
+        # Without an agent, the query also finds those of agents; the whole session's comes first.
         return found[0] if found and found[0].scope == scope else None
 
     def versions(self, scope: Scope) -> list[Summary]:
         """Return all versions of a session's summary, oldest first; at most 10,000."""
-        return [summary for summary in self._find(scope, limit=_MOST) if summary.scope == scope]
+        return [summary for summary in self._find(scope, limit=_MAX_ROWS) if summary.scope == scope]
 
     def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
-        """Store what was made as the next version, and return the one that stands then.
+        """Store the next version of a summary, and return the version that is then the newest.
 
-        That is the new one, unless another process added or took away versions since ``after``
-        was read: then nothing is stored, and what is returned stands instead. Its ``id`` is
-        then that of no version this caller knows; fold again from it where that matters.
+        That is the new one, unless another process added or removed versions since ``after`` was
+        read: then nothing is stored, and the other version is returned; fold again from it if
+        needed.
 
         Args:
-            scope: user and session, and agent where it is of one agent's messages.
+            scope: user and session, and agent if it is of one agent's messages.
             made: the summary, with everything that ``after`` says.
-            after: the version it builds on, as `latest` gave it; None for the first.
+            after: the version it builds on, from `latest`; None for the first.
 
         Raises:
-            NotFound: a message it covers is not there any more, or no version at all; what was
-                forgotten may be in the text. Nothing was stored: fold again from `latest`.
-            InputError: it could be no summary, or goes less far than ``after``.
-            StorageError: the database cannot do it.
+            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text
+                may contain forgotten words. Nothing was stored: fold again from `latest`.
+            InputError: it is no valid summary, or covers less than ``after``.
+            StorageError: the database failed.
         """
         new = next_version(scope, made, after)
         if after and new.upto_seq < after.upto_seq:
@@ -80,18 +74,18 @@ class Summaries:
                 f"upto_seq={new.upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
             )
         dated = replace(new, created_at=self._clock())
-        return self._store.together(lambda: self._put(dated), repeatable=True)
+        return self._store.together(lambda: self._put_version(dated), repeatable=True)
 
     def unfolded(
         self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
     ) -> list[Message]:
-        """Return the messages of a session after one place and up to another, in order.
+        """Return the messages of a session that are not in a summary yet, in order.
 
-        For what a summary does not say yet: ``after_seq`` is its ``upto_seq``, and -1 where
-        there is none. At most ``limit``, from 1 to 10,000; with an agent, that agent's messages alone.
+        ``after_seq`` is the summary's ``upto_seq``, -1 without a summary. At most ``limit``, from
+        1 to 10,000; with an agent in the scope, only that agent's messages.
         """
         query = Query(
-            scope=_of_session(scope),
+            scope=_session_scope(scope),
             kinds=("message",),
             after_seq=after_seq,
             before_seq=None if upto_seq is None else upto_seq + 1,
@@ -99,33 +93,33 @@ class Summaries:
         )
         return cast("list[Message]", self._store.find(query))
 
-    def _put(self, new: Summary) -> Summary:
-        """Store a version on top of the one it builds on; where another one stands, return that."""
-        standing = self.latest(new.scope)
-        if standing is None and new.previous is not None:
-            raise NotFound(_GONE.format("the summary it builds on"))
-        if standing is not None and standing.id != new.previous:
-            return standing
-        self._check_there(new)
+    def _put_version(self, new: Summary) -> Summary:
+        """Store a version if the newest is the one it builds on; otherwise return the newest."""
+        latest = self.latest(new.scope)
+        if latest is None and new.previous is not None:
+            raise NotFound(_CHANGED_MESSAGE.format("the summary it builds on"))
+        if latest is not None and latest.id != new.previous:
+            return latest
+        self._check_covered_messages(new)
         return cast("Summary", self._store.put([new])[0])
 
     def _find(self, scope: Scope, *, newest_first: bool = False, limit: int) -> list[Summary]:
-        query = Query(scope=_of_session(scope), kinds=("summary",), newest_first=newest_first, limit=limit)
+        query = Query(scope=_session_scope(scope), kinds=("summary",), newest_first=newest_first, limit=limit)
         return cast("list[Summary]", self._store.find(query))
 
-    def _check_there(self, new: Summary) -> None:
+    def _check_covered_messages(self, new: Summary) -> None:
         user = Scope(user_id=new.scope.user_id, session_id=new.scope.session_id)
-        for start in range(0, len(new.covers), _MOST):
-            ids = new.covers[start : start + _MOST]
+        for start in range(0, len(new.covers), _MAX_ROWS):
+            ids = new.covers[start : start + _MAX_ROWS]
             if self._store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
-                raise NotFound(_GONE.format("a message it covers"))
+                raise NotFound(_CHANGED_MESSAGE.format("a message it covers"))
 
 
 def next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summary:
-    """Return the version that follows ``after``; without a date, since it is not stored yet."""
+    """Return the version that follows ``after``, not stored yet and so without a date."""
     assert made.upto_seq is not None, "stored messages have their place"
     return Summary(
-        scope=_of_session(scope),
+        scope=_session_scope(scope),
         text=made.text,
         version=after.version + 1 if after else 1,
         covers=tuple(dict.fromkeys(made.covers)),
@@ -137,14 +131,14 @@ def next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summa
     )
 
 
-def _of_session(scope: Scope) -> Scope:
+def _session_scope(scope: Scope) -> Scope:
     if scope.session_id is None:
         raise BadScope("a summary is of a session; give session_id")
     return scope
 
 
 def summary_block(summary: Summary | None, most: int, counter: TokenCounter) -> Block | None:
-    """Return the summary as a block; of one of more than ``most`` tokens its weightiest points."""
+    """Return the summary as a block, shortened to its main points if it is over ``most`` tokens."""
     if summary is None:
         return None
     text, note = summary.text, f"version {summary.version}, {summary.method}"

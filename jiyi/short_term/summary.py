@@ -13,29 +13,30 @@ from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import (
     Candidates,
     Dropped,
-    Given,
     Kept,
-    as_given,
+    MessageLike,
+    accept_dicts,
     as_messages,
     check_count,
     check_tokens,
-    put_back,
+    restore_originals,
 )
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Folded", "RunningSummary", "Summarized", "Summarizer"]
 
-_ALONE, _BESIDE = 10, 50  # messages that are enough, without and with a limit in tokens
-_REASON = "goes into the summary"
+_MESSAGES_WITHOUT_TOKENS = 10  # fold above so many messages by default, if there is no token limit
+_MESSAGES_WITH_TOKENS = 50  # and with a token limit
+_FOLDED_REASON = "goes into the summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summarized:
-    """A summary and what of the conversation it stands for; what a stored `Summary` is made of."""
+    """A summary and the messages it covers, from which a stored `Summary` is made."""
 
     text: str  # the summary
-    covers: tuple[str, ...]  # ids of the messages folded in since the summary before, in order
-    upto_seq: int | None  # the highest place of a message folded in so far; None where unsaved
+    covers: tuple[str, ...]  # ids of the messages folded in since the previous summary, in order
+    upto_seq: int | None  # the highest place of a message folded in so far; None if they are unsaved
     method: Literal["extractive", "llm"]  # who wrote it
     language: Literal["zh", "en", ""] = ""  # of the text
     tokens: int = 0  # of the text
@@ -43,25 +44,25 @@ class Summarized:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """What came of folding. ``kept`` and ``dropped`` together are the input."""
+    """The result of folding. ``kept`` and ``dropped`` together are the input."""
 
-    kept: tuple[Any, ...]  # what stays as it is, as it was given: messages or dicts
-    summary: Summarized | Summary | None  # the new one; the one before where nothing was folded
+    kept: tuple[Any, ...]  # what stays, as it was given: messages or dicts
+    summary: Summarized | Summary | None  # the new one; the previous one if nothing was folded
     dropped: tuple[Dropped, ...]  # folded in, and broken ones, which are in no summary
-    trigger: str = ""  # why it was time to fold; "" where it was not
-    note: str = ""  # what was not as it should be, such as a model that failed
-    error: LLMError | None = None  # that failure itself
+    trigger: str = ""  # why it was time to fold; "" if it was not
+    note: str = ""  # a problem, such as a failed model
+    error: LLMError | None = None  # the error of that model
 
     @property
     def changed(self) -> bool:
         """Whether there is a new summary, which should be saved."""
-        return any(one.reason == _REASON for one in self.dropped)
+        return any(drop.reason == _FOLDED_REASON for drop in self.dropped)
 
 
 class Summarizer(Protocol):
-    """Writes a summary of what was said before and what was said now; `Summarize` is one.
+    """Writes a summary from the previous one and new messages; `Summarize` is one.
 
-    Raises `LLMError` where it cannot: then nothing is folded.
+    Raises `LLMError` if it fails: then nothing is folded.
     """
 
     def __call__(
@@ -72,21 +73,21 @@ class Summarizer(Protocol):
         query: str | None = None,
         previous: str | None = None,
     ) -> Compressed:
-        """Return the new summary: ``previous`` and ``given``, in fewer tokens."""
+        """Return the new summary of ``previous`` and ``given``."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSummary:
-    """A `Policy` that lets older messages go into a summary; `fold` writes it.
+    """A `Policy` that folds older messages into a summary; `fold` writes it.
 
-    - Nothing leaves until it is time: the messages take more than ``at`` of ``max_tokens``
-      (or of ``budget`` where that is smaller), or there are more than ``max_messages`` of them
-      not counting system messages. Without ``max_tokens`` only messages count, 10 by default; with
-      it 50 messages are enough by default.
-    - Then everything older than the last ``keep_turns`` turns leaves; see
-      `jiyi.records.atoms` for what a turn is. What stays may still be over the limit where
-      these turns are long; a `TokenBudget` after it in a `Pipeline` sees to that.
-    - System and pinned messages stay. Broken atoms leave, and into no summary.
+    - Nothing is folded until it is time: the messages take more than ``at`` of ``max_tokens``
+      (or of a smaller ``budget``), or there are more than ``max_messages`` of them, system
+      messages aside. Without ``max_tokens`` only messages count, by default 10; with it, by
+      default 50 messages.
+    - Then everything older than the last ``keep_turns`` turns is folded; see `jiyi.records.atoms`
+      for what a turn is. If these turns are long, the rest may still exceed the limit; add a
+      `TokenBudget` after it in a `Pipeline`.
+    - System and pinned messages stay. Broken atoms are dropped and are in no summary.
     - Deciding is pure and asks no model.
 
     Raises:
@@ -95,33 +96,34 @@ class RunningSummary:
     """
 
     max_tokens: int | None = None  # of the window; None: only messages count
-    at: float = field(default=0.8, kw_only=True)  # the fraction of the window that is enough
-    max_messages: int | None = field(default=None, kw_only=True)  # more are folded, however short
-    keep_turns: int = field(default=3, kw_only=True)  # the newest, which stay whole
+    at: float = field(default=0.8, kw_only=True)  # fold above this fraction of the window
+    max_messages: int | None = field(default=None, kw_only=True)  # fold above so many messages
+    keep_turns: int = field(default=3, kw_only=True)  # the newest turns, which stay
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
             check_tokens("max_tokens", self.max_tokens)
         if self.max_messages is None:
-            object.__setattr__(self, "max_messages", _ALONE if self.max_tokens is None else _BESIDE)
+            default = _MESSAGES_WITHOUT_TOKENS if self.max_tokens is None else _MESSAGES_WITH_TOKENS
+            object.__setattr__(self, "max_messages", default)
         if isinstance(self.at, bool) or not isinstance(self.at, int | float) or not 0 < self.at <= 1:
             raise SettingsError(f"at={self.at!r} must be a number over 0 and at most 1")
         for name in ("max_messages", "keep_turns"):
             check_count(name, getattr(self, name))
 
-    @as_given
+    @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide which messages go into the summary, if it is time."""
         return self._decide(messages, self.due(messages, budget))
 
-    def due(self, messages: Sequence[Given], budget: int | None = None, *, beside: int = 0) -> str:
-        """Return why it is time to fold, in words; "" where it is not.
+    def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, beside: int = 0) -> str:
+        """Return why it is time to fold, in words; "" if it is not.
 
         Args:
             messages: the conversation, oldest first.
-            budget: tokens of the window where they are fewer than ``max_tokens``.
-            beside: tokens that stand in the window with the messages, such as the summary.
+            budget: tokens of the window, if fewer than ``max_tokens``.
+            beside: tokens of other parts of the window, such as the summary.
         """
         if budget is not None:
             check_tokens("budget", budget)
@@ -140,35 +142,35 @@ class RunningSummary:
 
     def fold(
         self,
-        messages: Sequence[Given],
+        messages: Sequence[MessageLike],
         previous: Summarized | Summary | None = None,
         summarize: Summarizer | None = None,
         *,
         force: bool = False,
         budget: int | None = None,
     ) -> Folded:
-        """Rewrite the summary if it is time: the one before, and what leaves the window now.
+        """Write a new summary, if it is time, from the previous one and the older messages.
 
-        Nothing is saved. Where it is not time, nothing is older than the last turns, or
-        ``summarize`` fails, all sound messages and the summary stay as they are, and ``note``
-        says why for the last two.
+        Nothing is saved. If it is not time, no message is older than the last turns, or
+        ``summarize`` fails, all sound messages and the summary stay as they are; in the last two
+        cases ``note`` says why.
 
         Args:
             messages: those of the session that no summary covers yet, oldest first, and its
                 system messages.
             previous: the summary so far.
             summarize: writes it; `Summarize()` by default, which asks no model.
-            force: fold whether it is time or not.
-            budget: tokens of the window where they are fewer than ``max_tokens``.
+            force: fold even if it is not time.
+            budget: tokens of the window, if fewer than ``max_tokens``.
         """
         made = as_messages(messages)
         beside = previous.tokens if previous is not None else 0
         trigger = self.due(made, budget, beside=beside) or ("asked for" if force else "")
-        folded = self._folded(made, previous, summarize or Summarize(counter=self.counter), trigger)
-        decided = put_back(Kept(kept=folded.kept, dropped=folded.dropped), messages, made)
+        folded = self._fold_messages(made, previous, summarize or Summarize(counter=self.counter), trigger)
+        decided = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, made)
         return replace(folded, kept=decided.kept, dropped=decided.dropped)
 
-    def _folded(
+    def _fold_messages(
         self,
         messages: Sequence[Message],
         previous: Summarized | Summary | None,
@@ -176,7 +178,7 @@ class RunningSummary:
         trigger: str,
     ) -> Folded:
         decided = self._decide(messages, trigger)
-        leaving = [one.message for one in decided.dropped if one.reason == _REASON]
+        leaving = [drop.message for drop in decided.dropped if drop.reason == _FOLDED_REASON]
         if not leaving:
             note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
             return _unchanged(messages, previous, trigger, note)
@@ -189,7 +191,7 @@ class RunningSummary:
             return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
         return Folded(
             kept=decided.kept,
-            summary=_summarized(made, leaving, previous),
+            summary=_build_summary(made, leaving, previous),
             dropped=decided.dropped,
             trigger=trigger,
             note="; ".join(made.notes),
@@ -207,7 +209,7 @@ class RunningSummary:
         following = next(older)
         for place in sound:
             if following is not None and following.message is messages[place]:
-                leaving[place] = _REASON
+                leaving[place] = _FOLDED_REASON
                 following = next(older)
         return candidates.without(leaving)
 
@@ -215,11 +217,11 @@ class RunningSummary:
 def _unchanged(
     messages: Sequence[Message], previous: Summarized | Summary | None, trigger: str, note: str
 ) -> Folded:
-    whole = Candidates.of(messages).without({})
-    return Folded(kept=whole.kept, summary=previous, dropped=whole.dropped, trigger=trigger, note=note)
+    sound = Candidates.of(messages).without({})
+    return Folded(kept=sound.kept, summary=previous, dropped=sound.dropped, trigger=trigger, note=note)
 
 
-def _summarized(
+def _build_summary(
     made: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
 ) -> Summarized:
     places = [message.seq for message in leaving if message.seq is not None]

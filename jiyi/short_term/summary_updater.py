@@ -1,4 +1,4 @@
-"""SummaryUpdater: older messages of a session go into its stored summary when it is time."""
+"""SummaryUpdater folds older messages of a session into its stored summary when it is time."""
 
 import threading
 from collections import OrderedDict
@@ -14,17 +14,17 @@ from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
 
 __all__ = ["Background", "SummaryState", "SummaryUpdater"]
 
-_MOST_RESULTS = 500  # that wait to be taken
+_MAX_RESULTS = 500  # that are not taken yet
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Result = TypeVar("_Result")
 
 
 class Background(Generic[_Key, _Result]):
-    """Does pieces of work one after the other, in a thread that starts with the first.
+    """Runs jobs one after the other, in a thread that starts with the first.
 
-    - Of a key one piece waits or is done at a time; another one is not taken meanwhile.
-    - What a piece returned waits for whoever asks under its key; of more than 500 the oldest go.
+    - Each key has at most one job that waits or runs; further ones are refused meanwhile.
+    - The result of a job is kept under its key until taken; of more than 500 the oldest are dropped.
 
     Args:
         name: of the thread.
@@ -39,7 +39,7 @@ class Background(Generic[_Key, _Result]):
         self._closed = False
 
     def put(self, key: _Key, work: Callable[[], _Result]) -> bool:
-        """Have a piece of work done, which must not raise; return whether it was taken."""
+        """Queue a job, which must not raise; return whether it was accepted."""
         with self._changed:
             if self._closed or key in self._pending:
                 return False
@@ -51,21 +51,20 @@ class Background(Generic[_Key, _Result]):
             return True
 
     def take(self, key: _Key) -> _Result | None:
-        """Return what the last piece of a key returned, once."""
+        """Return the result of a key's last job, once."""
         with self._changed:
             return self._results.pop(key, None)
 
     def wait(self, key: _Key | None = None) -> None:
-        """Wait until the piece of a key is done, or all that were put before this call."""
+        """Wait until the job of a key is done, or all jobs that were put before this call."""
         with self._changed:
-            keys = [*self._pending] if key is None else [key]
-            works = {one: self._pending[one] for one in keys if one in self._pending}
+            jobs = {k: job for k, job in self._pending.items() if key is None or k == key}
             self._changed.wait_for(
-                lambda: self._closed or not any(self._pending.get(one) is work for one, work in works.items())
+                lambda: self._closed or not any(self._pending.get(k) is job for k, job in jobs.items())
             )
 
     def close(self, timeout: float = 5.0) -> None:
-        """Take nothing more, drop what waits, and wait ``timeout`` seconds for the piece in hand."""
+        """Refuse new jobs, drop the waiting ones, and wait ``timeout`` seconds for the running one."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -83,130 +82,124 @@ class Background(Generic[_Key, _Result]):
             result = work()
             with self._changed:
                 self._results[key] = result
-                if len(self._results) > _MOST_RESULTS:
+                if len(self._results) > _MAX_RESULTS:
                     self._results.popitem(last=False)
                 del self._pending[key]
                 self._changed.notify_all()
 
 
-_PAGE = 500  # messages folded in at a time
-_MOST = 10_000  # messages one page may grow to, where a turn is that long
-_WRITING = "a language model is writing the summary; until it is there, the window shows an extract"
+_PAGE_SIZE = 500  # messages folded in at a time
+_MAX_PAGE = 10_000  # messages, if a turn is longer than a page
+_WRITING_NOTE = "a language model is writing the summary; until it is there, the window shows an extract"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryState:
-    """The summary of a session as it stands, and what was done for that."""
+    """The summary of a session, and what was folded for it."""
 
-    summary: Summary | None = None  # None where nothing was folded yet
+    summary: Summary | None = None  # None if nothing was folded yet
     step: ReportStep | None = None  # what was folded just now, or since the last window
-    notes: tuple[str, ...] = ()  # what was not as it should be
+    notes: tuple[str, ...] = ()  # problems
     error: LLMError | None = None  # why a model did not write it
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return those of a session's messages that must be shown with the summary.
-
-        They are the later ones, and system and pinned messages with what belongs to them.
-        """
+        """Return the messages to show besides the summary: later, system and pinned ones."""
         if self.summary is None:
             return tuple(messages)
-        upto, held = self.summary.upto_seq, Candidates.of(messages).held
-        return tuple(m for i, m in enumerate(messages) if i in held or m.seq is None or m.seq > upto)
+        upto, required = self.summary.upto_seq, Candidates.of(messages).required_places
+        return tuple(m for i, m in enumerate(messages) if i in required or m.seq is None or m.seq > upto)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryUpdater:
     """Keeps the summary of each session up to date.
 
-    Guarantees: nothing is skipped, however much there is to fold; a summary that fails
-    changes nothing, and is in the notes; two processes that fold at once leave one summary.
+    Guarantees: no message is skipped, however much there is to fold; a summary that fails
+    changes nothing and is in the notes; two processes that fold at once leave one summary.
 
-    With ``background`` a window never waits for ``summarize``: that writes in a thread, and until
+    With ``background`` a window never waits for ``summarize``: it writes in a thread, and until
     its summary is stored the window shows what ``backlog`` makes of the same messages, which is
-    stored nowhere. What became of it is in the next standing. What is not written when the
-    process ends is folded by a later window.
+    not stored. The result is in the next state. A summary not written when the process ends is
+    written for a later window.
     """
 
-    summaries: Summaries  # where they are kept
-    policy: RunningSummary  # when to fold, and what stays; each call says how large the window is
+    summaries: Summaries
+    policy: RunningSummary  # when to fold, and what stays; each call gives the size of the window
     summarize: Summarizer  # writes the summary
     _: KW_ONLY
-    # Writes the pages before the last where there is more than one to fold, such as for a conversation
-    # just imported; without a model it takes milliseconds a page.
+    # Writes all pages but the last if there are several to fold, such as after an import;
+    # without a model it takes milliseconds a page.
     backlog: Summarizer
-    background: Background[Scope, SummaryState] | None = None  # where ``summarize`` writes; else one waits
+    background: Background[Scope, SummaryState] | None = None  # runs ``summarize``; None: callers wait
 
-    def standing(self, scope: Scope) -> SummaryState:
-        """Return the summary as it is; nothing is folded."""
+    def current_state(self, scope: Scope) -> SummaryState:
+        """Return the stored summary without folding anything."""
         return SummaryState(summary=self.summaries.latest(scope))
 
-    def when_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
+    def fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         """Fold if it is time, and return the summary.
 
         It is time when the messages after the summary fill a window of ``max_tokens`` or are many,
-        see `RunningSummary`, or when some of them are no longer in short-term memory: ``recent``.
+        see `RunningSummary`, or when some are not in ``recent``, those of short-term memory.
         """
         ended = self.background.take(scope) if self.background else None
-        state = self._updated(scope, recent, max_tokens)
+        state = self._fold_if_due(scope, recent, max_tokens)
         if ended is None:
             return state
         notes = tuple(dict.fromkeys([*ended.notes, *state.notes]))
         return replace(state, step=state.step or ended.step, notes=notes)
 
     def fold(self, scope: Scope) -> SummaryState:
-        """Fold everything older than the last turns into the summary, whether it is time or not.
-
-        A fold of this session that is under way is waited for.
-        """
+        """Fold everything older than the last turns now, after any fold of this session that runs."""
         if self.background is not None:
             self.background.wait(scope)
         return self._fold(scope, self.summaries.latest(scope))
 
     def flush(self) -> None:
-        """Wait until what is being folded in the background is stored, or has failed."""
+        """Wait until all background folds are stored or have failed."""
         if self.background is not None:
             self.background.wait()
 
     def close(self) -> None:
-        """End the background work: the summary in hand has some seconds left, the others are not begun."""
+        """End the background work: a running fold has some seconds to finish, others do not start."""
         if self.background is not None:
             self.background.close()
 
-    def _updated(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
-        state = self.standing(scope)
+    def _fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
+        state = self.current_state(scope)
         fresh = state.uncovered(recent)
         beside = state.summary.tokens if state.summary else 0
         policy = replace(self.policy, max_tokens=max_tokens)
-        if not policy.due(fresh, beside=beside) and not self._left_uncovered(scope, state, fresh):
+        if not policy.due(fresh, beside=beside) and not self._has_uncovered(scope, state, fresh):
             return state
         if self.background is None:
             return self._fold(scope, state.summary)
-        return self._meanwhile(scope, state.summary, self.background)
+        return self._show_extract(scope, state.summary, self.background)
 
-    def _meanwhile(
+    def _show_extract(
         self, scope: Scope, after: Summary | None, background: Background[Scope, SummaryState]
     ) -> SummaryState:
-        """Return an extract of what is to be folded, and have the summary written."""
+        """Have the summary written in the background, and return an extract to show until then."""
         extract = self._fold(scope, after, extract=True)
         made = extract.summary
         if made is None or made.created_at is not None:
             return extract
-        background.put(scope, lambda: self._written(scope, made.previous))
-        return replace(extract, notes=(*extract.notes, _WRITING))
+        background.put(scope, lambda: self._fold_in_background(scope, made.previous))
+        return replace(extract, notes=(*extract.notes, _WRITING_NOTE))
 
-    def _written(self, scope: Scope, after: str | None) -> SummaryState:
-        """Fold, unless another process did; what goes wrong is in the notes."""
+    def _fold_in_background(self, scope: Scope, after: str | None) -> SummaryState:
+        """Fold, unless another process already did; a failure is in the notes."""
         try:
             latest = self.summaries.latest(scope)
             if (latest.id if latest else None) != after:
                 return SummaryState()
             return self._fold(scope, latest)
-        except Exception as error:  # parts from outside may raise anything
+        except Exception as error:  # a summarizer of the user may raise anything
             return SummaryState(notes=(f"nothing was summarised: {error}",))
 
     def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> SummaryState:
         """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
-        messages, before, notes, limit = 0, 0, list[str](), _PAGE
+        messages, before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
         shown: Summary | None = None
         while True:
             upto = summary.upto_seq if summary else -1
@@ -225,10 +218,10 @@ class SummaryUpdater:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
                 messages += len(made.covers)
-                before += sum(self.policy.counter.count(one.message) for one in folded.dropped)
-                summary, limit = stored, _PAGE
-            elif not last and limit < _MOST:
-                limit = min(4 * limit, _MOST)
+                before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
+                summary, limit = stored, _PAGE_SIZE
+            elif not last and limit < _MAX_PAGE:
+                limit = min(4 * limit, _MAX_PAGE)
                 continue
             if last or not folded.changed:
                 break
@@ -238,18 +231,18 @@ class SummaryUpdater:
             step = ReportStep(
                 what="summarised", items=messages, tokens_before=before, tokens=summary.tokens, note=note
             )
-        told = tuple(dict.fromkeys(notes))
-        return SummaryState(summary=shown or summary, step=step, notes=told, error=folded.error)
+        unique = tuple(dict.fromkeys(notes))
+        return SummaryState(summary=shown or summary, step=step, notes=unique, error=folded.error)
 
-    def _left_uncovered(self, scope: Scope, state: SummaryState, fresh: Sequence[Message]) -> bool:
-        """Say whether messages left the session's window without being in the summary."""
+    def _has_uncovered(self, scope: Scope, state: SummaryState, fresh: Sequence[Message]) -> bool:
+        """Say whether messages are neither in the session's window nor in the summary."""
         upto = state.summary.upto_seq if state.summary else -1
-        held = Candidates.of(fresh).held
-        oldest = next((m.seq for i, m in enumerate(fresh) if i not in held and m.seq is not None), None)
+        required = Candidates.of(fresh).required_places
+        oldest = next((m.seq for i, m in enumerate(fresh) if i not in required and m.seq is not None), None)
         if oldest is None:
             return False
         between = sum(1 for m in fresh if m.seq is not None and upto < m.seq < oldest)
         if oldest - upto - 1 <= between:
             return False
-        there = self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
-        return len(there) > between
+        unfolded = self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
+        return len(unfolded) > between

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jiyi.records import ContentPart, Message, ToolCall
-from jiyi.records.message import SENT
+from jiyi.records.message import SENT_EXTRAS
 
 __all__ = ["PRIMING", "Count", "message_tokens", "openai_tools", "template_tools"]
 
@@ -51,7 +51,7 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
     if message.tool_calls:
         total += _calls(message.tool_calls, count)
     return total + sum(
-        _value(message.extra[key], count) for key in SENT if message.extra.get(key) is not None
+        _value(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
     )
 
 

@@ -1,4 +1,4 @@
-"""What every group of verbs works with: the parts of a memory, whose it is, and checks of arguments."""
+"""The base of all verbs: the parts of a memory, scopes, and checks of arguments."""
 
 import os
 import threading
@@ -19,19 +19,19 @@ from jiyi.short_term import ShortTermMemory, SummaryUpdater
 from jiyi.skills import SkillShelf
 from jiyi.storage import Ledger, Store
 from jiyi.text import TokenCounter
-from jiyi.verbs.cursors import page
+from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
 __all__ = [
     "Parts",
     "Verbs",
+    "as_ids",
+    "as_labels",
+    "as_path",
+    "as_utc",
     "check_flags",
     "check_text",
-    "ids_of",
-    "labels_of",
-    "moment_of",
-    "not_open",
-    "path_of",
+    "closed",
 ]
 
 _T = TypeVar("_T")
@@ -39,31 +39,31 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of a memory, put together by `jiyi.open`."""
+    """The parts of a memory, assembled by `jiyi.open`."""
 
     store: Store  # records
-    long_term: LongTermMemory  # what outlives the session
-    workers: Sequence[Worker]  # what is done for it in the background, to be stopped in this order
-    short_term: ShortTermMemory  # the conversations in hand
+    long_term: LongTermMemory
+    workers: Sequence[Worker]  # background workers, to be stopped in this order
+    short_term: ShortTermMemory  # the sessions in use
     summaries: SummaryUpdater  # their running summaries
     ledger: Ledger  # keys and answers of servers
-    skills: SkillShelf | None  # know-how shown when needed; None where no folder was named
-    monitor: ContextMonitor | None  # watches windows and replies; None: off
+    skills: SkillShelf | None  # None without a folder of skills
+    monitor: ContextMonitor | None  # observes windows and replies; None: off
     counter: TokenCounter  # of the model the windows are for
     settings: Settings  # everything else
     clock: Clock = utc_now  # where "now" comes from
-    on_close: Callable[[], None] = lambda: None  # releases what was made for this memory
+    on_close: Callable[[], None] = lambda: None  # releases what was created for this memory
 
 
 class Verbs:
-    """The parts of a memory; ``again`` makes new ones, for the first call in a forked process."""
+    """Holds the parts of a memory; ``reopen`` makes new ones for the first call in a forked process."""
 
-    def __init__(self, parts: Parts, *, again: Callable[[], Parts] | None = None) -> None:
-        self._take(parts)
-        self._again = again or not_open
+    def __init__(self, parts: Parts, *, reopen: Callable[[], Parts] | None = None) -> None:
+        self._set_parts(parts)
+        self._reopen = reopen or closed
         leave_at_fork(self)
 
-    def _take(self, parts: Parts) -> None:
+    def _set_parts(self, parts: Parts) -> None:
         self._parts = parts
         self._store = parts.store
         self._long_term = parts.long_term
@@ -80,23 +80,23 @@ class Verbs:
         self._on_close = parts.on_close
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
-        """See `jiyi.forks.Left`: what is missing from now on is made when it is first asked for."""
-        for name in _TAKEN:
+        """Drop the parts after a fork, see `jiyi.forks.Left`; the next access creates new ones."""
+        for name in _PART_ATTRIBUTES:
             vars(self).pop(name, None)
         self._opening = threading.RLock()
 
     @property
-    def _is_left(self) -> bool:
+    def _needs_reopening(self) -> bool:
         return "_parts" not in vars(self)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            if name not in _TAKEN or "_opening" not in vars(self):
+            if name not in _PART_ATTRIBUTES or "_opening" not in vars(self):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             with self._opening:
-                if self._is_left:
-                    self._take(self._again())
+                if self._needs_reopening:
+                    self._set_parts(self._reopen())
             return getattr(self, name)
 
     @property
@@ -121,7 +121,7 @@ class Verbs:
         agent = agent_id if agent_id is not None else self._settings.agent_id
         return Scope(user_id=user, agent_id=agent, session_id=session_id)
 
-    def _listed(
+    def _list_page(
         self,
         kind: Kind,
         scope: Scope,
@@ -130,25 +130,25 @@ class Verbs:
         filters: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Listing[Any]:
-        """Return a part of what is stored of a kind, the newest first; see `page`."""
+        """Return a page of the records of a kind, newest first; see `list_page`."""
         query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
-        return page(self._store, query.with_filters(filters), after)
+        return list_page(self._store, query.with_filters(filters), after)
 
-    def _indexed(self, done: _T) -> _T:
-        """Return what was done, after waking the indexer for what it wrote."""
+    def _indexed(self, result: _T) -> _T:
+        """Return the result of a write after waking the indexer."""
         self._long_term.indexer.notify()
-        return done
+        return result
 
 
-_TAKEN = frozenset(name for name in Verbs._take.__code__.co_names if name.startswith("_"))
+_PART_ATTRIBUTES = frozenset(name for name in Verbs._set_parts.__code__.co_names if name.startswith("_"))
 
 
-def not_open() -> Parts:
-    """Stand where parts would be opened again, and are not: raises `Closed`."""
+def closed() -> Parts:
+    """Raise `Closed`, for a memory that cannot be reopened."""
     raise Closed("this memory is not open in this process; open it with jiyi.open()")
 
 
-def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
+def as_ids(ids: Iterable[str] | str) -> tuple[str, ...]:
     """Return one id or several as a tuple, in order, without duplicates; `BadQuery` if they are not ids."""
     if isinstance(ids, bytes | bytearray) or not isinstance(ids, Iterable):
         raise BadQuery(f"ids is an id or a list of ids, not {type(ids).__name__}")
@@ -159,7 +159,7 @@ def ids_of(ids: Iterable[str] | str) -> tuple[str, ...]:
     return names
 
 
-def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
+def as_labels(given: object, name: str = "namespace") -> tuple[str, ...]:
     """Return labels as a tuple, a text as one label; `InputError` if they are not labels."""
     if not isinstance(given, str | Sequence) or isinstance(given, bytes | bytearray):
         raise InputError(f'{name} must be labels such as ("users", "ana"), not {type(given).__name__}')
@@ -169,7 +169,7 @@ def labels_of(given: object, name: str = "namespace") -> tuple[str, ...]:
 
 
 def check_text(**words: object) -> None:
-    """Refuse what is not text, or blank, with `BadQuery`; None means not given."""
+    """Raise `BadQuery` for what is not text, or blank; None means not given."""
     for name, value in words.items():
         if value is None:
             continue
@@ -180,18 +180,18 @@ def check_text(**words: object) -> None:
 
 
 def check_flags(**flags: object) -> None:
-    """Refuse anything but True and False, with `BadQuery`: "no" counts as true in Python."""
+    """Raise `BadQuery` for anything but True and False, because "no" is true in Python."""
     for name, value in flags.items():
         if not isinstance(value, bool):
             raise BadQuery(f"{name} must be True or False, not {value!r}")
 
 
-def moment_of(moment: datetime | None, name: str) -> datetime | None:
+def as_utc(moment: datetime | None, name: str) -> datetime | None:
     """Return a datetime in UTC, as `jiyi.records.in_utc` with `BadQuery`; None stays."""
     return None if moment is None else in_utc(moment, name, BadQuery)
 
 
-def path_of(path: object) -> Path:
+def as_path(path: object) -> Path:
     """Return the path of a file; `InputError` if it is not a path or cannot name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")

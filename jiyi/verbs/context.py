@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import ToolOutput
-from jiyi.context import Arranged, Materials, arrange, build_window
+from jiyi.context import ConversationParts, Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
 from jiyi.long_term.blocks import RECALLED
@@ -22,11 +22,11 @@ from jiyi.working import task_block
 
 __all__ = ["ContextVerbs"]
 
-_MOST = 100  # episodes or pieces of knowledge that may be asked for
-_BEFORE = 2  # messages that a question follows on
-_SUMMARY = 4  # a summary takes at most this part of the window
-_SMALL_OUTPUT = 200  # tokens of a tool output that is never shortened, nor to less than that
-_EXCERPTS = 4  # one excerpt takes at most this part of the recalled section
+_MAX_RECORDS = 100  # episodes or pieces of knowledge in a window
+_PRECEDING_MESSAGES = 2  # messages before the question that recall takes into account
+_SUMMARY_PART = 4  # a summary takes at most 1/4 of the window
+_MIN_OUTPUT_TOKENS = 200  # tool outputs are never shortened to less
+_EXCERPT_PART = 4  # an excerpt takes at most 1/4 of the recalled section
 
 
 class ContextVerbs(Verbs):
@@ -87,38 +87,39 @@ class ContextVerbs(Verbs):
         """
         started = time.perf_counter()
         scope = self._scope(user_id, agent_id, session_id)
-        limits, most = self._budget(budget, task_type), self._most(episodes, knowledge)
+        limits, most = self._resolve_budget(budget, task_type), self._record_limits(episodes, knowledge)
         session = self._short_term.window(scope)
-        standing = self._summary_state(scope, session.kept, limits)
-        asked = self._asked(scope, query, system, standing.uncovered(session.kept), scratch, at=asked_at)
+        state = self._summary_state(scope, session.kept, limits)
+        recent = state.uncovered(session.kept)
+        question = self._read_question(scope, query, system, recent, scratch, at=asked_at)
         if recalled is None:
-            found = self._recalled(asked, limits, compress, most)
+            found = self._recall_blocks(question, limits, compress, most)
         else:  # what an earlier window for the same question recalled
             found = Recalled(blocks=recalled.blocks, nothing_relevant=recalled.report.nothing_relevant)
-        window = self._window(asked, session, standing, limits, found, tools=tools, policy=policy)
-        self._watch_window(scope, window, standing, task_type, started)
+        window = self._assemble(question, session, state, limits, found, tools=tools, policy=policy)
+        self._report_window(scope, window, state, task_type, started)
         return window
 
     def _summary_state(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> SummaryState:
         if self._settings.summaries == "off":
-            return self._summaries.standing(scope)
-        return self._summaries.when_due(scope, recent, limits.max_input_tokens)
+            return self._summaries.current_state(scope)
+        return self._summaries.fold_if_due(scope, recent, limits.max_input_tokens)
 
-    def _unsummarised(self, scope: Scope, standing: SummaryState, session: Kept) -> list[str]:
-        """Say how many older messages the session has that neither the window nor a summary shows."""
+    def _note_hidden_messages(self, scope: Scope, state: SummaryState, session: Kept) -> list[str]:
+        """Return a note of how many older messages neither the window nor a summary shows, if any."""
         recent = session.kept
-        if standing.summary or (recent and not session.dropped and (recent[-1].seq or 0) < len(recent)):
-            return []  # places in a session count from 0
+        if state.summary or (recent and not session.dropped and (recent[-1].seq or 0) < len(recent)):
+            return []  # seq counts from 0
         if scope.agent_id is not None:
             saved = self._store.count(Query(scope=scope, kinds=("message",)))["message"]
-        else:  # the whole session's number is kept ready
+        else:  # the session's record has the number
             found = self._store.find(Query(scope=scope, kinds=("session",), limit=1))
             saved = cast("Session", found[0]).messages if found else 0
         older, turns = saved - len(recent), self._settings.max_turns
-        told = f"{older} older messages came before the session's last {turns} turns; search finds them"
-        return [told] if older > 0 else []
+        note = f"{older} older messages came before the session's last {turns} turns; search finds them"
+        return [note] if older > 0 else []
 
-    def _budget(self, budget: int | Budget | None, task_type: str) -> Budget:
+    def _resolve_budget(self, budget: int | Budget | None, task_type: str) -> Budget:
         if isinstance(budget, Budget):
             return budget
         if budget is not None and not isinstance(budget, int):
@@ -134,24 +135,24 @@ class ContextVerbs(Verbs):
         presets = {**PRESETS, **self._settings.task_types}
         if task_type in presets:
             return plain.shared_as(task_type, presets)
-        told = f"no task type is named {task_type!r}, so the budget is shared as for a conversation"
-        note = "; ".join(filter(None, [plain.note, f"{told}; there are {', '.join(presets)}"]))
+        unknown = f"no task type is named {task_type!r}, so the budget is shared as for a conversation"
+        note = "; ".join(filter(None, [plain.note, f"{unknown}; there are {', '.join(presets)}"]))
         return replace(plain.shared_as("conversation", presets), note=note)
 
-    def _most(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
+    def _record_limits(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
         given = {
             "episodes": self._settings.max_episodes if episodes is None else episodes,
             "knowledge": self._settings.max_knowledge if knowledge is None else knowledge,
         }
         for name, value in given.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-                raise BadQuery(f"{name}={value!r} must be a whole number from 0 to {_MOST}")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_RECORDS:
+                raise BadQuery(f"{name}={value!r} must be a whole number from 0 to {_MAX_RECORDS}")
         return {**RECALLED, "episode": given["episodes"], "knowledge": given["knowledge"]}
 
     def _skill_blocks(
-        self, scope: Scope, question: str, tongue: str
+        self, scope: Scope, question: str, language: str
     ) -> tuple[list[Block], int, list[ReportStep]]:
-        """Return what the session sees of the skills, the tokens it does not see, and what was swapped."""
+        """Return the skill blocks of the session, the tokens saved by closed skills, and swaps as steps."""
         if self._skills is None:
             return [], 0, []
         seen = self._skills.of(scope)
@@ -166,13 +167,13 @@ class ContextVerbs(Verbs):
             )
             for swapped in seen.news()
         ]
-        return seen.blocks(self._counter, tongue), seen.saved(self._counter), steps
+        return seen.blocks(self._counter, language), seen.saved(self._counter), steps
 
     def _shorten(self, message: Message, max_tokens: int) -> Message | None:
-        made = ToolOutput(counter=self._counter)(message, max_tokens=max(max_tokens, _SMALL_OUTPUT))
+        made = ToolOutput(counter=self._counter)(message, max_tokens=max(max_tokens, _MIN_OUTPUT_TOKENS))
         return replace(message, content=made.text, tokens=None) if made.tokens < made.tokens_before else None
 
-    def _asked(
+    def _read_question(
         self,
         scope: Scope,
         query: str | None,
@@ -181,117 +182,117 @@ class ContextVerbs(Verbs):
         scratch: Sequence[Mapping[str, Any] | Message],
         *,
         at: datetime | None,
-    ) -> "_Asked":
+    ) -> "_Question":
         if not isinstance(query, str | None):
             raise BadQuery(f"the question must be text, not {type(query).__name__}")
         prompt = [Message(role="system", content=system)] if system else []
         talk = arrange([*prompt, *messages], query, as_messages(scratch))
         text = query or (talk.current.text if talk.current else "")
         chosen = self._settings.language
-        return _Asked(
+        return _Question(
             scope=scope,
             talk=talk,
             text=text,
             at=at or self._clock(),
-            tongue=language(text) if chosen == "auto" else chosen,
+            language=language(text) if chosen == "auto" else chosen,
             in_run=bool(scratch),
         )
 
-    def _recalled(
-        self, asked: "_Asked", limits: Budget, compress: Compressor | None, most: Mapping[Kind, int]
+    def _recall_blocks(
+        self, question: "_Question", limits: Budget, compress: Compressor | None, most: Mapping[Kind, int]
     ) -> Recalled:
         return recall_blocks(
             self._long_term.recall,
             self._store,
-            Query(scope=replace(asked.scope, session_id=None), text=asked.text, asked_at=asked.at),
+            Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
             BlockWriter(
-                question=asked.text,
+                question=question.text,
                 counter=self._counter,
-                language=asked.tongue,
-                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPTS),
+                language=question.language,
+                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
                 compress=compress,
             ),
-            without=asked.talk.current.id if asked.talk.current else "",
+            without=question.talk.current.id if question.talk.current else "",
             floor=self._settings.recall_floor,
-            before=[message.id for message in asked.talk.history[-_BEFORE:]],
+            before=[message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]],
             most=most,
         )
 
-    def _window(
+    def _assemble(
         self,
-        asked: "_Asked",
+        question: "_Question",
         session: Kept,
-        standing: SummaryState,
+        state: SummaryState,
         limits: Budget,
         found: Recalled,
         *,
         tools: Sequence[Mapping[str, Any]],
         policy: Policy | None,
     ) -> Window:
-        """Build the window of the conversation and what skills, working and long-term memory have for it."""
-        talk = asked.talk
-        skills, unloaded, swapped = self._skill_blocks(asked.scope, asked.text, asked.tongue)
+        """Build the window of the conversation, skills, current task and recalled blocks."""
+        talk = question.talk
+        skills, unloaded, swapped = self._skill_blocks(question.scope, question.text, question.language)
         materials = Materials(
             system=talk.system,
             skills=skills,
-            profile=[profile_block(fact) for fact in profile_of(self._store, asked.scope, self._clock())],
-            summary=summary_block(standing.summary, limits.max_input_tokens // _SUMMARY, self._counter),
+            profile=[profile_block(fact) for fact in profile_of(self._store, question.scope, self._clock())],
+            summary=summary_block(state.summary, limits.max_input_tokens // _SUMMARY_PART, self._counter),
             history=talk.history,
             current=talk.current,
             tail=talk.tail,
             tools=tools,
             broken=session.dropped,
-            blocks=self._task(asked) + [b for b in found.blocks if b.section != "task"],
+            blocks=self._task_blocks(question) + [b for b in found.blocks if b.section != "task"],
             below=found.below,
-            asked_at=asked.at,
+            asked_at=question.at,
             nothing_relevant=found.nothing_relevant,
             shorten=self._shorten,
             left_out=talk.repeated,
             notes=[
                 *([limits.note] if limits.note else []),
-                *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=asked.scope.user_id)))),
-                *standing.notes,
-                *self._unsummarised(asked.scope, standing, session),
+                *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=question.scope.user_id)))),
+                *state.notes,
+                *self._note_hidden_messages(question.scope, state, session),
             ],
-            steps=[*([standing.step] if standing.step else []), *swapped],
+            steps=[*([state.step] if state.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
         )
         return build_window(
             materials,
             limits,
             counter=self._counter,
-            language=asked.tongue,
+            language=question.language,
             zone=self._settings.zone,
             policy=policy,
             summary_place=self._settings.summary_place,
         )
 
-    def _task(self, asked: "_Asked") -> list[Block]:
-        task = self._working.current(asked.scope)
+    def _task_blocks(self, question: "_Question") -> list[Block]:
+        task = self._working.current(question.scope)
         if task is None:
             return []
-        if asked.in_run:  # the run itself shows what its tools did
+        if question.in_run:  # the run itself shows what its tools did
             task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
-        return [task_block(task, self._counter, asked.tongue)]
+        return [task_block(task, self._counter, question.language)]
 
-    def _watch_window(
-        self, scope: Scope, window: Window, standing: SummaryState, task_type: str, started: float
+    def _report_window(
+        self, scope: Scope, window: Window, state: SummaryState, task_type: str, started: float
     ) -> None:
         if self._monitor is None:
             return
         user, session, took = scope.user_id, scope.session_id or "", 1000 * (time.perf_counter() - started)
         self._monitor.window(window, session_id=session, task_type=task_type, milliseconds=took, user_id=user)
-        if standing.step is not None:
+        if state.step is not None:
             self._monitor.summarised(session, task_type=task_type, user_id=user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What a window is made for."""
+class _Question:
+    """The question that a window is built for, with its conversation."""
 
     scope: Scope  # user, session, agent
-    talk: Arranged  # the conversation, around the message that asks
-    text: str  # the question
+    talk: ConversationParts  # the conversation, split around the question
+    text: str
     at: datetime  # when it is asked
-    tongue: str  # "zh" or "en", of the headings
-    in_run: bool  # steps of a run stand after the question
+    language: str  # "zh" or "en", of the headings
+    in_run: bool  # steps of a run follow the question

@@ -1,7 +1,7 @@
-"""Cursors: the place in a list after which its next page begins, as a string.
+"""Cursors: the sort key after which the next page of a list begins, as a string.
 
-A place is a record's sort key in the list, not an offset: records added or removed
-elsewhere do not move it. A cursor also names its list, by a digest.
+A sort key is no offset: records added or removed elsewhere do not move it. A cursor also
+contains a digest of its list.
 """
 
 import base64
@@ -16,53 +16,53 @@ from jiyi.records import Listing, Message, Query, Record, stable_id
 from jiyi.storage import Store, age_of
 from jiyi.storage.rows import is_storable
 
-__all__ = ["LATEST", "MOST", "Place", "listing", "page", "place_of"]
+__all__ = ["BEFORE_NEWEST", "MAX_ROWS", "SortKey", "list_page", "make_listing", "read_cursor"]
 
-Place = tuple[Any, ...]
+SortKey = tuple[Any, ...]
 """What a record is sorted by: whole numbers (microseconds since 1970, or a ``seq``), then its id."""
 
 _T = TypeVar("_T")
 
-_LONGEST = 8_192  # characters of a cursor
-_LARGEST = 2**62
+_MAX_CURSOR_LENGTH = 8_192  # characters of a cursor
+_MAX_NUMBER = 2**62
 
-MOST = 10_000
-"""What one question may return."""
+MAX_ROWS = 10_000
+"""The most rows that a query may return."""
 
-LATEST = (_LARGEST, "")
-"""The place in a list by age, the newest first, before which there is none."""
+BEFORE_NEWEST = (_MAX_NUMBER, "")
+"""The sort key before the first record of a list by age, newest first."""
 
 
-def page(store: Store, query: Query, after: str | None) -> Listing[Any]:
-    """Return the page of a stored list that follows a cursor, at most ``query.limit`` records.
+def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
+    """Return the page after a cursor, at most ``query.limit`` records.
 
     Messages of a session are sorted by their place in it, everything else by age.
 
     Raises:
         BadQuery: the cursor is invalid, or of another list.
     """
-    list_ = repr(replace(query, limit=1, there_at=None))
-    place = place_of(after, 1, list_)
-    asked = replace(query, limit=min(query.limit + 1, MOST))
+    list_name = repr(replace(query, limit=1, there_at=None))
+    place = read_cursor(after, 1, list_name)
+    asked = replace(query, limit=min(query.limit + 1, MAX_ROWS))
     if query.kinds != ("message",):
-        asked = replace(asked, after=place or LATEST)
+        asked = replace(asked, after=place or BEFORE_NEWEST)
     elif place is not None:
         asked = replace(asked, before_seq=place[0])
     found = store.find(asked)
-    more = len(found) > query.limit or len(found) == MOST
-    return listing(found[: query.limit], more, _place, list_)
+    more = len(found) > query.limit or len(found) == MAX_ROWS
+    return make_listing(found[: query.limit], more, _sort_key, list_name)
 
 
-def listing(found: Sequence[_T], more: bool, place: Callable[[_T], Place], list_: str) -> Listing[_T]:
-    """Return records in the order of their list, with the cursor of the last if there are more."""
+def make_listing(found: Sequence[_T], more: bool, key: Callable[[_T], SortKey], name: str) -> Listing[_T]:
+    """Return the records as a page, with the cursor of the last one if there are more."""
     if not more:
         return Listing(found)
-    written = json.dumps([stable_id(list_)[:8], *place(found[-1])], separators=(",", ":"))
+    written = json.dumps([stable_id(name)[:8], *key(found[-1])], separators=(",", ":"))
     return Listing(found, base64.urlsafe_b64encode(written.encode()).decode().rstrip("="))
 
 
-def place_of(cursor: str | None, numbers: int, list_: str) -> Place | None:
-    """Return the place that a cursor of a list names: so many numbers, then an id.
+def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | None:
+    """Return the sort key in a cursor: ``numbers`` integers and an id.
 
     Raises:
         BadQuery: it is not a cursor, or of another list.
@@ -70,12 +70,12 @@ def place_of(cursor: str | None, numbers: int, list_: str) -> Place | None:
     if cursor is None:
         return None
     try:
-        padded = cursor[:_LONGEST] + "=" * (-len(cursor) % 4)
+        padded = cursor[:_MAX_CURSOR_LENGTH] + "=" * (-len(cursor) % 4)
         digest, *found, id_ = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
     except (AttributeError, TypeError, ValueError, RecursionError):
         raise BadQuery("after= is no cursor; give it the `next` of what the same verb returned") from None
-    whole = len(found) == numbers and all(type(one) is int and abs(one) < _LARGEST for one in found)
-    if digest != stable_id(list_)[:8] or not whole or not is_storable(id_):
+    valid = len(found) == numbers and all(type(n) is int and abs(n) < _MAX_NUMBER for n in found)
+    if digest != stable_id(list_name)[:8] or not valid or not is_storable(id_):
         raise BadQuery(
             "after= is the cursor of another list: give it the `next` of the same verb, "
             "with the same user and the same other arguments"
@@ -83,6 +83,6 @@ def place_of(cursor: str | None, numbers: int, list_: str) -> Place | None:
     return (*found, id_)
 
 
-def _place(record: Record) -> Place:
+def _sort_key(record: Record) -> SortKey:
     number = record.seq if isinstance(record, Message) else to_micros(age_of(record))
     return number, record.id

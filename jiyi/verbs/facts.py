@@ -8,8 +8,8 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
-from jiyi.verbs.base import Verbs, check_text, moment_of
-from jiyi.verbs.cursors import LATEST, MOST, Place, listing, place_of
+from jiyi.verbs.base import Verbs, as_utc, check_text
+from jiyi.verbs.cursors import BEFORE_NEWEST, MAX_ROWS, SortKey, make_listing, read_cursor
 
 __all__ = ["FactVerbs"]
 
@@ -50,7 +50,7 @@ class FactVerbs(Verbs):
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
         if category is not None and category not in get_args(FactCategory):
             raise BadQuery(f"category {category!r} is not one of {', '.join(get_args(FactCategory))}")
-        begins, ends = moment_of(valid_from, "valid_from"), moment_of(valid_to, "valid_to")
+        begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
 
         def keep() -> Learned:
             learned = self._long_term.facts.remember(
@@ -123,7 +123,7 @@ class FactVerbs(Verbs):
             raise BadQuery(f"status is a status or a list of them, not {type(status).__name__}")
         where = read_filter(filters) if filters else None
         states = status if status is None or isinstance(status, str) else tuple(status)
-        list_ = repr(("facts", scope, subject, moment_of(as_of, "as_of"), states, where))
+        list_name = repr(("facts", scope, subject, as_utc(as_of, "as_of"), states, where))
         found = self._long_term.facts.facts(
             scope,
             subject,
@@ -131,10 +131,10 @@ class FactVerbs(Verbs):
             status=states,
             where=where,
             limit=limit + 1,
-            before=place_of(after, 1, list_) or LATEST,
+            before=read_cursor(after, 1, list_name) or BEFORE_NEWEST,
         )
-        more = len(found) > limit or len(found) == MOST
-        part = listing(found[-limit:][::-1], more, _said, list_)
+        more = len(found) > limit or len(found) == MAX_ROWS
+        part = make_listing(found[-limit:][::-1], more, _creation_key, list_name)
         part.reverse()
         return part
 
@@ -158,11 +158,11 @@ class FactVerbs(Verbs):
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject if subject is not None else "", predicate=predicate)
         check_limit(limit)
-        list_ = repr(("history", scope, subject, predicate))
-        place = place_of(after, 2, list_)
+        list_name = repr(("history", scope, subject, predicate))
+        place = read_cursor(after, 2, list_name)
         known = self._long_term.facts.history(scope, subject, predicate)
-        found = known if place is None else [fact for fact in known if _began(fact) > place]
-        return listing(found[:limit], len(found) > limit, _began, list_)
+        found = known if place is None else [fact for fact in known if _validity_key(fact) > place]
+        return make_listing(found[:limit], len(found) > limit, _validity_key, list_name)
 
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
@@ -177,9 +177,9 @@ class FactVerbs(Verbs):
         return neighbours(self._store, scope, entity, depth)
 
 
-def _said(fact: Fact) -> Place:
+def _creation_key(fact: Fact) -> SortKey:
     return to_micros(fact.created_at), fact.id
 
 
-def _began(fact: Fact) -> Place:
-    return to_micros(fact.valid_from or fact.created_at), *_said(fact)
+def _validity_key(fact: Fact) -> SortKey:
+    return to_micros(fact.valid_from or fact.created_at), *_creation_key(fact)

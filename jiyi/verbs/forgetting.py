@@ -19,11 +19,11 @@ from jiyi.long_term import (
 )
 from jiyi.records import FORGETTABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
-from jiyi.verbs.base import Verbs, check_flags, check_text, ids_of, labels_of, moment_of, path_of
+from jiyi.verbs.base import Verbs, as_ids, as_labels, as_path, as_utc, check_flags, check_text
 
 __all__ = ["ForgettingVerbs"]
 
-_MOST = 1_000  # records that words may forget at once
+_MAX_MATCHES = 1_000  # records that a query may forget at once
 
 
 class ForgettingVerbs(Verbs):
@@ -85,7 +85,7 @@ class ForgettingVerbs(Verbs):
         reason: str = "asked for",
         purge: bool = False,
         dry_run: bool = False,
-        limit: int = _MOST,
+        limit: int = _MAX_MATCHES,
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> ForgetReceipt:
@@ -121,11 +121,11 @@ class ForgettingVerbs(Verbs):
         scope = self._scope(user_id, agent_id, session_id)
         check_text(query=query, reason="" if reason is None else reason)
         check_flags(everything=everything, purge=purge, dry_run=dry_run)
-        names = None if ids is None else ids_of(ids)
-        labels = None if namespace is None else labels_of(namespace)
-        looked_for, somewhere = query is not None or bool(filters), bool(session_id is not None or labels)
-        _check_one_way(looked_for, names is not None, everything, somewhere)
-        asked = _asked(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
+        names = None if ids is None else as_ids(ids)
+        labels = None if namespace is None else as_labels(namespace)
+        by_content, by_place = query is not None or bool(filters), bool(session_id is not None or labels)
+        _check_selection(by_content, names is not None, everything, by_place)
+        asked = _selection_query(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
         act = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
         receipt = act(scope, ids=names, query=asked, reason=reason, at=self._clock(), dry_run=dry_run)
         return self._indexed(receipt)
@@ -145,8 +145,8 @@ class ForgettingVerbs(Verbs):
         """
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
-            ids=None if ids is None else ids_of(ids),
-            forgotten_at=moment_of(forgotten_at, "forgotten_at"),
+            ids=None if ids is None else as_ids(ids),
+            forgotten_at=as_utc(forgotten_at, "forgotten_at"),
             at=self._clock(),
         )
         return self._indexed(receipt)
@@ -191,7 +191,7 @@ class ForgettingVerbs(Verbs):
             raise BadQuery("text and object both say what a fact is; give one of them")
         change = Change(text=text, object=object, metadata=metadata, importance=importance, pinned=pinned)
         updated = self._indexed(self._long_term.updating.update(scope, record_id, change, self._clock()))
-        return updated.bare() if isinstance(updated, Item) else updated
+        return updated.without_history() if isinstance(updated, Item) else updated
 
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
@@ -201,13 +201,13 @@ class ForgettingVerbs(Verbs):
         Raises:
             NotFound: an id that is not there; nothing was changed.
         """
-        return self._pin(ids, True, self._scope(user_id, agent_id))
+        return self._set_pinned(ids, True, self._scope(user_id, agent_id))
 
     def unpin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
         """Undo `pin`; raises as it does."""
-        return self._pin(ids, False, self._scope(user_id, agent_id))
+        return self._set_pinned(ids, False, self._scope(user_id, agent_id))
 
     def export(
         self,
@@ -226,7 +226,7 @@ class ForgettingVerbs(Verbs):
             InputError: the path names no file or a database, or the format is neither.
             StorageError: the file cannot be written; nothing is left of it.
         """
-        scope, file = self._scope(user_id, agent_id), path_of(path)
+        scope, file = self._scope(user_id, agent_id), as_path(path)
         if format not in ("jsonl", "markdown"):
             raise InputError(f"format={format!r} is neither jsonl nor markdown")
         export = export_lines
@@ -235,11 +235,11 @@ class ForgettingVerbs(Verbs):
         receipt = export(self._store, scope, file, progress=progress)
         return replace(receipt, damaged=len(self._store.damaged(scope)))
 
-    def _pin(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
-        return self._long_term.forgetting.pin(scope, ids_of(ids), pinned=pinned)
+    def _set_pinned(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
+        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=pinned)
 
 
-def _asked(
+def _selection_query(
     scope: Scope,
     query: str | None,
     filters: Mapping[str, Any] | None,
@@ -249,7 +249,7 @@ def _asked(
     namespace: tuple[str, ...] | None,
     limit: int,
 ) -> Query | None:
-    """Return what is looked for; None where it is ids, or all that is in the scope."""
+    """Return the query for what to forget; None for ids, or for everything in the scope."""
     if ids is not None and (kinds, namespace) != (None, None):
         raise BadQuery("ids are of any kind; leave kinds and namespace out")
     if query is None and not filters and kinds is None and namespace is None:
@@ -267,11 +267,11 @@ def _asked(
     return asked if narrows else None
 
 
-def _check_one_way(looked_for: bool, by_ids: bool, everything: bool, somewhere: bool) -> None:
-    """Refuse to guess: a slip must not cost a memory."""
-    if looked_for + by_ids + everything > 1:
+def _check_selection(by_content: bool, by_ids: bool, everything: bool, by_place: bool) -> None:
+    """Raise `BadQuery` unless exactly one way is chosen, so that no slip deletes a memory."""
+    if by_content + by_ids + everything > 1:
         raise BadQuery("say what to forget in one way: words or filters, ids, or everything")
-    if not (looked_for or by_ids or everything or somewhere):
+    if not (by_content or by_ids or everything or by_place):
         raise BadQuery(
             "say what to forget: words, ids=, filters=, session_id=, namespace=, or everything=True"
         )

@@ -13,25 +13,25 @@ from jiyi.records import (
     Scope,
     check_limit,
     item_id,
+    join_strings,
     labels_in,
     read_filter,
-    strings_of,
 )
 from jiyi.records.checks import check_id
 from jiyi.storage import Amendment
-from jiyi.verbs.base import Verbs, check_flags, labels_of, moment_of
-from jiyi.verbs.cursors import page
+from jiyi.verbs.base import Verbs, as_labels, as_utc, check_flags
+from jiyi.verbs.cursors import list_page
 
 __all__ = ["ItemVerbs"]
 
-_MOST = 10_000  # items that are put, or read, at once
-_PIECE = 1_000  # namespaces read at once
-_ANY = "*"
+_MAX_ITEMS = 10_000  # put or read at once
+_PAGE_SIZE = 1_000  # namespaces read at once
+_ANY_LABEL = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Put:
-    """One item as it is to be: the arguments of `ItemVerbs.put_item`."""
+class _ItemWrite:
+    """One item to write: the arguments of `ItemVerbs.put_item`."""
 
     scope: Scope
     namespace: Any
@@ -42,8 +42,8 @@ class _Put:
     if_version: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could not be written before writing anything."""
-        object.__setattr__(self, "namespace", labels_of(self.namespace))
+        """Validate the arguments before anything is written."""
+        object.__setattr__(self, "namespace", as_labels(self.namespace))
         if self.if_version is not None and (type(self.if_version) is not int or self.if_version < 0):
             raise InputError(f"if_version={self.if_version!r} must be a whole number; 0: it must be absent")
         if self.text is not None and not isinstance(self.text, str):
@@ -51,11 +51,11 @@ class _Put:
 
     @property
     def id(self) -> str:
-        """That of the item."""
-        return _id_of(self.scope, self.namespace, self.key)
+        """The id of the item."""
+        return _checked_id(self.scope, self.namespace, self.key)
 
-    def after(self, known: Item | None, now: datetime) -> Item:
-        """Return the next version of the present item."""
+    def next_version(self, known: Item | None, now: datetime) -> Item:
+        """Return the version that follows ``known``, the stored one if any."""
         version = 0 if known is None else known.version
         if self.if_version not in (None, version):
             there = "is not there" if known is None else f"has version {version}"
@@ -71,12 +71,12 @@ class _Put:
             created_at=now if known is None else known.created_at,
             updated_at=now,
             pinned=known is not None and known.pinned,
-            former=() if known is None else known.past(),
+            former=() if known is None else known.history_with_self(),
         )
         return replace(
             made,
-            text=strings_of(made.value) if self.text is None else made.text,
-            expires_at=_end(made, now),
+            text=join_strings(made.value) if self.text is None else made.text,
+            expires_at=_expiry(made, now),
         )
 
 
@@ -115,10 +115,10 @@ class ItemVerbs(Verbs):
             InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        put = _Put(
+        put = _ItemWrite(
             scope=scope, namespace=namespace, key=key, value=value, text=text, ttl=ttl, if_version=if_version
         )
-        return self._keep_items([put])[0]
+        return self._write_items([put])[0]
 
     def put_items(
         self,
@@ -136,8 +136,8 @@ class ItemVerbs(Verbs):
             Changed: one has another version than given; nothing was changed.
             InputError: as `put_item`, or an unknown argument; nothing was changed.
         """
-        if len(items) > _MOST:
-            raise BadQuery(f"{len(items):,} items at once; at most {_MOST:,} are put in one transaction")
+        if len(items) > _MAX_ITEMS:
+            raise BadQuery(f"{len(items):,} items at once; at most {_MAX_ITEMS:,} are put in one transaction")
         puts = []
         for given in items:
             if not isinstance(given, Mapping):
@@ -145,13 +145,13 @@ class ItemVerbs(Verbs):
             own = dict(given)
             scope = self._scope(user_id, agent_id, own.pop("session_id", None))
             try:
-                puts.append(_Put(scope=scope, **own))
+                puts.append(_ItemWrite(scope=scope, **own))
             except TypeError as error:
                 names = ", ".join(map(str, given))
                 raise InputError(
                     f"an item has namespace, key, value; text, ttl, if_version, session_id; not {names}"
                 ) from error
-        return self._keep_items(puts)
+        return self._write_items(puts)
 
     def get_item(
         self,
@@ -173,19 +173,19 @@ class ItemVerbs(Verbs):
             NaiveDatetime: ``as_of`` has no time zone.
         """
         check_flags(refresh=refresh)
-        scope, moment = self._scope(user_id, agent_id), moment_of(as_of, "as_of")
-        found = self._items_of([_id_of(scope, labels_of(namespace), key)], scope)
+        scope, moment = self._scope(user_id, agent_id), as_utc(as_of, "as_of")
+        found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)
         now = self._clock()
         for item in found:
             if moment is not None and item.updated_at > moment:
                 return next((past for past in item.versions() if past.updated_at <= moment), None)
             if not item.is_there(moment or now):
                 return None
-            end = _end(item, now)
+            end = _expiry(item, now)
             if refresh and end is not None:
                 self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
                 return replace(item, expires_at=end, former=())
-            return item.bare()
+            return item.without_history()
         return None
 
     def get_items(
@@ -203,10 +203,10 @@ class ItemVerbs(Verbs):
         """
         if isinstance(keys, str):
             raise InputError(f"keys is a list of names, not the text {keys!r}: use get_item for one")
-        scope, labels = self._scope(user_id, agent_id), labels_of(namespace)
-        ids = list(dict.fromkeys(_id_of(scope, labels, key) for key in keys))
+        scope, labels = self._scope(user_id, agent_id), as_labels(namespace)
+        ids = list(dict.fromkeys(_checked_id(scope, labels, key) for key in keys))
         now = self._clock()
-        found = {item.id: item.bare() for item in self._items_of(ids, scope) if item.is_there(now)}
+        found = {i.id: i.without_history() for i in self._read_items(ids, scope) if i.is_there(now)}
         return [found[id_] for id_ in ids if id_ in found]
 
     def items(
@@ -237,14 +237,14 @@ class ItemVerbs(Verbs):
         query = Query(
             scope=self._scope(user_id, agent_id),
             kinds=("item",),
-            namespace=labels_of(namespace),
+            namespace=as_labels(namespace),
             there_at=self._clock(),
             where=read_filter(filters, within="value") if filters else None,
             newest_first=True,
             limit=limit,
         )
-        found = cast("Listing[Item]", page(self._store, query, after))
-        return Listing([item.bare() for item in found], found.next)
+        found = cast("Listing[Item]", list_page(self._store, query, after))
+        return Listing([item.without_history() for item in found], found.next)
 
     def namespaces(
         self,
@@ -270,19 +270,19 @@ class ItemVerbs(Verbs):
         check_limit(limit)
         if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
             raise BadQuery(f"depth={depth!r} must be a whole number, 1 or more")
-        begins, ends = labels_of(prefix, "prefix"), labels_of(suffix, "suffix")
-        fixed = begins[: begins.index(_ANY)] if _ANY in begins else begins
+        begins, ends = as_labels(prefix, "prefix"), as_labels(suffix, "suffix")
+        fixed = begins[: begins.index(_ANY_LABEL)] if _ANY_LABEL in begins else begins
         query = Query(
             scope=self._scope(user_id, agent_id),
             kinds=("item",),
             namespace=fixed,
             there_at=self._clock(),
-            limit=_PIECE,
+            limit=_PAGE_SIZE,
         )
         found = dict.fromkeys(
             labels[:depth]
-            for labels in self._labels_of(query)
-            if _alike(labels[: len(begins)], begins) and _alike(labels[::-1][: len(ends)], ends[::-1])
+            for labels in self._iter_namespaces(query)
+            if _match(labels[: len(begins)], begins) and _match(labels[::-1][: len(ends)], ends[::-1])
         )
         return sorted(found)[:limit]
 
@@ -300,19 +300,19 @@ class ItemVerbs(Verbs):
             InputError: labels or a key that no item can have.
         """
         scope = self._scope(user_id, agent_id)
-        found = self._items_of([_id_of(scope, labels_of(namespace), key)], scope)
+        found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)
         now = self._clock()
         return [past for item in found if item.is_there(now) for past in item.versions()]
 
-    def _items_of(self, ids: Sequence[str], scope: Scope) -> list[Item]:
+    def _read_items(self, ids: Sequence[str], scope: Scope) -> list[Item]:
         user, found = Scope(user_id=scope.user_id), list[Item]()
-        for at in range(0, len(ids), _MOST):
-            some = tuple(ids[at : at + _MOST])
+        for at in range(0, len(ids), _MAX_ITEMS):
+            some = tuple(ids[at : at + _MAX_ITEMS])
             query = Query(scope=user, kinds=("item",), ids=some, limit=len(some))
             found += cast("list[Item]", self._store.find(query))
         return found
 
-    def _keep_items(self, puts: Sequence[_Put]) -> list[Item]:
+    def _write_items(self, puts: Sequence[_ItemWrite]) -> list[Item]:
         if not puts:
             return []
         ids = [put.id for put in puts]
@@ -321,33 +321,33 @@ class ItemVerbs(Verbs):
         def keep() -> dict[str, Item]:
             now = self._clock()
             known = {
-                item.id: item for item in self._items_of(list(last), puts[0].scope) if item.is_there(now)
+                item.id: item for item in self._read_items(list(last), puts[0].scope) if item.is_there(now)
             }
-            made = {id_: put.after(known.get(id_), now) for id_, put in last.items()}
+            made = {id_: put.next_version(known.get(id_), now) for id_, put in last.items()}
             self._store.put(list(made.values()))
             return made
 
         made = self._indexed(self._store.together(keep))
-        return [made[id_].bare() for id_ in ids]
+        return [made[id_].without_history() for id_ in ids]
 
-    def _labels_of(self, query: Query) -> Iterator[tuple[str, ...]]:
+    def _iter_namespaces(self, query: Query) -> Iterator[tuple[str, ...]]:
         after = ""
         while paths := self._store.paths(query, after):
             yield from map(labels_in, paths)
             after = paths[-1]
 
 
-def _id_of(scope: Scope, namespace: tuple[str, ...], key: str) -> str:
+def _checked_id(scope: Scope, namespace: tuple[str, ...], key: str) -> str:
     check_id("key", key)
     return item_id(scope, namespace, key)
 
 
-def _end(item: Item, now: datetime) -> datetime | None:
-    """Return when an item that is put or refreshed now is over."""
+def _expiry(item: Item, now: datetime) -> datetime | None:
+    """Return when an item that is put or refreshed now expires."""
     return None if item.ttl is None else now + timedelta(seconds=item.ttl)
 
 
-def _alike(labels: Sequence[str], pattern: Sequence[str]) -> bool:
+def _match(labels: Sequence[str], pattern: Sequence[str]) -> bool:
     return len(labels) == len(pattern) and all(
-        wanted in (_ANY, label) for label, wanted in zip(labels, pattern, strict=True)
+        wanted in (_ANY_LABEL, label) for label, wanted in zip(labels, pattern, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Dictionaries and patterns, loaded before a write takes the lock that other processes wait for."""
+"""Loads dictionaries and patterns before a write takes the lock that other processes wait for."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from functools import cache
 from jiyi.extraction import extract
 from jiyi.text import analyse
 
-__all__ = ["load_for"]
+__all__ = ["load_language_data"]
 
 _LETTERS = {"en": re.compile("[A-Za-z]"), "zh": re.compile("[\u4e00-\u9fff]")}
 _SAMPLES = {
@@ -27,16 +27,16 @@ _SAMPLES = {
 }
 
 
-def load_for(texts: Iterable[str]) -> None:
-    """Load what reading these texts needs, for each language in them; once per process."""
+def load_language_data(texts: Iterable[str]) -> None:
+    """Load what reading these texts for facts needs, for each language in them, once per process."""
     for text in texts:
         for name, letter in _LETTERS.items():
             if letter.search(text):
-                _load(name)
+                _load_language(name)
 
 
 @cache
-def _load(name: str) -> None:
+def _load_language(name: str) -> None:
     for text in _SAMPLES[name]:
         analyse(text)
         extract(text, speaker=None, role="user", said_at=datetime.now(UTC), zone=UTC)

@@ -25,12 +25,12 @@ from jiyi.records import (
 )
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
-from jiyi.verbs.base import Verbs, check_flags, path_of
-from jiyi.verbs.loading import load_for
+from jiyi.verbs.base import Verbs, as_path, check_flags
+from jiyi.verbs.loading import load_language_data
 
 __all__ = ["MessageVerbs"]
 
-_PIECE = 1_000  # messages read at once
+_PAGE_SIZE = 1_000  # messages read at once
 
 
 class MessageVerbs(Verbs):
@@ -91,7 +91,7 @@ class MessageVerbs(Verbs):
             "pinned": pinned,
             "metadata": metadata,
         }
-        return self._save(scope, [self._stored_form(scope, given, fields)])[0]
+        return self._save(scope, [self._prepare_message(scope, given, fields)])[0]
 
     def save_messages(
         self,
@@ -106,7 +106,7 @@ class MessageVerbs(Verbs):
         Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        return self._save(scope, [self._stored_form(scope, message, {}) for message in messages])
+        return self._save(scope, [self._prepare_message(scope, message, {}) for message in messages])
 
     def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -130,7 +130,7 @@ class MessageVerbs(Verbs):
 
         def pop() -> list[Message]:
             found = cast("list[Message]", self._store.find(newest))[::-1]
-            self._take_out(scope, found, "popped")
+            self._remove_messages(scope, found, "popped")
             return found
 
         return self._indexed(self._store.together(pop))
@@ -160,21 +160,21 @@ class MessageVerbs(Verbs):
             DuplicateId: an id is taken by a message that stays; nothing was changed.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        given = [(message, self._stored_form(scope, message, {})) for message in messages]
+        given = [(message, self._prepare_message(scope, message, {})) for message in messages]
 
         def replaced() -> list[Message]:
-            there = list(all_messages(self._store, scope, _PIECE))
+            there = list(all_messages(self._store, scope, _PAGE_SIZE))
             pairs = zip(there, given, strict=False)
-            same = len(list(takewhile(lambda pair: _says_the_same(pair[0], *pair[1]), pairs)))
+            same = len(list(takewhile(lambda pair: _is_same_message(pair[0], *pair[1]), pairs)))
             new = [message for _, message in given[same:]]
-            _check_unlike([*there[:same], *new])
-            self._take_out(scope, there[same:], "replaced")
-            return there[:same] + self._put(new)
+            _check_unique_ids([*there[:same], *new])
+            self._remove_messages(scope, there[same:], "replaced")
+            return there[:same] + self._store_messages(new)
 
-        # The new messages have their ids: done again, all of them are there already.
+        # Repeatable because the messages have their ids: saving them again changes nothing.
         return self._indexed(self._store.together(replaced, repeatable=True))
 
-    def _take_out(self, scope: Scope, messages: Sequence[Message], reason: str) -> None:
+    def _remove_messages(self, scope: Scope, messages: Sequence[Message], reason: str) -> None:
         if messages:
             ids = [message.id for message in messages]
             self._long_term.forgetting.forget(scope, ids=ids, reason=reason, at=self._clock(), alone=True)
@@ -215,7 +215,7 @@ class MessageVerbs(Verbs):
             BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        found: Listing[Message] = self._listed("message", scope, limit, after, filters)
+        found: Listing[Message] = self._list_page("message", scope, limit, after, filters)
         found.reverse()
         return found
 
@@ -235,7 +235,7 @@ class MessageVerbs(Verbs):
         Raises:
             BadQuery: a limit outside 1..10,000, a cursor of another list.
         """
-        return self._listed("session", self._scope(user_id, agent_id), limit, after)
+        return self._list_page("session", self._scope(user_id, agent_id), limit, after)
 
     def import_(
         self,
@@ -256,18 +256,18 @@ class MessageVerbs(Verbs):
         check_flags(dry_run=dry_run)
         receipt = import_path(
             self._store,
-            path if is_no_file(path) else path_of(path),
+            path if is_no_file(path) else as_path(path),
             self._scope(user_id, agent_id),
             zone=self._settings.zone,
             session_id=session_id,
-            prepare=self._prepared,
+            prepare=self._date_and_count,
             learn=self._learn,
             progress=progress,
             dry_run=dry_run,
         )
         return self._indexed(receipt)
 
-    def _stored_form(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
+    def _prepare_message(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
         body = {} if isinstance(given, Message) else dict(as_mapping(given))
         dates = (body.pop(name, None) for name in ("created_at", "timestamp"))
@@ -279,7 +279,7 @@ class MessageVerbs(Verbs):
         elif not isinstance(given, Message):
             chosen["created_at"] = self._clock()
         metadata = chosen.pop("metadata", None)
-        # A count it brings may be of other words: what is stored is counted here.
+        # A token count of the caller may be of another text, so it is counted again here.
         chosen |= {"scope": scope, "tokens": None}
         if isinstance(given, Message):
             message = replace(given, **chosen)
@@ -289,9 +289,9 @@ class MessageVerbs(Verbs):
             metadata = message.extra.get("metadata")
         if metadata is not None:
             message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
-        return self._prepared(message)
+        return self._date_and_count(message)
 
-    def _prepared(self, message: Message) -> Message:
+    def _date_and_count(self, message: Message) -> Message:
         dated = message if message.created_at else replace(message, created_at=self._clock())
         return self._counter.counted(dated)
 
@@ -299,34 +299,34 @@ class MessageVerbs(Verbs):
         if self._settings.learn_facts:
             self._long_term.facts.learn(stored)
 
-    def _put(self, messages: Sequence[Message]) -> list[Message]:
+    def _store_messages(self, messages: Sequence[Message]) -> list[Message]:
         stored = cast("list[Message]", self._store.put(messages))
         self._learn(stored)
         return stored
 
     def _save(self, scope: Scope, messages: Sequence[Message]) -> list[Message]:
-        load_for(message.text for message in messages)
-        # The messages have their ids, and what was read in them for facts is known a second time.
-        stored = self._indexed(self._store.together(lambda: self._put(messages), repeatable=True))
+        load_language_data(message.text for message in messages)
+        # Repeatable because messages have their ids, and facts already read are recognised.
+        stored = self._indexed(self._store.together(lambda: self._store_messages(messages), repeatable=True))
         for message in stored:  # the monitor compares answers with the session's last window
             if self._monitor is not None and message.role == "assistant" and message.text.strip():
                 self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
 
 
-def _check_unlike(messages: Sequence[Message]) -> None:
+def _check_unique_ids(messages: Sequence[Message]) -> None:
     ids = [message.id for message in messages]
     for id_ in ids if len(set(ids)) < len(ids) else ():
         if ids.count(id_) > 1:
             raise DuplicateId(f"two of the messages have the id {id_!r}; leave one of the ids out")
 
 
-def _says_the_same(stored: Message, given: Given | Message, message: Message) -> bool:
-    """Say whether a message is stored already: id and metadata count where they are given."""
-    named = isinstance(given, Message) or as_mapping(given).get("id") is not None
-    if named and message.id != stored.id:
+def _is_same_message(stored: Message, given: Given | Message, message: Message) -> bool:
+    """Say whether a message is already stored; id and metadata are compared only if given."""
+    has_id = isinstance(given, Message) or as_mapping(given).get("id") is not None
+    if has_id and message.id != stored.id:
         return False
-    said, whole = message.to_dict(), stored.to_dict()
-    if "metadata" not in said:
-        whole.pop("metadata", None)
-    return said in (whole, stored.to_openai())
+    new, old = message.to_dict(), stored.to_dict()
+    if "metadata" not in new:
+        old.pop("metadata", None)
+    return new in (old, stored.to_openai())

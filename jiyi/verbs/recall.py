@@ -21,7 +21,7 @@ from jiyi.records import (
     Task,
 )
 from jiyi.text import secrets
-from jiyi.verbs.base import Verbs, labels_of
+from jiyi.verbs.base import Verbs, as_labels
 
 __all__ = ["RecallVerbs"]
 
@@ -81,12 +81,12 @@ class RecallVerbs(Verbs):
             scope=scope,
             text=query,
             kinds=names,
-            namespace=None if namespace is None else labels_of(namespace),
+            namespace=None if namespace is None else as_labels(namespace),
             limit=limit,
             asked_at=asked_at or self._clock(),
         )
         found = self._long_term.recall.search(asked.with_filters(filters), around=around, min_score=min_score)
-        return replace(found, hits=tuple(map(_marked, found)))
+        return replace(found, hits=tuple(map(_with_secrets, found)))
 
     def search_episodes(
         self,
@@ -147,7 +147,7 @@ class RecallVerbs(Verbs):
 
         ``after`` is the `next` of the previous page.
         """
-        return self._listed("episode", self._scope(user_id, agent_id), limit, after, filters)
+        return self._list_page("episode", self._scope(user_id, agent_id), limit, after, filters)
 
     def knowledge(
         self,
@@ -159,7 +159,7 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Listing[Knowledge]:
         """Return the user's knowledge, newest first; ``filters``, ``after`` as in `episodes`."""
-        return self._listed("knowledge", self._scope(user_id, agent_id), limit, after, filters)
+        return self._list_page("knowledge", self._scope(user_id, agent_id), limit, after, filters)
 
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -175,12 +175,12 @@ class RecallVerbs(Verbs):
         if not found:
             raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
         record = cast("Searchable | Task", found[0])
-        return record.bare() if isinstance(record, Item) else record
+        return record.without_history() if isinstance(record, Item) else record
 
 
-def _marked(hit: Hit) -> Hit:
-    """Return a hit with the kinds of the secrets in its words, and its record as verbs give it out."""
+def _with_secrets(hit: Hit) -> Hit:
+    """Return the hit with the kinds of secrets in its text, and an item without its history."""
     if isinstance(hit.record, Item):
-        hit = replace(hit, record=hit.record.bare())
+        hit = replace(hit, record=hit.record.without_history())
     kinds = tuple(dict.fromkeys(secret.kind for secret in secrets(*hit.wordings)))
     return replace(hit, secrets=kinds) if kinds else hit

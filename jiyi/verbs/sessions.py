@@ -1,4 +1,4 @@
-"""Verbs about one session: its summary, its full outputs, its health, what to take into the next one."""
+"""Verbs about one session: summary, full tool outputs, health, and handover to the next one."""
 
 from typing import cast
 
@@ -24,16 +24,16 @@ class SessionVerbs(Verbs):
         Raises:
             LLMError: a language model is set and failed; the summary stays as it was.
         """
-        standing = self._summaries.fold(self._scope(user_id, agent_id, session_id))
-        if standing.error is not None:
-            raise standing.error
-        return standing.summary
+        state = self._summaries.fold(self._scope(user_id, agent_id, session_id))
+        if state.error is not None:
+            raise state.error
+        return state.summary
 
     def summary(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Summary | None:
         """Return the running summary of a conversation, None if nothing was folded yet."""
-        return self._summaries.standing(self._scope(user_id, agent_id, session_id)).summary
+        return self._summaries.current_state(self._scope(user_id, agent_id, session_id)).summary
 
     def open_output(
         self,
@@ -83,7 +83,7 @@ class SessionVerbs(Verbs):
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept
         return health(
-            self._summaries.standing(scope).uncovered(recent),
+            self._summaries.current_state(scope).uncovered(recent),
             self._settings.limits[0] if max_tokens is None else max_tokens,
             goal=self._goal(scope, self._working.current(scope)),
             hit_rate=self._monitor.gauges().hit_rate if self._monitor else None,
@@ -118,7 +118,7 @@ class SessionVerbs(Verbs):
             BudgetTooSmall: not even the beginning of the goal fits.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        summary, task = self._summaries.standing(scope).summary, self._working.current(scope)
+        summary, task = self._summaries.current_state(scope).summary, self._working.current(scope)
         return handover(
             self._short_term.window(scope).kept,
             summary=summary.text if summary else "",
@@ -129,7 +129,7 @@ class SessionVerbs(Verbs):
         )
 
     def _goal(self, scope: Scope, task: Task | None) -> str:
-        """Return what a session is for: the task in hand, else the first thing the user said."""
+        """Return the goal of a session: the current task, else the first user message."""
         if task is not None:
             return task.request
         first = self._store.find(Query(scope=scope, kinds=("message",), roles=("user",), limit=1))

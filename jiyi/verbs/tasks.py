@@ -96,7 +96,7 @@ class TaskVerbs(Verbs):
             status=status,
             at=at,
         )
-        self._watch_step(step)
+        self._report_step(step)
         return step
 
     def update_step(
@@ -120,7 +120,7 @@ class TaskVerbs(Verbs):
             at=at,
         )
         if status is not None:
-            self._watch_step(step)
+            self._report_step(step)
         return step
 
     def complete_task(
@@ -138,7 +138,7 @@ class TaskVerbs(Verbs):
         Skills that were opened for it or for questions since it began are closed.
         """
         scope = self._scope(user_id, agent_id)
-        return self._ended(self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at))
+        return self._end_task(self._working.complete(scope, task_id, outcome=outcome, summary=summary, at=at))
 
     def fail_task(
         self,
@@ -154,7 +154,7 @@ class TaskVerbs(Verbs):
         Skills are closed as by `complete_task`.
         """
         scope = self._scope(user_id, agent_id)
-        return self._ended(self._working.fail(scope, task_id, reason=reason, at=at))
+        return self._end_task(self._working.fail(scope, task_id, reason=reason, at=at))
 
     def current_task(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -174,9 +174,7 @@ class TaskVerbs(Verbs):
     ) -> Listing[Task]:
         """Return the user's tasks with their steps, newest first.
 
-        ``status`` narrows, and ``filters`` do as in `search`.
-
-        ``after`` is the `next` of the previous page.
+        ``status`` and ``filters`` narrow as in `search`; ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
@@ -184,16 +182,16 @@ class TaskVerbs(Verbs):
         """
         if status is not None and status not in get_args(TaskStatus):
             raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
-        return self._listed("task", self._scope(user_id, agent_id), limit, after, filters, status=status)
+        return self._list_page("task", self._scope(user_id, agent_id), limit, after, filters, status=status)
 
-    def _ended(self, episode: Episode) -> Episode:
-        """Have the episode indexed, and close what skills its task opened."""
+    def _end_task(self, episode: Episode) -> Episode:
+        """Close the skills opened for the task, and have its episode indexed."""
         if self._skills is not None:
             self._skills.of(episode.scope).end(episode.task_id or "")
         return self._indexed(episode)
 
-    def _watch_step(self, step: Step) -> None:
-        """Tell the monitor of a step that ended: runs that go astray show in what they do."""
+    def _report_step(self, step: Step) -> None:
+        """Report an ended step to the monitor, which detects runs that go astray."""
         if self._monitor is not None and step.status in ("completed", "failed"):
             done = f"{step.tool_name or ''} {step.description}".strip()
             self._monitor.step(
@@ -212,7 +210,7 @@ class SkillVerbs(Verbs):
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> tuple[str, ...]:
         """Return the names of the skills whose bodies are in the session's window."""
-        return () if self._skills is None else self._seen(session_id, user_id, agent_id).opened
+        return () if self._skills is None else self._disclosure(session_id, user_id, agent_id).opened
 
     def open_skill(
         self,
@@ -232,7 +230,7 @@ class SkillVerbs(Verbs):
             NotFound: there is no such skill or file; names those there are.
             InputError: it cannot be read.
         """
-        return self._seen(session_id, user_id, agent_id).open(name, resource)
+        return self._disclosure(session_id, user_id, agent_id).open(name, resource)
 
     def close_skill(
         self, session_id: str, name: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -240,9 +238,9 @@ class SkillVerbs(Verbs):
         """Take a skill's body out of the session's window; say whether it was open."""
         if self._skills is None:
             return False
-        return self._seen(session_id, user_id, agent_id).close(name)
+        return self._disclosure(session_id, user_id, agent_id).close(name)
 
-    def _seen(self, session_id: str, user_id: str | None, agent_id: str | None) -> Disclosure:
+    def _disclosure(self, session_id: str, user_id: str | None, agent_id: str | None) -> Disclosure:
         if self._skills is None:
             raise NotFound(
                 "this memory has no skills; open it with skills=[folder], a folder of NAME/SKILL.md"

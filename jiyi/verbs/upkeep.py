@@ -5,7 +5,7 @@ from typing import Self
 
 from jiyi.long_term import ReadingState
 from jiyi.records import SEARCHABLE, Kind, Query
-from jiyi.verbs.base import Verbs, not_open
+from jiyi.verbs.base import Verbs, closed
 
 __all__ = ["UpkeepVerbs"]
 
@@ -65,8 +65,8 @@ class UpkeepVerbs(Verbs):
 
         A summary being written has five seconds to be stored; otherwise a later window folds again.
         """
-        if self._is_left:  # opened before a fork, and not used in this process
-            self._again = not_open
+        if self._needs_reopening:  # opened before a fork, and not used in this process
+            self._reopen = closed
             return
         self._short_term.close()
         self._summaries.close()

@@ -1,4 +1,4 @@
-"""Working memory: the task in hand, and the scratch pad of the run that works on it."""
+"""Working memory: the current task, and the scratch pad of the run that works on it."""
 
 from jiyi.working.scratch import Scratch, describe_call
 from jiyi.working.tasks import WorkingMemory, task_block

@@ -1,4 +1,4 @@
-"""The task in hand: started, worked on step by step, shown, ended, and remembered as an episode."""
+"""Tasks and their steps: started, updated, shown, and ended as episodes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from jiyi.text.cut import clipped
 
 __all__ = ["WorkingMemory", "task_block"]
 
-_LONGEST = 160  # characters of a result or of a note
-_LONGEST_CONTEXT = 800  # characters of all notes together, and of the summary
+_MAX_NOTE_LENGTH = 160  # characters of a result or of a note
+_MAX_CONTEXT_LENGTH = 800  # characters of all notes together, and of the summary
 
 _ENDED = ("completed", "failed")
 
 
 def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
-    """Return the task as Markdown: request, status, context, steps with their states, the step in work.
+    """Return the task as Markdown: request, status, context, steps with their states, current step.
 
-    Context whose name begins with "_" is the program's own and is not shown.
+    Context whose name begins with "_" is internal and not shown.
     """
     words = wording("task", language)
     now = task.current_step
@@ -33,12 +33,12 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
         "request": task.request,
         "status": words[task.status],
         "target": task.target,
-        "context": clipped(_notes(task.context, words), _LONGEST_CONTEXT),
-        "summary": clipped(_flat(task.summary or ""), _LONGEST_CONTEXT),
+        "context": clipped(_format_context(task.context, words), _MAX_CONTEXT_LENGTH),
+        "summary": clipped(_one_line(task.summary or ""), _MAX_CONTEXT_LENGTH),
     }
     lines = [f"{words[name]}{words['is']}{text}" for name, text in shown.items() if text]
     for number, step in enumerate(task.steps, 1):
-        result = f" -> {clipped(_flat(step.result), _LONGEST)}" if step.result else ""
+        result = f" -> {clipped(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
     if now is not None:
         lines.append(f"{words['now']}{words['is']}{now.description}")
@@ -54,27 +54,26 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     )
 
 
-def _notes(context: Mapping[str, Any], words: Mapping[str, str]) -> str:
-    told = []
+def _format_context(context: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    notes = []
     for name, value in context.items():
         if not name.startswith("_"):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            told.append(f"{_flat(name)}{words['is']}{clipped(_flat(text), _LONGEST)}")
-    return words["and"].join(told)
+            notes.append(f"{_one_line(name)}{words['is']}{clipped(_one_line(text), _MAX_NOTE_LENGTH)}")
+    return words["and"].join(notes)
 
 
-def _flat(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingMemory:
-    """Tasks and their steps, kept in the store.
+    """Stores tasks and their steps.
 
-    Guarantees: a change is on disk when its call returns; two processes may work on one
-    task; ending a task and writing its `Episode` is one transaction, and a task ends
-    once. A task without a target ends with what its context notes under ``target_key``,
-    where that is a text or a whole number.
+    Guarantees: a change is on disk when its call returns; two processes may work on one task;
+    ending a task and writing its `Episode` is one transaction, and a task ends only once. A task
+    without a target gets the value of ``target_key`` in its context, if that is text or an integer.
     """
 
     store: Store
@@ -123,7 +122,7 @@ class WorkingMemory:
         Raises:
             NotFound: this user has no such task.
         """
-        found = self.store.find(Query(scope=_of_user(scope), kinds=("task",), ids=(task_id,)))
+        found = self.store.find(Query(scope=_user_scope(scope), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
         return cast("Task", found[0])
@@ -144,14 +143,14 @@ class WorkingMemory:
         context: Mapping[str, Any] | None = None,
         at: datetime | None = None,
     ) -> Task:
-        """Change a task in progress and return it; what is not given stays.
+        """Change a task in progress and return it; arguments left out change nothing.
 
         Args:
             scope: whose.
             task_id: the task.
             goal: the new request.
-            summary: how far it has come; ending the task without another keeps it.
-            context: notes to add or replace, by name; a name with None is taken out.
+            summary: the progress so far; kept when the task ends without another one.
+            context: notes to add or replace, by name; None removes a note.
             at: when; now by default.
 
         Raises:
@@ -217,7 +216,7 @@ class WorkingMemory:
                 args=dict(args or {}),
                 result=result,
             )
-            (stored,) = self.store.put([_moved(step, status, now)])
+            (stored,) = self.store.put([_with_status(step, status, now)])
             self.store.put([replace(task, updated_at=now)])
             return cast("Step", stored)
 
@@ -233,7 +232,7 @@ class WorkingMemory:
         result: str | None = None,
         at: datetime | None = None,
     ) -> Step:
-        """Change a step's description, status or result; what is not given stays.
+        """Change a step's description, status or result; arguments left out change nothing.
 
         Raises:
             NotFound: this user has no such step.
@@ -249,7 +248,7 @@ class WorkingMemory:
         _check_optional("result", result)
 
         def update() -> Step:
-            found = self.store.find(Query(scope=_of_user(scope), kinds=("step",), ids=(step_id,)))
+            found = self.store.find(Query(scope=_user_scope(scope), kinds=("step",), ids=(step_id,)))
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
             step = cast("Step", found[0])
@@ -257,7 +256,7 @@ class WorkingMemory:
             now = at or self.clock()
             changes: dict[str, Any] = {"description": description, "result": result}
             step = replace(step, **{name: text for name, text in changes.items() if text is not None})
-            step = step if status is None else _moved(step, status, now)
+            step = step if status is None else _with_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
 
@@ -274,7 +273,7 @@ class WorkingMemory:
     ) -> Episode:
         """End a task that reached its goal, at least in part, and return its episode.
 
-        Without a summary the one it had while it ran stays.
+        Without a summary its last one stays.
 
         Raises:
             NotFound: this user has no such task.
@@ -314,13 +313,13 @@ class WorkingMemory:
         return task
 
 
-def _moved(step: Step, status: StepStatus, now: datetime) -> Step:
+def _with_status(step: Step, status: StepStatus, now: datetime) -> Step:
     _check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
 
 
-def _of_user(scope: Scope) -> Scope:
+def _user_scope(scope: Scope) -> Scope:
     return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
 
 

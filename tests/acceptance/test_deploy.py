@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 import yaml
 
-from jiyi.databases import users_of
+from jiyi.databases import list_users
 from jiyi.storage.postgres.server import _free_port
 
 ROOT = Path(__file__).parents[2]
@@ -118,7 +118,7 @@ def test_the_password_of_the_database_may_stand_outside_its_url(postgres_url, mo
     assert of_server["PGPASSWORD"] == COMPOSE["services"]["postgres"]["environment"]["JIYI_PASSWORD"]
     password = urlsplit(postgres_url).password or ""
     monkeypatch.setenv("PGPASSWORD", unquote(password))
-    assert users_of(postgres_url.replace(f":{password}@", "@")) == []
+    assert list_users(postgres_url.replace(f":{password}@", "@")) == []
 
 
 @pytest.fixture(scope="module")

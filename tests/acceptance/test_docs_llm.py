@@ -41,7 +41,7 @@ def asks_a_model(tree: ast.Module) -> bool:
 
 
 def asks_an_endpoint(tree: ast.Module) -> bool:
-    return any(called in ("embed", "patiently", "in_time") for _, called, _ in calls(tree))
+    return any(called in ("embed", "patiently", "retry_within") for _, called, _ in calls(tree))
 
 
 def prompts_of(tree: ast.Module) -> set[str]:

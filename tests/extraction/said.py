@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jiyi.extraction import Statement, extract
-from jiyi.records import names_point
+from jiyi.records import single_valued
 
 NOW = datetime(2026, 6, 10, 9, 30, tzinfo=UTC)
 
@@ -26,4 +26,4 @@ def points(text: str, speaker: str | None = "Ana", **options: Any) -> str:
 
 def named_points(text: str, **options: Any) -> str:
     """Return what is said of points that have a name."""
-    return lines([one for one in read(text, **options) if names_point(one.predicate)])
+    return lines([one for one in read(text, **options) if single_valued(one.predicate)])

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jiyi.server import EVERYTHING
+from jiyi.server import LOCAL_CALLER
 
 ANA = {"user_id": "ana"}
 
@@ -104,7 +104,7 @@ def test_an_import_that_fails_names_no_folder_of_the_server(server):
 
 def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("jiyi.server.jobs._MOST_WAITING", 0)
+    monkeypatch.setattr("jiyi.server.jobs._MAX_WAITING", 0)
     answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
     assert answer.status_code == 429
     assert not list(tmp_path.glob("jiyi-*"))
@@ -114,7 +114,7 @@ def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatc
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     jobs, held = server.served.jobs, Event()
     for number in range(2):  # as many as are done at once
-        jobs.start("wait", EVERYTHING, None, lambda _: held.wait(60), id=str(number))
+        jobs.start("wait", LOCAL_CALLER, None, lambda _: held.wait(60), id=str(number))
     try:
         answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
         assert answer.status_code == 202

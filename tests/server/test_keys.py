@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jiyi.errors import BadScope, InputError, NotFound, RateLimited, Unauthorized
-from jiyi.server import EVERYTHING, Keys
+from jiyi.server import LOCAL_CALLER, Keys
 from jiyi.server.keys import KNOWN_SECONDS
 from jiyi.server.limits import RateLimit
 from jiyi.settings import load_settings
@@ -44,7 +44,7 @@ def keys(ledger, clock):
 
 
 def test_only_the_hash_of_a_key_is_kept(keys, ledger):
-    assert keys.caller(None) == EVERYTHING
+    assert keys.caller(None) == LOCAL_CALLER
     key, secret = keys.create("acme", ["read", "write"], user="ana", expires_in=timedelta(days=90))
     (kept,) = ledger.keys().values()
     assert secret not in kept

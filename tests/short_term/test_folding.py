@@ -38,29 +38,29 @@ def recent(store, turns=20, scope=SCOPE):
 
 def test_nothing_happens_before_it_is_time(store):
     save(store, *talk_of(25))
-    assert folding(store).when_due(SCOPE, recent(store, 30), WIDE) == SummaryState()
+    assert folding(store).fold_if_due(SCOPE, recent(store, 30), WIDE) == SummaryState()
 
 
 @pytest.mark.parametrize(("turns", "window"), [(26, WIDE), (10, 100)])
 def test_many_messages_or_a_full_window_make_it_time(store, turns, window):
     save(store, *talk_of(turns))
-    standing = folding(store).when_due(SCOPE, recent(store, 30), window)
+    standing = folding(store).fold_if_due(SCOPE, recent(store, 30), window)
     assert standing.summary.covers == tuple(m.id for m in recent(store, 30)[: 2 * (turns - 3)])
     assert standing.summary.upto_seq == 2 * (turns - 3) - 1
     assert (standing.step.what, standing.step.items) == ("summarised", 2 * (turns - 3))
     assert standing.step.tokens == standing.summary.tokens
     left = standing.uncovered(recent(store, 30))
     assert [m.text for m in left] == [m.text for m in recent(store, 3)]
-    again = folding(store).when_due(SCOPE, recent(store, 30), WIDE)
+    again = folding(store).fold_if_due(SCOPE, recent(store, 30), WIDE)
     assert (again.summary, again.step) == (standing.summary, None)
 
 
 def test_what_leaves_the_window_of_the_session_is_folded(store):
     save(store, *talk_of(6))
-    standing = folding(store, keep_turns=2).when_due(SCOPE, recent(store, 4), WIDE)
+    standing = folding(store, keep_turns=2).fold_if_due(SCOPE, recent(store, 4), WIDE)
     assert standing.summary.upto_seq == 7
     save(store, *talk_of(2))
-    settled = folding(store, keep_turns=2).when_due(SCOPE, recent(store, 4), WIDE)
+    settled = folding(store, keep_turns=2).fold_if_due(SCOPE, recent(store, 4), WIDE)
     assert settled.step is None, "all that is not in the summary is in the window"
 
 
@@ -70,14 +70,14 @@ def test_a_gap_left_by_other_agents_is_no_reason(store):
     for question, answer in zip(talk_of(8)[::2], talk_of(8)[1::2], strict=True):
         save(store, question, answer, scope=theirs)
         save(store, user("mine"), assistant("yes"), scope=mine)
-    assert folding(store).when_due(mine, recent(store, 20, mine), WIDE).summary is None
+    assert folding(store).fold_if_due(mine, recent(store, 20, mine), WIDE).summary is None
 
 
 def test_system_and_pinned_messages_stay_beside_the_summary(store):
     rule = Message(role="system", content="只说中文")
     pinned = user("the blue door", pinned=True)
     save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
-    standing = folding(store).when_due(SCOPE, recent(store, 20), WIDE)
+    standing = folding(store).fold_if_due(SCOPE, recent(store, 20), WIDE)
     shown = standing.uncovered(recent(store, 20))
     assert [m.text for m in shown[:2]] == ["只说中文", "the blue door"]
     assert rule.id not in standing.summary.covers
@@ -86,9 +86,9 @@ def test_system_and_pinned_messages_stay_beside_the_summary(store):
 
 def test_it_grows_and_survives_a_restart(store):
     save(store, user("记住：数据库的端口是 6543"), assistant("好的"), *talk_of(26))
-    first = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    first = folding(store).fold_if_due(SCOPE, recent(store), WIDE).summary
     save(store, *talk_of(26))
-    second = folding(store).when_due(SCOPE, recent(store), WIDE).summary
+    second = folding(store).fold_if_due(SCOPE, recent(store), WIDE).summary
     assert (second.version, second.previous) == (2, first.id)
     assert "6543" in first.text
     assert "6543" in second.text
@@ -123,7 +123,7 @@ def test_a_message_forgotten_meanwhile_is_in_no_summary(store):
             store.delete(Query(scope=SCOPE, kinds=("message",), ids=(given[0].id,)))
             return made
 
-    standing = folding(store, Forgetting()).when_due(SCOPE, recent(store), WIDE)
+    standing = folding(store, Forgetting()).fold_if_due(SCOPE, recent(store), WIDE)
     assert (standing.summary, standing.step) == (None, None)
     assert "changed meanwhile" in standing.notes[0]
 

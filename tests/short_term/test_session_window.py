@@ -61,7 +61,7 @@ def live(store, talk, max_turns, page, steps, look):
     memory = ShortTermMemory(store, max_turns=max_turns)
     rest = [replace(m, id=f"{scope.session_id}:{m.id}") for m in talk]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sessions, "_page_size", lambda policy: page)
+        patch.setattr(sessions, "_initial_page_size", lambda policy: page)
         for size, then in itertools.cycle(steps):
             if not rest:
                 break

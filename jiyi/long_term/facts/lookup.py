@@ -10,7 +10,7 @@ from jiyi.errors import BadQuery
 from jiyi.extraction import RULE_POINTS, Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_taste, terms_of
 from jiyi.long_term.facts.timeline import start_of
-from jiyi.records import Block, Condition, Fact, Message, Query, Scope, names_point
+from jiyi.records import Block, Condition, Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Store
 from jiyi.text import Secrecy, analyse, language
 
@@ -238,4 +238,4 @@ def profile_block(fact: Fact) -> Block:
 
 def _is_own(fact: Fact) -> bool:
     own = fact.category == "profile" and fact.subject == fact.speaker
-    return own and names_point(fact.predicate)  # not "(name)", some name
+    return own and single_valued(fact.predicate)  # not "(name)", some name

@@ -20,7 +20,7 @@ from jiyi.long_term.facts.slots import (
     word_lists,
 )
 from jiyi.long_term.facts.timeline import is_temporary, start_of
-from jiyi.records import Fact, names_point
+from jiyi.records import Fact, single_valued
 from jiyi.text import analyse
 from jiyi.text.keys import predicate_key
 
@@ -46,7 +46,7 @@ def slot_meant(
     """
     said, shape, recent = statement.subject, _shape(statement.object), statement.said_at - _RECENT
     fitting = [fact for fact in facts if _may_change(statement, fact, names)]
-    if statement.predicate and names_point(statement.predicate):
+    if statement.predicate and single_valued(statement.predicate):
         point = predicate_key(statement.predicate)
         fitting = [fact for fact in fitting if predicate_key(fact.predicate) == point]
     elif not statement.replaces:
@@ -156,7 +156,7 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
     def ends(fact: Fact) -> bool:
         point, of_it = predicate_key(fact.predicate), names.key(fact.subject) == key
         if of_it and not statement.replaces:
-            named = names_point(fact.predicate) and _stands_in(fact.object, said)
+            named = single_valued(fact.predicate) and _stands_in(fact.object, said)
             return named or point in points or (whole and not own and who <= set(analyse(fact.text)))
         if rows and not (own or of_it or points or statement.replaces):
             return fact.category in ("relation", "profile") and bool(who) and who <= set(analyse(fact.object))

@@ -17,7 +17,7 @@ from typing import Any
 
 from jiyi.extraction import RULE_POINTS, meaning_of
 from jiyi.extraction.values import table
-from jiyi.records import Fact, FactCategory, names_point
+from jiyi.records import Fact, FactCategory, single_valued
 from jiyi.text import analyse
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -129,7 +129,7 @@ def _point_of(fact: Fact, names: Names) -> tuple[str, str, str]:
         return subject, point, fact.object  # letter by letter: it may hold a password
     if point in known.tastes:
         return subject, "taste", value_key(fact.object)
-    if not names_point(fact.predicate):
+    if not single_valued(fact.predicate):
         return subject, fact.predicate, value_key(fact.object)
     many = point in known.many or fact.category in _MANY_CATEGORIES
     if many and not _FAVOURITE.search(point) and not rule_point_of(fact):

@@ -22,7 +22,7 @@ from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
 from jiyi.long_term.recall.weights import FACTS, chance, dot
-from jiyi.records import Fact, Message, Query, Scope, names_point
+from jiyi.records import Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Key, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
@@ -194,7 +194,7 @@ def _place(message: Message | None) -> tuple[str, int]:
 def _of_facts(earlier: Fact, later: Fact) -> list[float]:
     subject = entity_key(earlier.subject) == entity_key(later.subject)
     point = predicate_key(earlier.predicate) == predicate_key(later.predicate)
-    named = names_point(earlier.predicate), names_point(later.predicate)
+    named = single_valued(earlier.predicate), single_valued(later.predicate)
     signs = [subject, point, subject and point, any(named), all(named), earlier.category == later.category]
     return [*map(float, signs), earlier.confidence, later.confidence]
 
@@ -319,7 +319,7 @@ def _changed(first: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -
     pairs = sorted(zip(likely.tolist(), others, strict=True), key=lambda pair: -pair[0])
     for chance_of_it, other in pairs:
         fact, by = (facts[one.id] for one in sorted((first, other), key=start_of))
-        least = max(MAYBE, _MAYBE_NAMED) if names_point(fact.predicate) else MAYBE
+        least = max(MAYBE, _MAYBE_NAMED) if single_valued(fact.predicate) else MAYBE
         if chance_of_it < least or fact.status == "superseded" or fact.pinned:
             continue
         own = _may_end(by, fact)

@@ -1,4 +1,4 @@
-"""The proxy's paths: requests pass with their windows, answers come back and are kept."""
+"""The proxy: forwards requests with recalled memory, passes answers back and saves the conversation."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
 from jiyi.integrations.recalling import Owner, Recalled, Recaller, digest
 from jiyi.records import Message
-from jiyi.server.asking import caller_of
+from jiyi.server.asking import authenticate
 from jiyi.server.callers import Caller
 from jiyi.server.openai_form import OPENAI, openai_failure
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
@@ -31,16 +31,16 @@ from jiyi.wire import problem_of, shown_text
 
 __all__ = ["Proxy", "Relay", "Whose", "session_of"]
 
-_LATE = 8  # slow calls of the memory that may be under way before it is not asked
-_COLLECTED = 32_000_000  # bytes of an answer; a longer one is passed on and not kept
-_NOTES = 500  # characters
-_IDS = 100  # named in a header
+_MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
+_MAX_COLLECTED_BYTES = 32_000_000  # of an answer; longer ones are passed on and not saved
+_MAX_NOTES_LENGTH = 500  # characters
+_MAX_IDS = 100  # in a header
 _HOP = ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")  # RFC 9110, 7.6.1
-_ASKING = (*_HOP, "host", "content-length", "accept-encoding", "cookie", "forwarded")  # are not passed on
-_ANSWERING = (*_HOP, "set-cookie", "date", "server")
-_OURS = ("x-jiyi-", "x-forwarded-", "proxy-")  # what such names begin with
+_NOT_FORWARDED = (*_HOP, "host", "content-length", "accept-encoding", "cookie", "forwarded")
+_NOT_RETURNED = (*_HOP, "set-cookie", "date", "server")
+_OWN = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor returned
 
-_KEY = "jiyi_"  # every key of this server begins so
+_KEY_START = "jiyi_"  # every key of this server begins so
 
 _T = TypeVar("_T")
 _Keep = Callable[[bytes, bool], int]
@@ -52,18 +52,18 @@ _log = logging.getLogger("jiyi.server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Passing:
-    """A request on its way."""
+class _Prepared:
+    """A request ready to be forwarded."""
 
-    content: bytes  # what the upstream is sent
-    headers: Mapping[str, str] = field(default_factory=dict)  # what its answer says of the memory
+    content: bytes  # sent to the upstream
+    headers: Mapping[str, str] = field(default_factory=dict)  # added to its answer
     keep: _Keep | None = None  # saves the conversation with its answer
 
 
 class Relay:
-    """Passes requests on and answers back; what the memory does meanwhile stops neither.
+    """Forwards requests and passes answers back; a failing memory stops neither.
 
-    Where they go on to is in the settings ``proxy_*``, never said by a request.
+    The upstream comes from the settings ``proxy_*``, never from a request.
     """
 
     def __init__(self, upstream: str, settings: Settings, *, whose: Whose) -> None:
@@ -71,26 +71,26 @@ class Relay:
         self._key = settings.proxy_upstream_key  # in place of what the client sends
         self._seconds = settings.proxy_seconds
         self._talk = Recaller(tokens=settings.proxy_tokens)
-        self._whose = whose
+        self._find_owner = whose
         # A model may think for minutes before it says a word.
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
         )
-        self._keeping: set[asyncio.Task[None]] = set()
+        self._saving: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """Wait for what is being saved, and close all connections."""
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        """Wait until conversations are saved, and close all connections."""
+        await asyncio.gather(*self._saving, return_exceptions=True)
         await self._client.aclose()
 
     async def pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
-        """Return the upstream's answer to a request; of a conversation where ``form`` says how to read it."""
+        """Return the upstream's answer to a request; ``form`` says how to read a conversation in it."""
         content = await request.body()
-        passing = _Passing(content=content)
+        passing = _Prepared(content=content)
         if form and request.headers.get("x-jiyi-memory", "").lower() != "off":
-            passing = await to_thread.run_sync(self._prepared, request, form, content)
+            passing = await to_thread.run_sync(self._prepare, request, form, content)
         try:
-            answer = await _while_there(request.receive, self._asked(request, path, passing.content))
+            answer = await _unless_disconnected(request.receive, self._send(request, path, passing.content))
         except httpx.HTTPError as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             _log.warning("the proxy's upstream could not be asked: %s", type(error).__name__)
@@ -103,19 +103,20 @@ class Relay:
             told = "the upstream of this proxy redirects; its address has to be set right"
             return openai_failure(502, told, "upstream_error", dict(passing.headers))
         keep = passing.keep if answer.is_success else None
-        return _Back(answer, passing.headers, partial(self._begin_keeping, keep) if keep else None)
+        return _StreamedResponse(answer, passing.headers, partial(self._start_saving, keep) if keep else None)
 
-    def _prepared(self, request: Request, form: Form, content: bytes) -> _Passing:
-        """Return a request with what the memory has for it."""
+    def _prepare(self, request: Request, form: Form, content: bytes) -> _Prepared:
+        """Return the request with what the memory recalls for it."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            return _Passing(content=content, headers=_told(Recalled(notes=("the body is no JSON object",))))
+            nothing = Recalled(notes=("the body is no JSON object",))
+            return _Prepared(content=content, headers=_memory_headers(nothing))
         talk = form.read(items_of(body, form))
-        owner, may_keep = self._whose(request, body, talk)
-        recalled = self._recalled(owner, talk)
+        owner, may_keep = self._find_owner(request, body, talk)
+        recalled = self._recall(owner, talk)
         # Where the upstream keeps the conversation, the client sends what is new.
         whole = not (body.get("previous_response_id") or body.get("conversation"))
         single = body.get("n") in (None, 1)  # which of several is taken, the next request shows
@@ -127,26 +128,26 @@ class Relay:
                 reply = []
             return self._talk.keep(owner, talk, reply, whole=whole)
 
-        return _Passing(
+        return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
-            headers={**_told(recalled), "X-Jiyi-Session": _plain(owner.session_id)},
+            headers={**_memory_headers(recalled), "X-Jiyi-Session": _header_value(owner.session_id)},
             keep=keep if may_keep else None,
         )
 
-    def _recalled(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
+    def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
         recall = partial(self._talk.recall, owner, talk)
         try:
-            return run_within(recall, self._seconds, owner=self, most_late=_LATE)
+            return run_within(recall, self._seconds, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as error:
             return Recalled(notes=(f"passed on without memory: {error}",))
         except Exception as error:
             _log.warning("the memory had nothing for a request of the proxy: %s", type(error).__name__)
             return Recalled(notes=(f"passed on without memory: {type(error).__name__}",))
 
-    async def _asked(self, request: Request, path: str, content: bytes) -> httpx.Response:
+    async def _send(self, request: Request, path: str, content: bytes) -> httpx.Response:
         """Return the beginning of the upstream's answer."""
         query = f"?{request.url.query}" if request.url.query else ""
-        headers = _passed(request.headers, _ASKING)
+        headers = _forwarded_headers(request.headers, _NOT_FORWARDED)
         headers["accept-encoding"] = "identity"  # streams are read on the way
         if self._key and (key := self._key.get_secret_value()):
             headers["authorization"] = f"Bearer {key}"
@@ -154,20 +155,20 @@ class Relay:
         asked = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(asked, stream=True)
 
-    def _begin_keeping(self, keep: _Keep, answer: bytes, streamed: bool) -> None:
-        saving = asyncio.create_task(self._kept(partial(keep, answer, streamed)))
-        self._keeping.add(saving)
-        saving.add_done_callback(self._keeping.discard)
+    def _start_saving(self, keep: _Keep, answer: bytes, streamed: bool) -> None:
+        saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
+        self._saving.add(saving)
+        saving.add_done_callback(self._saving.discard)
 
-    async def _kept(self, keep: Callable[[], int]) -> None:
+    async def _save(self, keep: Callable[[], int]) -> None:
         try:
             await to_thread.run_sync(keep)
         except Exception as error:
             _log.warning("the proxy could not keep a conversation: %s", type(error).__name__)
 
 
-class _Back(Response):
-    """An answer of the upstream, passed back as it comes; ``ended`` is told all of it, or b"" of a part."""
+class _StreamedResponse(Response):
+    """An answer of the upstream, passed back as it comes; ``ended`` gets all of it, b"" if incomplete."""
 
     def __init__(
         self,
@@ -176,26 +177,26 @@ class _Back(Response):
         ended: Callable[[bytes, bool], None] | None,
     ) -> None:
         super().__init__(status_code=answer.status_code)
-        told = {**_passed(answer.headers, _ANSWERING), **headers}
+        told = {**_forwarded_headers(answer.headers, _NOT_RETURNED), **headers}
         self.raw_headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in told.items()]
         self._answer = answer
         self._ended = ended
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        await _while_there(receive, self._pass(send))
+        await _unless_disconnected(receive, self._stream(send))
 
-    async def _pass(self, send: Send) -> None:
+    async def _stream(self, send: Send) -> None:
         collected, whole = bytearray(), False
         try:
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await send(start)
             async for piece in self._answer.aiter_raw():
-                if self._ended and len(collected) <= _COLLECTED:
+                if self._ended and len(collected) <= _MAX_COLLECTED_BYTES:
                     collected += piece
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-            whole = len(collected) <= _COLLECTED
+            whole = len(collected) <= _MAX_COLLECTED_BYTES
         except httpx.HTTPError as error:  # the client is cut off as the proxy was
             _log.warning("the answer of the proxy's upstream broke off: %s", type(error).__name__)
         finally:
@@ -205,9 +206,9 @@ class _Back(Response):
                 self._ended(bytes(collected) if whole else b"", streamed)
 
 
-async def _while_there(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Return the result of some work, or None if the client leaves first: then the work is given up."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
+async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
+    """Return the result of ``work``, or None if the client disconnects first, which cancels it."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return await working if working.done() else None
@@ -216,37 +217,37 @@ async def _while_there(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | 
         leaving.cancel()
 
 
-async def _left(receive: Receive) -> None:
-    """Return when the client has left; the request was read whole before."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Return when the client has disconnected; the request must be read completely before."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _passed(headers: Mapping[str, str], stay: Sequence[str]) -> dict[str, str]:
-    """Return the headers that are the other side's business."""
+def _forwarded_headers(headers: Mapping[str, str], stay: Sequence[str]) -> dict[str, str]:
+    """Return the headers to forward."""
     own = {name.strip().lower() for name in headers.get("connection", "").split(",")}
     return {
         name: value
         for name, value in headers.items()
-        if not (name.lower() in (*stay, *own) or name.lower().startswith(_OURS) or _KEY in value)
+        if not (name.lower() in (*stay, *own) or name.lower().startswith(_OWN) or _KEY_START in value)
     }
 
 
-def _told(recalled: Recalled) -> dict[str, str]:
-    out = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_IDS])}
+def _memory_headers(recalled: Recalled) -> dict[str, str]:
+    out = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_MAX_IDS])}
     if recalled.nothing_relevant is not None:
         out["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
     if recalled.notes:
-        out["X-Jiyi-Notes"] = _plain("; ".join(recalled.notes))[:_NOTES]
+        out["X-Jiyi-Notes"] = _header_value("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
     return out
 
 
-def _plain(text: str) -> str:
-    """Return a text as a header may have it."""
+def _header_value(text: str) -> str:
+    """Return a text as a valid header value."""
     return " ".join(text.encode("ascii", "replace").decode().split())
 
 
-_NOBODY = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
+_USER_MISSING = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
 
 
 class Proxy:
@@ -260,7 +261,7 @@ class Proxy:
             return
         if not is_web_address(url):
             raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
-        self._relay = Relay(url, settings, whose=self._whose)
+        self._relay = Relay(url, settings, whose=self._find_owner)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -290,7 +291,7 @@ class Proxy:
 
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
-            (await caller_of(request, self._served, _own(request.headers))).check("read")
+            (await authenticate(request, self._served, _own(request.headers))).check("read")
             if self._relay is None:
                 return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
             return await self._relay.pass_on(request, path, form)
@@ -299,7 +300,7 @@ class Proxy:
             told = shown_text(str(error), caller.tenant if caller else "")
             return openai_failure(problem_of(error).status, told, type(error).__name__)
 
-    def _whose(
+    def _find_owner(
         self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
     ) -> tuple[Owner, bool]:
         """Return whose conversation it is: the key's user's, or that of ``user``; and whether it is kept."""
@@ -307,7 +308,7 @@ class Proxy:
         try:
             user = caller.stored_user(None if caller.user else body.get("user"))
         except ScopeMissing:
-            raise ScopeMissing(_NOBODY) from None
+            raise ScopeMissing(_USER_MISSING) from None
         kept = body.get("conversation")
         kept = kept.get("id") if isinstance(kept, dict) else kept
         named = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
@@ -317,7 +318,7 @@ class Proxy:
 
 
 def session_of(talk: Sequence[Message]) -> str:
-    """Return a session id made of a conversation's first words, which the client sends each time."""
+    """Return a session id derived from the first user message, which the client sends each time."""
     first = next((message.text for message in talk if message.role == "user"), "")
     return f"openai:{digest(first.strip())}"
 

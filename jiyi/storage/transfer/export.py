@@ -15,8 +15,8 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
+from jiyi.records.argument_errors import explain_mismatch
 from jiyi.records.checks import check_id
-from jiyi.records.fits import misfit
 from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.rows import CLASSES, dump, kind_of
 from jiyi.storage.store import Store
@@ -314,6 +314,6 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         value = tuple(value)
     elif isinstance(value, int | float) and not (0 if type(value) is int else -_LARGEST) <= value < _LARGEST:
         raise InputError(f"{name} cannot be {str(value)[:80]}")
-    if type(value) not in wanted and (said := misfit(value, hint, name)):
+    if type(value) not in wanted and (said := explain_mismatch(value, hint, name)):
         raise InputError(said)
     return value

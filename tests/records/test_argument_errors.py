@@ -10,7 +10,7 @@ import pytest
 from jiyi.errors import InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import ForgetWeights, Message, Scope, Skill, Window
-from jiyi.records.fits import misfit
+from jiyi.records.argument_errors import explain_mismatch
 
 
 def test_a_record_of_wrong_fields_is_refused():
@@ -34,7 +34,7 @@ def test_a_record_of_wrong_fields_is_refused():
     ],
 )
 def test_what_fits(value, hint):
-    assert misfit(value, hint, "it") == ""
+    assert explain_mismatch(value, hint, "it") == ""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_fits(value, hint):
     ],
 )
 def test_what_does_not_fit(value, hint, said):
-    assert said in misfit(value, hint, "it")
+    assert said in explain_mismatch(value, hint, "it")
 
 
 def test_records_say_in_a_typed_error_what_python_itself_cannot_print():
@@ -73,4 +73,4 @@ def test_every_argument_of_a_verb_can_be_held_against_its_annotation():
             continue
         for argument, hint in get_type_hints(verb).items():
             if argument != "return" and hint is not Any:
-                assert "must be" in misfit(object(), hint, argument), (name, argument)
+                assert "must be" in explain_mismatch(object(), hint, argument), (name, argument)
