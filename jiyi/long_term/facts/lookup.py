@@ -57,9 +57,8 @@ def wide(scope: Scope) -> Scope:
 
 def find_facts(store: Store, scope: Scope, *, newest_first: bool = True, **narrowed: Any) -> list[Fact]:
     """Return the facts of a scope; ``narrowed`` are parts of a `Query`."""
-    return cast(
-        "list[Fact]", store.find(Query(scope=scope, kinds=("fact",), newest_first=newest_first, **narrowed))
-    )
+    query = Query(scope=scope, kinds=("fact",), newest_first=newest_first, **narrowed)
+    return cast("list[Fact]", store.find(query))
 
 
 def names_in(store: Store, scope: Scope) -> tuple[Names, list[Fact]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
-from jiyi.extraction import Statement, is_bare, kind_of_value, meaning_of
+from jiyi.extraction import Statement, is_bare_retraction, kind_of_value, rule_meaning
 from jiyi.long_term.facts.slots import (
     OWNER,
     Names,
@@ -115,7 +115,7 @@ def meant_by(statement: Statement, facts: Iterable[Fact], names: Names, session_
         if fact.created_at <= statement.said_at and statement.speaker in (fact.speaker, OWNER)
     ]
     active = [fact for fact in said if fact.status in ("active", "unsure")]
-    if is_bare(statement.quote):
+    if is_bare_retraction(statement.quote):
         recent = [
             fact
             for fact in active
@@ -175,22 +175,22 @@ def ended_by(statement: Statement, facts: Iterable[Fact], names: Names) -> list[
 
 
 def _contradicts(statement: Statement, fact: Fact) -> bool:
-    new, old = meaning_of(statement.quote), meaning_of(fact.object)
+    new, old = rule_meaning(statement.quote), rule_meaning(fact.object)
     point = rule_point_of(fact)
-    if point and statement.object and point in new.points and not new.denies:
+    if point and statement.object and point in new.points and not new.forbids:
         return False  # of one point the newer one takes the place of the older anyway
     if point and new.points:
-        takes_back = new.releases if not statement.object else new.denies
+        takes_back = new.releases if not statement.object else new.forbids
         return point in new.points and (new.points[point] == old.points.get(point)) == takes_back
     if point:
         return False
     same = any(old.points.get(name) == value for name, value in new.points.items())
     if not statement.object:
         fits = bool(new.terms) and new.terms <= old.terms
-        return old.denies != new.releases and (fits or (same and old.denies))
-    if new.points and not new.denies:
-        return old.denies and same
-    return old.denies != new.denies and bool(new.terms) and new.terms == old.terms
+        return old.forbids != new.releases and (fits or (same and old.forbids))
+    if new.points and not new.forbids:
+        return old.forbids and same
+    return old.forbids != new.forbids and bool(new.terms) and new.terms == old.terms
 
 
 def _stands_in(value: str, said: str) -> bool:
@@ -218,8 +218,8 @@ def _score(statement: Statement, fact: Fact, names: Names) -> float:
     words, own = _named(statement), terms_of(names.of(fact.subject))
     point = terms_of([fact.predicate, fact.object, fact.text]) - own - _terms_of("passing")
     if fact.category == "rule":  # its language, say, may be named in another one
-        words = words | meaning_of(statement.quote).names
-        point = point | meaning_of(fact.object).names | _terms_of("instructions")
+        words = words | rule_meaning(statement.quote).names
+        point = point | rule_meaning(fact.object).names | _terms_of("instructions")
     hits, whole = len(words & point), words <= point | own  # whole: it names nothing else
     if not hits:
         return 0.0

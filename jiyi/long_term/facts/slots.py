@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jiyi.extraction import RULE_POINTS, meaning_of
-from jiyi.extraction.values import table
+from jiyi.extraction import RULE_POINTS, rule_meaning
+from jiyi.extraction.values import load_table
 from jiyi.records import Fact, FactCategory, names_point
 from jiyi.text import analyse
 from jiyi.text.keys import entity_key, predicate_key
@@ -140,7 +140,7 @@ def _point_of(fact: Fact, names: Names) -> tuple[str, str, str]:
 def value_of(fact: Fact) -> str:
     """Return what a fact says about its slot; equal for facts that say the same."""
     if point := rule_point_of(fact):
-        return meaning_of(fact.object).points.get(point) or value_key(fact.object)
+        return rule_meaning(fact.object).points.get(point) or value_key(fact.object)
     return _points().tastes.get(predicate_key(fact.predicate)) or value_key(fact.object)
 
 
@@ -177,4 +177,4 @@ def _points() -> _Points:
 
 def word_lists() -> Mapping[str, Any]:
     """Return the lists of slots.toml."""
-    return table("slots", "jiyi.long_term.facts")
+    return load_table("slots", "jiyi.long_term.facts")
