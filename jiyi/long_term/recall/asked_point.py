@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts
+from jiyi.long_term.facts.lookup import user_scope as wide
 from jiyi.records import Fact, FactStatus, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
