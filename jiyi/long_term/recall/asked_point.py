@@ -15,7 +15,8 @@ from jiyi.long_term.facts.lookup import user_scope as wide
 from jiyi.records import Fact, FactStatus, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
-from jiyi.text.lexicon import filled, read_toml
+from jiyi.text.lexicon import fill_parts as filled
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["AskedPoint", "asked_point", "holding", "is_in_part"]
 
