@@ -27,7 +27,7 @@ from jiyi.embeddings import E5Embedder
 from jiyi.evaluate import open_sqlite
 from jiyi.evaluate.systems import MemorySystem
 from jiyi.long_term.facts import succession
-from jiyi.long_term.facts.succession import FACT_SIGNS, in_range
+from jiyi.long_term.facts.succession import FACT_SIGNS, is_comparable
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.recall.weights import Weights, chance, dot
 from jiyi.manager import MemoryManager
@@ -89,7 +89,9 @@ def compared(
     assert compare is not None
     seen: set[tuple[str, str]] = set()
     for fact in facts:
-        found = succession.compared(memory._store, compare._vectors, fact) if in_range(fact) else None
+        found = (
+            succession.compare_fact(memory._store, compare._vectors, fact) if is_comparable(fact) else None
+        )
         for other, signs in zip(*found, strict=True) if found else ():
             earlier, later = sorted((fact, other), key=start_of)
             ids = (earlier.id, later.id)

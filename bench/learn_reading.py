@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from talks import Said, Talk, all_talks
 
 from jiyi.extraction import extract, scoring
-from jiyi.extraction.attribution import asked_for
-from jiyi.extraction.clauses import Clause, clauses_of, is_chinese, sentences
-from jiyi.extraction.forms import meant
-from jiyi.extraction.scoring import Scene, Signs, Span, spans_of
+from jiyi.extraction.attribution import parse_question
+from jiyi.extraction.clauses import Clause, is_chinese, split_clauses, split_sentences
+from jiyi.extraction.forms import asserted_end
+from jiyi.extraction.scoring import ClauseFeatures, SentenceContext, Span, candidate_spans
 from jiyi.text.modality import modes
 
 Floats = NDArray[np.float64]
@@ -124,16 +124,16 @@ def of_file(path: Path) -> Iterator[Message]:
 
 def rows(message: Message) -> Iterator[tuple[list[Sign], float]]:
     """Give the signs of each stretch of a message that may be a value, and how far it is one."""
-    asked = asked_for(message.before[-1]).kind if message.before else ""
+    asked = parse_question(message.before[-1]).kind if message.before else ""
     slack = 3 if is_chinese(message.text) else 8
-    for place, sentence in enumerate(sentences(message.text)):
+    for place, sentence in enumerate(split_sentences(message.text)):
         mode = modes(sentence)
-        until = meant(sentence, mode)
-        scene = Scene(mode, asked, len(message.text), place, sentence[-1])
-        for clause in clauses_of(sentence):
+        until = asserted_end(sentence, mode)
+        scene = SentenceContext(mode, asked, len(message.text), place, sentence[-1])
+        for clause in split_clauses(sentence):
             if clause.words[-1].end > until:
                 break
-            for span in spans_of(clause):
+            for span in candidate_spans(clause):
                 words = clause.words[span.first : span.last]
                 said = plain(sentence[words[0].start : words[-1].end])
                 held = [one for one in chain.from_iterable(message.values) if one in said]
@@ -142,13 +142,13 @@ def rows(message: Message) -> Iterator[tuple[list[Sign], float]]:
                 yield list(signs(clause, span, scene)), 1.0 if exact else LONGER if fitting else 0.0
 
 
-def signs(clause: Clause, span: Span, scene: Scene) -> Iterator[Sign]:
+def signs(clause: Clause, span: Span, scene: SentenceContext) -> Iterator[Sign]:
     """Give the signs of a span, each by itself and most with its kind too: the weights sum to the logit."""
-    signs_of = Signs(clause, scene)
-    for place, (before, inside, after) in enumerate(signs_of.words):
+    features = ClauseFeatures(clause, scene)
+    for place, (before, inside, after) in enumerate(features.word_features):
         yield "", before if place < span.first else after if place >= span.last else inside
-    ends = chain(signs_of.begin[span.first], signs_of.end[span.last])
-    for sign in chain(signs_of.common, ends, signs_of.of(span)):
+    ends = chain(features.start_features[span.first], features.end_features[span.last])
+    for sign in chain(features.clause_features, ends, features.span_features(span)):
         yield "", sign
         yield span.kind, sign
 
@@ -261,7 +261,7 @@ def main() -> None:
         for language in THRESHOLD
     }
     learned = {language: learn(messages, language) for language, messages in mine.items()}
-    scoring._weights = lambda: used  # what was learned here, not what lies in the file
+    scoring._load_weights = lambda: used  # what was learned here, not what lies in the file
     for language, messages in mine.items():
         total = Counts()
         for hand in sorted({one.hand for one in messages} - {"plain"}):

@@ -16,7 +16,7 @@ __all__ = [
     "as_messages",
     "check_max_tokens",
     "check_rate",
-    "check_whole",
+    "check_whole_number",
     "check_words",
 ]
 
@@ -119,10 +119,10 @@ class Compressible:
 def check_max_tokens(max_tokens: object) -> None:
     """Refuse a limit that is no whole number of at least 1, with an InputError; None is no limit."""
     if max_tokens is not None:
-        check_whole("max_tokens", max_tokens, 1)
+        check_whole_number("max_tokens", max_tokens, 1)
 
 
-def check_whole(name: str, value: object, least: int) -> None:
+def check_whole_number(name: str, value: object, least: int) -> None:
     """Refuse what is no whole number of at least ``least``, with an InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of tokens, at least {least:,}")

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
-from jiyi.compression.sentences import Sentence, sentences_of, signs
-from jiyi.compression.words import words_of
+from jiyi.compression.sentences import Sentence, signs, split_messages
+from jiyi.compression.words import split_words
 from jiyi.extraction import Statement, extract_with
 from jiyi.llm import LLM
 from jiyi.prompts import wording
@@ -17,13 +17,13 @@ from jiyi.text import TokenCounter, Trait, counter_for, language, traits
 
 __all__ = ["Extract", "Extracted", "ExtractedItem"]
 
-_PIECE = 3_000  # characters of a message that are read at once
+_MAX_PIECE_CHARS = 3_000  # characters of a message that are read at once
 _NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of texts without one; no item shows a date
-_MOST_TOPICS = 5
-_TOPIC_WORTH = 1.0  # of a word that can be a topic
-_SIGNED = 0.5  # confidence of a sentence that only looks like a decision
+_MAX_TOPICS = 5
+_MIN_TOPIC_SCORE = 1.0  # of a word that can be a topic
+_DECISION_CONFIDENCE = 0.5  # confidence of a sentence that only looks like a decision
 _DECIDES = Trait.DECISION | Trait.CORRECTS | Trait.CHANGES
-_QUOTE = 200  # characters of a quotation that stands for the statement
+_MAX_QUOTE_CHARS = 200  # characters of a quotation that stands for the statement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,16 +73,16 @@ class Extract:
             InputError: ``given`` is neither text nor messages.
         """
         messages = as_messages(given)
-        pieces = list(_pieces(messages))
+        pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)
         read: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
-        for statement in _holding(reading.statements):
+        for statement in _current_statements(reading.statements):
             if not single_valued(statement.predicate):
                 continue
-            item = ExtractedItem(
-                text=_text(statement), source=statement.source, confidence=statement.confidence, method=read
-            )
+            source, confidence = statement.source, statement.confidence
+            text = _text_of(statement)
+            item = ExtractedItem(text=text, source=source, confidence=confidence, method=read)
             if statement.category in ("todo", "plan"):
                 todos.append(item)
             elif statement.category in ("profile", "preference"):
@@ -93,15 +93,15 @@ class Extract:
         topics = [ExtractedItem(text=one, confidence=0.7, method="llm") for one in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
         if read == "patterns":
-            todos_by_sign, decisions = _by_signs(messages, known)
-            todos = _in_order([*todos, *todos_by_sign], messages)
-            conclusions = _in_order([*conclusions, *decisions], messages)
-            topics = _topics(pieces)
+            todos_by_sign, decisions = _find_decisions(messages, known)
+            todos = _sort_by_source([*todos, *todos_by_sign], messages)
+            conclusions = _sort_by_source([*conclusions, *decisions], messages)
+            topics = _find_topics(pieces)
         return Extracted(
-            user_information=_once(users),
-            topics=_once(topics),
-            conclusions=_once(conclusions),
-            todos=_once(todos),
+            user_information=_deduplicate(users),
+            topics=_deduplicate(topics),
+            conclusions=_deduplicate(conclusions),
+            todos=_deduplicate(todos),
             notes=reading.notes if self.llm is not None else (),
         )
 
@@ -120,11 +120,11 @@ class Extract:
         rows = [(kind, item) for kind, items in enumerate(lists) for item in items]
         limit = texts.tokens if max_tokens is None else min(texts.tokens, max_tokens)
         headings = tuple(wording("extracted", language(texts.whole)).values())
-        text = _rendered(rows, headings)
+        text = _render(rows, headings)
         total = len(rows)
         while rows and self.counter.count_text(text) > limit:
             rows.remove(min(rows, key=lambda row: row[1].confidence))
-            text = _rendered(rows, headings)
+            text = _render(rows, headings)
         notes = found.notes
         if not rows:
             notes = (*notes, "nothing was found" if not total else f"nothing fits into {limit} tokens")
@@ -136,11 +136,11 @@ class Extract:
         return texts.made(text, sources, *notes, method="llm" if "llm" in methods else "extract")
 
 
-def _pieces(messages: Sequence[Message]) -> Iterator[Message]:
+def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
     """Give the turns as messages of their own, dated, the long ones in pieces."""
     held: list[Sentence] = []
-    for sentence in [*sentences_of(messages), None]:
-        full = sum(len(one.text) for one in held) >= _PIECE
+    for sentence in [*split_messages(messages), None]:
+        full = sum(len(one.text) for one in held) >= _MAX_PIECE_CHARS
         if held and (sentence is None or sentence.turn != held[-1].turn or full):
             message = messages[held[0].source]
             text = "".join(one.text for one in held)
@@ -161,7 +161,7 @@ def _pieces(messages: Sequence[Message]) -> Iterator[Message]:
             held.append(sentence)
 
 
-def _holding(statements: Sequence[Statement]) -> list[Statement]:
+def _current_statements(statements: Sequence[Statement]) -> list[Statement]:
     """Return what still holds at the end: the last value of each point that was not taken back."""
     found: dict[tuple[str, ...], Statement] = {}
     for place, one in enumerate(statements):
@@ -176,50 +176,50 @@ def _holding(statements: Sequence[Statement]) -> list[Statement]:
     return list(found.values())
 
 
-def _text(statement: Statement) -> str:
+def _text_of(statement: Statement) -> str:
     quote = " ".join(statement.quote.split()).strip(" ,，。.;；")
-    if quote and len(quote) <= _QUOTE:
+    if quote and len(quote) <= _MAX_QUOTE_CHARS:
         return quote
     return " ".join(part for part in (statement.subject, statement.predicate, statement.object) if part)
 
 
-def _by_signs(
+def _find_decisions(
     messages: Sequence[Message], known: set[str]
 ) -> tuple[list[ExtractedItem], list[ExtractedItem]]:
     """Return the sentences no pattern read that name a task, and those that decide or change something."""
     tasks: list[ExtractedItem] = []
     decisions: list[ExtractedItem] = []
-    for sentence in sentences_of(messages):
+    for sentence in split_messages(messages):
         text = " ".join(sentence.text.split()).strip(" ,，。.;；")
-        if messages[sentence.source].role in ("tool", "system") or not 6 <= len(text) <= _QUOTE:
+        if messages[sentence.source].role in ("tool", "system") or not 6 <= len(text) <= _MAX_QUOTE_CHARS:
             continue
         found_signs = traits(text)
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
         found = tasks if signs().task.search(text) else decisions if found_signs & _DECIDES else None
         if found is not None and not any(text in one or one in text for one in known):
-            source = messages[sentence.source].id
-            found.append(ExtractedItem(text=text, source=source, confidence=_SIGNED, method="signs"))
+            where: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
+            found.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **where))
     return tasks, decisions
 
 
-def _topics(messages: Sequence[Message]) -> list[ExtractedItem]:
+def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
     """Return the words that most turns speak of, weighty ones first."""
     turns: Counter[str] = Counter()
     weight: dict[str, float] = {}
     spelled: dict[str, str] = {}
     for message in messages:
         found = {}
-        for word in words_of(message.text[:_PIECE]):
+        for word in split_words(message.text[:_MAX_PIECE_CHARS]):
             plain = word.kind in ("word", "han") and word.text[0].isalpha() and len(word.text) > 1
-            if plain and _TOPIC_WORTH <= word.worth < 3:
+            if plain and _MIN_TOPIC_SCORE <= word.worth < 3:
                 found[word.text.casefold()] = word
         for key, word in found.items():
             turns[key] += 1
             weight[key] = max(weight.get(key, 0.0), word.worth)
             spelled.setdefault(key, word.text)
     ranked = sorted(turns, key=lambda key: (-turns[key] * weight[key], key))
-    best = [key for key in ranked if turns[key] > 1][:_MOST_TOPICS]
+    best = [key for key in ranked if turns[key] > 1][:_MAX_TOPICS]
     share = max((turns[key] for key in best), default=1)
     return [
         ExtractedItem(text=spelled[key], confidence=round(0.5 * turns[key] / share, 2), method="terms")
@@ -227,16 +227,16 @@ def _topics(messages: Sequence[Message]) -> list[ExtractedItem]:
     ]
 
 
-def _in_order(items: Sequence[ExtractedItem], messages: Sequence[Message]) -> list[ExtractedItem]:
+def _sort_by_source(items: Sequence[ExtractedItem], messages: Sequence[Message]) -> list[ExtractedItem]:
     place = {message.id: n for n, message in enumerate(messages)}
     return sorted(items, key=lambda item: place.get(item.source, len(place)))
 
 
-def _once(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
+def _deduplicate(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
     return tuple({item.text.casefold(): item for item in items}.values())
 
 
-def _rendered(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
+def _render(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
     lines = []
     for kind, heading in enumerate(headings):
         found = [item.text for number, item in rows if number == kind]

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from jiyi.prompts import wording
-from jiyi.text.cut import clipped
+from jiyi.text.cut import clip
 
 __all__ = ["CELL", "JsonLines", "json_lines"]
 
@@ -17,19 +17,19 @@ CELL = 200
 """Characters of a value that a line shows by default."""
 
 _LEAST_ROWS, _LEAST_ENTRIES = 3, 8  # of a list, and of an object of objects, that is shown as a table
-_DEEPEST = 6
-_MOST_COLUMNS = 40
-_FEW = 6  # different values of a column that are named with their counts
-_NAMED = 60  # characters of a value that is named with its count
-_MOST_NOTABLE = 40
+_MAX_DEPTH = 6
+_MAX_COLUMNS = 40
+_MAX_LISTED_VALUES = 6  # different values of a column that are named with their counts
+_MAX_LISTED_CHARS = 60  # characters of a value that is named with its count
+_MAX_NOTABLE = 40
 # Columns of no key, which would be written without quotes.
 _KEY, _ITEM, _OTHERS = '"key"', '"item"', '"other keys"'
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _BARE = re.compile(r'"([^\W\d](?:[^|\\…]*[^|\s…\\])?)"')
 _WORDS = ('"true"', '"false"', '"null"')  # texts that would be taken for something else without quotes
 _LONE = re.compile("[\ud800-\udfff]")
-_FAULTS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
-_NO_FAULT = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
+_ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
+_NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
 
@@ -69,13 +69,13 @@ def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
     shown = [column for column in columns if len(column.seen) > 1]
     rest = [(name, _json(leaf)) for name, leaf in _leaves(value, (dict, list), skip=table)]
     rows = len(table) if shown else 0
-    notable = [rows + place for place in _faulty(rest, errors)]
+    notable = [rows + place for place in _error_rows(rest, errors)]
     if shown:
-        notable += _unlike(shown, errors)
+        notable += _unusual_rows(shown, errors)
     return JsonLines(
-        head=_head(path, len(table), columns, shown, spoken) if table else (),
+        head=_header(path, len(table), columns, shown, spoken) if table else (),
         lines=_Lines(shown, rows, rest),
-        notable=tuple(notable[:_MOST_NOTABLE]),
+        notable=tuple(notable[:_MAX_NOTABLE]),
     )
 
 
@@ -88,16 +88,16 @@ class _Column:
         self.seen = Counter(cells)
         self._numbers = numbers  # where every item has one
 
-    def told(self, words: Mapping[str, str]) -> str:
+    def summary(self, words: Mapping[str, str]) -> str:
         """Return how often its values occur, or the range of its numbers; "" where that says little."""
-        total, common = len(self.cells), self.seen.most_common(_FEW)
-        if len(self.seen) > _FEW and self._numbers:
+        total, common = len(self.cells), self.seen.most_common(_MAX_LISTED_VALUES)
+        if len(self.seen) > _MAX_LISTED_VALUES and self._numbers:
             parts = [f"{_json(min(self._numbers))}..{_json(max(self._numbers))}"]
         else:
-            if len(self.seen) > _FEW or common[0][1] == 1:
+            if len(self.seen) > _MAX_LISTED_VALUES or common[0][1] == 1:
                 common = [(cell, count) for cell, count in common if count > 1]
             named = [(words["absent"] if cell is None else cell, count) for cell, count in common]
-            named = [(text, count) for text, count in named if len(text) <= _NAMED]
+            named = [(text, count) for text, count in named if len(text) <= _MAX_LISTED_CHARS]
             left = total - sum(count for _, count in named)
             if not named or 2 * left > total:
                 return ""
@@ -124,24 +124,22 @@ class _Lines:
     def line(self, place: int, cell: int = CELL) -> str:
         """Return a line with so many characters of each value."""
         if place < self.rows:
-            return " | ".join(_shown(column.cells[place], cell) for column in self.columns)
+            return " | ".join(_shorten(column.cells[place], cell) for column in self.columns)
         name, leaf = self.rest[place - self.rows]
-        return f"{name}: {_shown(leaf, cell)}" if name else _shown(leaf, cell)
+        return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
-def _head(
+def _header(
     path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], spoken: str
 ) -> tuple[str, ...]:
     words = wording("json", spoken)
     head = [words["items"].format(count=count, path=words["of"].format(path=path) if path else "")]
-    alike = [
-        (column.name, clipped(column.cells[0] or "", CELL)) for column in columns if len(column.seen) == 1
-    ]
+    alike = [(column.name, clip(column.cells[0] or "", CELL)) for column in columns if len(column.seen) == 1]
     if alike:
         same = "; ".join(f"{name}: {value}" if name else value for name, value in alike)
         head.append(words["same"].format(count=count, list=same))
     fewest = sorted(shown, key=lambda column: len(column.seen))
-    if told := [text for column in fewest if (text := column.told(words))]:
+    if told := [text for column in fewest if (text := column.summary(words))]:
         head.append(words["values"].format(count=count, list="; ".join(told)))
     if any(column.name for column in shown):
         head.append(" | ".join(column.name for column in shown))
@@ -163,8 +161,8 @@ def _largest(value: Any) -> tuple[str, Any]:
             fits = len(one) >= _LEAST_ROWS and not set(map(type, one)) <= {*_NUMBERS, bool, type(None)}
         if fits and len(one) > len(best[1]):
             best = (path, one)
-        if depth < _DEEPEST and not (fits and len(one) >= _LEAST_ENTRIES):
-            waiting += ((_joined(path, k), i, depth + 1) for k, i in named if isinstance(i, dict | list))
+        if depth < _MAX_DEPTH and not (fits and len(one) >= _LEAST_ENTRIES):
+            waiting += ((_join_path(path, k), i, depth + 1) for k, i in named if isinstance(i, dict | list))
     return best
 
 
@@ -179,7 +177,7 @@ def _columns(table: Any) -> list[_Column]:
         for path, leaf in _leaves(item, (dict,)):
             name = path or whole
             if name not in cells:
-                if len(cells) == _MOST_COLUMNS:
+                if len(cells) == _MAX_COLUMNS:
                     others[place][name] = leaf
                     continue
                 cells[name], leaves[name] = [None] * len(items), []
@@ -202,21 +200,21 @@ def _leaves(
     value: Any, into: tuple[type, ...], path: str = "", depth: int = 0, *, skip: Any = None
 ) -> Iterator[tuple[str, Any]]:
     """Give what is no container of these types, or an empty one, by path; lists of numbers are leaves."""
-    inner: Any = value if value and isinstance(value, into) and depth < _DEEPEST else None
+    inner: Any = value if value and isinstance(value, into) and depth < _MAX_DEPTH else None
     if value is skip and skip is not None:
         return
     if isinstance(inner, dict):
         for key, one in inner.items():
-            yield from _leaves(one, into, _joined(path, key), depth + 1, skip=skip)
+            yield from _leaves(one, into, _join_path(path, key), depth + 1, skip=skip)
     elif inner and not set(map(type, inner)) <= {*_NUMBERS, bool, type(None)}:
         for place, one in enumerate(inner):
-            yield from _leaves(one, into, _joined(path, place), depth + 1, skip=skip)
+            yield from _leaves(one, into, _join_path(path, place), depth + 1, skip=skip)
     else:
         yield path, value
 
 
 @lru_cache(maxsize=4096)
-def _joined(path: str, key: str | int) -> str:
+def _join_path(path: str, key: str | int) -> str:
     if isinstance(key, int):
         return f"{path}[{key}]"
     name = key if key == _KEY or _PLAIN_KEY.fullmatch(key) else _json(key)
@@ -228,26 +226,26 @@ def _json(value: Any) -> str:
     return json.dumps(value) if _LONE.search(text) else text
 
 
-def _shown(written: str | None, most: int) -> str:
+def _shorten(written: str | None, most: int) -> str:
     """Return a value as it stands in a line."""
     bare = _BARE.fullmatch(written or "")
-    return clipped(bare[1] if bare and written not in _WORDS else written or "", most)
+    return clip(bare[1] if bare and written not in _WORDS else written or "", most)
 
 
-def _faulty(named: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
+def _error_rows(named: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
     """Return the places of the values that speak of errors themselves or by their names."""
     names = list(dict.fromkeys(name for name, _ in named))
     bad = {names[place] for place in errors(names)}
-    bad |= {name for name in names if name.rpartition(".")[2].lower() in _FAULTS}
+    bad |= {name for name in names if name.rpartition(".")[2].lower() in _ERROR_KEYS}
     found = errors([value for _, value in named])
     return [
         place
         for place, (name, value) in enumerate(named)
-        if place in found or (name in bad and value.strip('"').lower() not in _NO_FAULT)
+        if place in found or (name in bad and value.strip('"').lower() not in _NO_ERROR_VALUES)
     ]
 
 
-def _unlike(columns: Sequence[_Column], errors: _Errors) -> list[int]:
+def _unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
     """Return the first row of each kind but the commonest: those with errors first, then the rarest.
 
     Rows are of one kind that have the same values where a column has few.
@@ -255,9 +253,9 @@ def _unlike(columns: Sequence[_Column], errors: _Errors) -> list[int]:
     faults: set[int] = set()
     for column in columns:
         cells = [cell for cell in column.seen if cell is not None]
-        bad = {cells[place] for place in _faulty([(column.name, cell) for cell in cells], errors)}
+        bad = {cells[place] for place in _error_rows([(column.name, cell) for cell in cells], errors)}
         faults.update(place for place, cell in enumerate(column.cells) if bad and cell in bad)
-    few = [column.cells for column in columns if len(column.seen) <= _FEW]
+    few = [column.cells for column in columns if len(column.seen) <= _MAX_LISTED_VALUES]
     kinds = list(zip((place in faults for place in range(len(columns[0].cells))), *few, strict=True))
     counts, first = (
         Counter(kinds),

@@ -109,9 +109,9 @@ class LLMLingua:
         parts: list[str] = []
         for share in _TRIES:
             parts = [self._pruned(text, share * target / before) for text in texts.texts]
-            if self._counter.count_text(_together(parts)) <= (before if max_tokens is None else max_tokens):
+            if self._counter.count_text(_join_parts(parts)) <= (before if max_tokens is None else max_tokens):
                 break
-        text = _together(parts)
+        text = _join_parts(parts)
         if self._counter.count_text(text) > target and max_tokens is not None:
             text = self._counter.truncate(text, max_tokens)
             notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
@@ -167,7 +167,7 @@ class LLMLingua:
             model.open_api_config, model.cache_bos_num, model.prefix_bos_num = {}, 10, 100
             model.oai_tokenizer = SimpleNamespace(encode=lambda text: range(self._counter.count_text(text)))
             options = {"trust_remote_code": False, "local_files_only": True}
-            with _own_dice():
+            with _preserved_random_state():
                 model.load_model(folder, self._device, options)
                 model.init_llmlingua2()
         except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError, TypeError) as error:
@@ -191,7 +191,7 @@ class LLMLingua:
 
 
 @contextmanager
-def _own_dice() -> Iterator[None]:
+def _preserved_random_state() -> Iterator[None]:
     """Give back the states of the random generators, which the library seeds while it loads."""
     state, numpys, seed = random.getstate(), np.random.get_state(), os.environ.get("PYTHONHASHSEED")
     try:
@@ -211,5 +211,5 @@ def _spaced(text: str) -> str:
     return _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", text)
 
 
-def _together(parts: Sequence[str]) -> str:
+def _join_parts(parts: Sequence[str]) -> str:
     return "\n".join(part for part in parts if part)

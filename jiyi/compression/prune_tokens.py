@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate, check_words
-from jiyi.compression.words import KEPT, Word, words_of
+from jiyi.compression.words import KEPT, Word, split_words
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["PruneTokens"]
 
 _TRAILING = frozenset(("，", ",", "、", "：", ":", " ", "(", "（"))
-_MOST_RENDERED = 4_000  # words written again while restoring, at most
+_MAX_RENDERED = 4_000  # words written again while restoring, at most
 
 
-def _says(word: Word) -> bool:
+def _has_content(word: Word) -> bool:
     """Return whether a word is more than a mark or a line break."""
     return word.kind in ("kept", "word", "han")
 
 
-def _spaced(word: Word) -> str:
+def _with_space(word: Word) -> str:
     """Return a word with the space before it."""
     return f" {word.text}" if word.space else word.text
 
@@ -69,10 +69,10 @@ class _PrunedText:
         room = target - self.tokens()
         rendered = 0
         for place in [place for place in reversed(self._order) if place in self.dropped]:
-            if not most or room < 0 or rendered > _MOST_RENDERED:
+            if not most or room < 0 or rendered > _MAX_RENDERED:
                 break
             word = self._words[place]
-            if not _says(word) or not worth_it(word):
+            if not _has_content(word) or not worth_it(word):
                 continue
             line = self._line_of[place]
             rendered += 2 * (self._lines[line][1] - self._lines[line][0])
@@ -98,8 +98,8 @@ class _PrunedText:
 
     def sources(self) -> list[int]:
         """Return the numbers of the texts that something is left of, in order."""
-        left = {w.source for place, w in enumerate(self._words) if _says(w) and place not in self.dropped}
-        return sorted(left)
+        left = (word for place, word in enumerate(self._words) if place not in self.dropped)
+        return sorted({word.source for word in left if _has_content(word)})
 
     def _estimate(self, cut: int) -> int:
         """Return about how many tokens are left when the first ``cut`` of the order are dropped."""
@@ -201,12 +201,12 @@ def _is_han(char: str) -> bool:
 
 
 _COST_POWER = 0.3  # how much dearer words go sooner: worth / tokens ** this
-_AGAIN = 0.6  # what a word is worth the second time, as a share of the first
-_MOST_AGAIN = 4  # times after which it loses no more
-_REPEATED = 0.0005  # what a sentence is worth the second time, as a share of the first
-_LONG_ENOUGH = 12  # characters from which a sentence that comes again is a repetition
-_MOST_RESTORED = 40  # words tried for the room that is left
-_LEAST_RESTORED = 0.12  # worth of a word that is worth a try
+_REPEATED_WORD = 0.6  # what a word is worth the second time, as a share of the first
+_MAX_REPEATS = 4  # times after which it loses no more
+_REPEATED_SENTENCE = 0.0005  # what a sentence is worth the second time, as a share of the first
+_MIN_REPEATED_CHARS = 12  # characters from which a sentence that comes again is a repetition
+_MAX_RESTORED = 40  # words tried for the room that is left
+_MIN_RESTORED_WORTH = 0.12  # worth of a word that is worth a try
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class PruneTokens:
         target = max(1, round(self.rate * texts.tokens)) if max_tokens is None else max_tokens
         if texts.tokens <= target:
             return texts.unchanged()
-        words = _words_of_all(texts.texts, self.force_tokens)
+        words = _split_texts(texts.texts, self.force_tokens)
         left, notes = self._choose(words, target, hard=max_tokens is not None)
         made = texts.made(left.text(), [texts.messages[source].id for source in left.sources()], *notes)
         if made.tokens >= texts.tokens and max_tokens is None:
@@ -262,7 +262,7 @@ class PruneTokens:
         order = [*free, *firm] if hard else free
         left = _PrunedText(words, order, self.counter.count_text)
         left.cut_to(target)
-        left.restore(target, lambda word: _LEAST_RESTORED <= word.worth < KEPT, _MOST_RESTORED)
+        left.restore(target, lambda word: _MIN_RESTORED_WORTH <= word.worth < KEPT, _MAX_RESTORED)
         lost = sum(place in left.dropped for place in firm) if hard else 0
         if lost:
             return left, (
@@ -275,7 +275,7 @@ class PruneTokens:
 
     def _ranked(self, words: list[Word], target: int) -> tuple[list[int], list[int]]:
         """Return the places of the words that may go and of those to keep; first to go first."""
-        repeated = _repetitions(words)
+        repeated = _find_repetitions(words)
         seen: Counter[str] = Counter()
         free: dict[int, float] = {}
         firm: dict[int, tuple[bool, float]] = {}
@@ -283,7 +283,7 @@ class PruneTokens:
             if word.kind in ("line", "bullet") or word.opener >= 0:
                 continue
             if word.sentence in repeated:
-                free[place] = word.worth * _REPEATED
+                free[place] = word.worth * _REPEATED_SENTENCE
             elif word.worth >= KEPT:
                 size = self.counter.count_text(word.text)
                 firm[place] = (
@@ -292,10 +292,10 @@ class PruneTokens:
                 )
             else:
                 folded = word.text.casefold()
-                times = min(seen[folded], _MOST_AGAIN) if word.kind in ("word", "han") else 0
+                times = min(seen[folded], _MAX_REPEATS) if word.kind in ("word", "han") else 0
                 seen[folded] += 1
                 cost = max(0.5, self._cost(words, place))
-                free[place] = word.worth * word.factor * _AGAIN**times / cost**_COST_POWER
+                free[place] = word.worth * word.factor * _REPEATED_WORD**times / cost**_COST_POWER
         return (
             sorted(free, key=lambda place: (free[place], -place)),
             sorted(firm, key=lambda place: (*firm[place], -place)),
@@ -303,20 +303,20 @@ class PruneTokens:
 
     def _cost(self, words: list[Word], place: int) -> int:
         """Return the tokens a word takes where it stands: neighbours may share tokens with it."""
-        before = "".join(map(_spaced, words[max(0, place - 2) : place]))
-        after = "".join(map(_spaced, words[place + 1 : place + 3]))
+        before = "".join(map(_with_space, words[max(0, place - 2) : place]))
+        after = "".join(map(_with_space, words[place + 1 : place + 3]))
         if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
-            return self.counter.count_text(_spaced(words[place]))
+            return self.counter.count_text(_with_space(words[place]))
         count = self.counter.count_text
-        return count(before + _spaced(words[place]) + after) - count(before + after)
+        return count(before + _with_space(words[place]) + after) - count(before + after)
 
 
-def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
+def _split_texts(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
     """Return the words of all texts, a line break after each, sentences numbered through."""
     found: list[Word] = []
     sentence = 0
     for source, text in enumerate(texts):
-        words = words_of(text, forced)
+        words = split_words(text, forced)
         shift = len(found)
         for word in words:
             word.source = source
@@ -330,13 +330,13 @@ def _words_of_all(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
     return found
 
 
-def _repetitions(words: list[Word]) -> set[int]:
+def _find_repetitions(words: list[Word]) -> set[int]:
     """Return the numbers of the sentences that were there before, word for word."""
     seen: set[str] = set()
     found = set()
     for number, group in groupby(words, key=lambda word: word.sentence):
-        text = " ".join(word.text for word in group if _says(word)).casefold()
-        if len(text) >= _LONG_ENOUGH and text in seen:
+        text = " ".join(word.text for word in group if _has_content(word)).casefold()
+        if len(text) >= _MIN_REPEATED_CHARS and text in seen:
             found.add(number)
         seen.add(text)
     return found

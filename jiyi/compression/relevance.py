@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.prune_tokens import PruneTokens
-from jiyi.compression.sentences import Sentence, sentences_of, signs
+from jiyi.compression.sentences import Sentence, signs, split_messages
 from jiyi.errors import InputError, LLMError
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import load_prompt, quote
@@ -24,11 +24,11 @@ __all__ = ["Relevance"]
 
 _SATURATION = 1.2  # BM25's k1
 _SAME_TURN, _BESIDE, _ANSWERS = 0.35, 0.2, 0.6  # shares of a sentence's worth that go to its neighbours
-_KIND = 0.25  # what the asked kind adds, as a share of the best term's weight
+_KIND_BONUS = 0.25  # what the asked kind adds, as a share of the best term's weight
 _LEAST_ROOM, _LEAST_SHARE = 8, 0.35  # tokens, and share of a sentence, for which it is pruned to fit
 _SHOWN_CHARS = 300  # of a sentence that a model is shown
-_WORTH_PRUNING = 0.3  # share of the best sentence's score from which one is pruned to fit
-_MOST_SHOWN = 400  # sentences a model is shown; the best of more
+_MIN_PRUNED_SHARE = 0.3  # share of the best sentence's score from which one is pruned to fit
+_MAX_SHOWN = 400  # sentences a model is shown; the best of more
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class Relevance:
         limit = max(1, texts.tokens // 2) if max_tokens is None else max_tokens
         if texts.tokens <= limit:
             return texts.unchanged()
-        sentences = sentences_of(messages)
-        scores = _scores(sentences, query)
+        sentences = split_messages(messages)
+        scores = _score_sentences(sentences, query)
         chosen, method, notes = self._by_llm(sentences, scores, query)
         if not chosen and not any(scores):
             notes = (
@@ -88,9 +88,9 @@ class Relevance:
             note = f"no sentence fits into {limit} tokens; the best one is given pruned"
             return texts.made(text, ids, *notes, note, method=method)
         # Speakers are written only where they make it neither too long nor longer than the input.
-        text = _shown(sentences, keep, short, labels=len(messages) > 1)
+        text = _render(sentences, keep, short, labels=len(messages) > 1)
         if self.counter.count_text(text) > min(limit, texts.tokens):
-            text = _shown(sentences, keep, short, labels=False)
+            text = _render(sentences, keep, short, labels=False)
         ids = [messages[source].id for source in sorted({sentences[n].source for n in keep})]
         return texts.made(text, ids, *notes, method=method)
 
@@ -103,7 +103,7 @@ class Relevance:
         limit: int,
     ) -> tuple[set[int], dict[int, str]]:
         """Return the sentences that fit, best first, with what they need; and the one that was pruned."""
-        call_of = _calls(messages)
+        call_of = _tool_calls(messages)
         first_of: dict[int, int] = {}
         for place, sentence in enumerate(sentences):
             first_of.setdefault(sentence.source, place)
@@ -124,7 +124,7 @@ class Relevance:
                 not short
                 and wanted == {place}
                 and limit - used >= max(_LEAST_ROOM, _LEAST_SHARE * cost)
-                and scores[place] >= _WORTH_PRUNING * scores[ranked[0]]
+                and scores[place] >= _MIN_PRUNED_SHARE * scores[ranked[0]]
             ):
                 # Leaving it out for lesser ones that are shorter would be worse than pruning it.
                 text = PruneTokens(counter=self.counter)(
@@ -135,7 +135,7 @@ class Relevance:
                     keep.add(place)
                     used += self.counter.count_text(text) + 1
         order = [place for place in ranked if place in keep]
-        while keep and self.counter.count_text(_shown(sentences, keep, short, labels=False)) > limit:
+        while keep and self.counter.count_text(_render(sentences, keep, short, labels=False)) > limit:
             keep.discard(order.pop() if order else max(keep))  # the parts together take more than alone
         return keep, short
 
@@ -145,7 +145,7 @@ class Relevance:
         """Return the sentences a model chose, the method, and why it did not where it failed."""
         if self.llm is None:
             return set(), "relevance", ()
-        best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MOST_SHOWN]
+        best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MAX_SHOWN]
         shown = sorted(best)
         spoken = language(query)
         lines = "\n".join(
@@ -172,7 +172,7 @@ class Relevance:
         return {shown[number - 1] for number in answer["numbers"]}, "llm", ()
 
 
-def _scores(sentences: list[Sentence], query: str) -> list[float]:
+def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     """Return what each sentence is worth for the query; all 0 where none shares a term with it."""
     wanted = set(query_terms(query))
     terms = [Counter(term for term in analyse(one.text) if term in wanted) for one in sentences]
@@ -184,19 +184,19 @@ def _scores(sentences: list[Sentence], query: str) -> list[float]:
     ]
     speakers = {term for one in sentences for term in analyse(one.speaker)} & wanted
     best = max(weight.values(), default=0.0)
-    asked = _asked_for(query)
+    asked = _expected_trait(query)
     said = [traits(one.text) for one in sentences]
-    total = _with_neighbours(sentences, own, said)
+    total = _add_neighbours(sentences, own, said)
     for place, one in enumerate(sentences):
         if total[place] > 0:
             total[place] += (
-                _KIND * best * (bool(said[place] & asked) + bool(speakers & set(analyse(one.speaker))))
+                _KIND_BONUS * best * (bool(said[place] & asked) + bool(speakers & set(analyse(one.speaker))))
             )
             total[place] *= 0.5 if said[place] & Trait.GREETING else 1.0
     return total
 
 
-def _with_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
+def _add_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
     """Return the scores with what comes from the same turn and the turns beside it."""
     turn_best: dict[int, float] = {}
     asks: dict[int, float] = {}  # of each turn: the best of its questions
@@ -215,7 +215,7 @@ def _with_neighbours(sentences: list[Sentence], own: list[float], said: Sequence
     return total
 
 
-def _asked_for(query: str) -> Trait:
+def _expected_trait(query: str) -> Trait:
     lower = query.lower()
     found = Trait(0)
     for sign in (Trait.DATE, Trait.NUMBER, Trait.NAME):
@@ -224,7 +224,7 @@ def _asked_for(query: str) -> Trait:
     return found
 
 
-def _calls(messages: Sequence[Message]) -> dict[int, int]:
+def _tool_calls(messages: Sequence[Message]) -> dict[int, int]:
     """Return, for each tool result, the place of the message that called for it."""
     return {
         place: atom.first
@@ -234,7 +234,7 @@ def _calls(messages: Sequence[Message]) -> dict[int, int]:
     }
 
 
-def _shown(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:
+def _render(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:
     """Return the sentences kept: turns on lines of their own, with the speaker where the text has one."""
     lines: list[str] = []
     last: Sentence | None = None

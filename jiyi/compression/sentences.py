@@ -8,22 +8,22 @@ from functools import cache, partial
 
 from jiyi.records import Message
 from jiyi.text.cut import sentence_ends
-from jiyi.text.lexicon import filled, lexicon, read_toml
+from jiyi.text.lexicon import fill_parts, lexicon, read_toml
 
-__all__ = ["Sentence", "protected_spans", "sentences_of", "signs"]
+__all__ = ["Sentence", "protected_spans", "signs", "split_messages"]
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1`*~*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _INDENTED_LINE = re.compile(r"^(?:\t| {4,})\S.*$", re.MULTILINE)
 _BRACE = re.compile(r"[{\[](?=\s*[\"{\[\]}\d-]|\s*(?:true|false|null)\b)")
 _DECODER = json.JSONDecoder()
-_MOST_FAILURES = 100  # braces that open no JSON, after which none is tried again
+_MAX_FAILURES = 100  # braces that open no JSON, after which none is tried again
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,3})[.)、](?=[ \t]+\S)", re.MULTILINE)  # the number of a list's point
 
 
 @cache
-def _span() -> re.Pattern[str]:
+def _protected_pattern() -> re.Pattern[str]:
     read = read_toml(__package__, "protected")
-    return re.compile(filled("|".join(read["patterns"].values()), read["parts"]).replace("\n", ""))
+    return re.compile(fill_parts("|".join(read["patterns"].values()), read["parts"]).replace("\n", ""))
 
 
 def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, int]]:
@@ -33,24 +33,24 @@ def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, in
     options, ids and names with digits, quotations of at most 120 characters, numbers with
     their units, and what is in ``forced`` as it is written there.
     """
-    blocks = sorted([*_fenced(text), *_json(text)])
+    blocks = sorted([*_fence_spans(text), *_json_spans(text)])
     numbers = {match.start(1) for match in _NUMBERED.finditer(text)}
-    singles = [match.span() for match in _span().finditer(text) if match.start() not in numbers]
+    singles = [match.span() for match in _protected_pattern().finditer(text) if match.start() not in numbers]
     wanted = [found.span() for word in forced if word for found in re.finditer(re.escape(word), text)]
-    return _merged(sorted([*blocks, *singles, *wanted]))
+    return _merge_spans(sorted([*blocks, *singles, *wanted]))
 
 
-def _fenced(text: str) -> Iterator[tuple[int, int]]:
+def _fence_spans(text: str) -> Iterator[tuple[int, int]]:
     if "```" in text or "~~~" in text:
         yield from (match.span() for match in _FENCE.finditer(text))
     if "    " in text or "\t" in text:
         yield from (match.span() for match in _INDENTED_LINE.finditer(text))
 
 
-def _json(text: str) -> Iterator[tuple[int, int]]:
+def _json_spans(text: str) -> Iterator[tuple[int, int]]:
     """Give the objects and lists of JSON in a text; a list of plain words in brackets is none."""
     at = failures = 0
-    while failures < _MOST_FAILURES and (found := _BRACE.search(text, at)):
+    while failures < _MAX_FAILURES and (found := _BRACE.search(text, at)):
         try:
             _, end = _DECODER.raw_decode(text, found.start())
         except (ValueError, RecursionError):
@@ -61,7 +61,7 @@ def _json(text: str) -> Iterator[tuple[int, int]]:
         at = end
 
 
-def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join the spans that overlap."""
     out: list[tuple[int, int]] = []
     for start, end in spans:
@@ -75,8 +75,8 @@ def _merged(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 signs = cache(partial(lexicon, __package__, "signs"))
 """Returns the patterns of `signs.toml`: turns of phrase by which outputs and messages are judged."""
 
-_LONGEST = 400  # characters from which a sentence is cut at a comma too
-_SHORTEST = 6  # characters below which a sentence is one with the next
+_MAX_SENTENCE_CHARS = 400  # characters from which a sentence is cut at a comma too
+_MIN_SENTENCE_CHARS = 6  # characters below which a sentence is one with the next
 _SPACE = re.compile(r"\s+")
 _COMMA = re.compile(r"[，,、]\s*")
 _SPEAKER = re.compile(r"(?P<label>[A-Za-z][\w .'-]{0,30}|[\u4e00-\u9fff]{1,8})\s?[:：](?=\s|[\u4e00-\u9fff])")
@@ -93,7 +93,7 @@ class Sentence:
     labelled: bool = False  # its text begins with that label
 
 
-def sentences_of(messages: Sequence[Message]) -> list[Sentence]:
+def split_messages(messages: Sequence[Message]) -> list[Sentence]:
     """Return the sentences of messages in order; those of one message, joined, are its text.
 
     A sentence never ends inside code, JSON, URLs, numbers and quotations.
@@ -104,7 +104,7 @@ def sentences_of(messages: Sequence[Message]) -> list[Sentence]:
         turn += 1
         speaker = message.name or message.role
         first = True
-        for text in _sentences(message.search_text):
+        for text in _split_sentences(message.search_text):
             label = _SPEAKER.match(text) if first or found[-1].text.endswith("\n") else None
             if label and label["label"].lower() not in ("http", "https"):
                 turn, speaker = turn + (not first), label["label"]
@@ -117,7 +117,7 @@ def sentences_of(messages: Sequence[Message]) -> list[Sentence]:
     return found
 
 
-def _sentences(text: str) -> Iterator[str]:
+def _split_sentences(text: str) -> Iterator[str]:
     """Cut a text after its sentences and the white space that follows them."""
     spans = [span for span in protected_spans(text) if span[1] - span[0] > 1]
     at = start = 0
@@ -128,21 +128,21 @@ def _sentences(text: str) -> Iterator[str]:
             continue
         space = _SPACE.match(text, place)
         end = space.end() if space else place
-        if end - start >= _SHORTEST or "\n" in text[start:end]:
-            yield from _parts(text[start:end])
+        if end - start >= _MIN_SENTENCE_CHARS or "\n" in text[start:end]:
+            yield from _split_long_sentence(text[start:end])
             start = end
     if start < len(text):
-        yield from _parts(text[start:])
+        yield from _split_long_sentence(text[start:])
 
 
-def _parts(sentence: str) -> Iterator[str]:
+def _split_long_sentence(sentence: str) -> Iterator[str]:
     """Cut a very long sentence after commas."""
-    if len(sentence) <= _LONGEST or "```" in sentence or sentence.lstrip()[:1] in ("{", "["):
+    if len(sentence) <= _MAX_SENTENCE_CHARS or "```" in sentence or sentence.lstrip()[:1] in ("{", "["):
         yield sentence
         return
     start = 0
     for match in _COMMA.finditer(sentence):
-        if match.end() - start >= _LONGEST // 2:
+        if match.end() - start >= _MAX_SENTENCE_CHARS // 2:
             yield sentence[start : match.end()]
             start = match.end()
     if start < len(sentence):

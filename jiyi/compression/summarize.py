@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole_number
 from jiyi.compression.summarize_extractive import choose, summarise, write
-from jiyi.compression.summarize_points import bullets, labelled, points_before
+from jiyi.compression.summarize_points import bullets, labelled, previous_points
 from jiyi.errors import BadReply, InputError, LLMError
 from jiyi.llm import LLM
 from jiyi.prompts import Language, check_prompt, load_prompt, quote
@@ -20,8 +20,8 @@ from jiyi.text import language as language_of
 
 __all__ = ["Summarize"]
 
-_LEAST_PIECE = 200  # tokens of the conversation that go with each call, however long the rest is
-_LEAST_INPUT = 1_000  # tokens; a prompt with its example and a little of a conversation
+_MIN_PIECE_TOKENS = 200  # tokens of the conversation that go with each call, however long the rest is
+_MIN_INPUT_TOKENS = 1_000  # tokens; a prompt with its example and a little of a conversation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class Summarize:
     prompt: str = field(default="", kw_only=True)  # asks the model, in place of jiyi's own
 
     def __post_init__(self) -> None:
-        check_whole("max_tokens", self.max_tokens, 1)
-        check_whole("input_tokens", self.input_tokens, _LEAST_INPUT)
-        check_whole("thinking_tokens", self.thinking_tokens, 0)
+        check_whole_number("max_tokens", self.max_tokens, 1)
+        check_whole_number("input_tokens", self.input_tokens, _MIN_INPUT_TOKENS)
+        check_whole_number("thinking_tokens", self.thinking_tokens, 0)
         if self.prompt:
             check_prompt(self.prompt, needed=("dialogue",), others=("summary", "limit"))
         if self.language not in ("auto", "zh", "en"):
@@ -175,7 +175,7 @@ class _Writer:
             f"the language model's summary had {tokens} tokens; of its points those worth most "
             f"were kept, {self.limit} tokens at most"
         )
-        kept = choose(points_before(shorter), self.limit, self.setup.counter)
+        kept = choose(previous_points(shorter), self.limit, self.setup.counter)
         return write(kept, self.limit, self.setup.counter)
 
     def _ask(self, prompt: str, notes: list[str]) -> str:
@@ -200,7 +200,7 @@ class _Writer:
         around = self._filled(summary or " -", "")
         later = max(0, self.limit - self.setup.counter.count_text(summary))  # the summary may grow
         room = self.setup.input_tokens - self.setup.counter.count_text(around) - later
-        room = max(_LEAST_PIECE, room)
+        room = max(_MIN_PIECE_TOKENS, room)
         piece: list[str] = []
         used = 0
         for part in self._parts(said, room):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 
 from jiyi.compression.sentences import signs
-from jiyi.compression.summarize_points import Point, points_before, points_of
+from jiyi.compression.summarize_points import Point, find_points, previous_points
 from jiyi.prompts import Language
 from jiyi.records import Message
 from jiyi.text import TokenCounter, analyse
@@ -20,21 +20,21 @@ from jiyi.text import TokenCounter, analyse
 __all__ = ["choose", "summarise", "write"]
 
 _BULLET = "- "
-_STRETCHES = 10  # of the conversation, each of which should be shown
-_CROWDED = 0.05  # what a stretch that is shown already takes off, for each point of it
-_COVERED = 0.6  # of a point's worth is lost where all its terms are shown already
-_SAME = 0.8  # share of a point's terms in another one that makes it the same
-_ALIKE = 0.6  # share from which a newer point with other numbers takes the older one's place
-_SUPERSEDED = 0.7  # what is left of the older one's worth
+_SECTIONS = 10  # of the conversation, each of which should be shown
+_SECTION_PENALTY = 0.05  # what a stretch that is shown already takes off, for each point of it
+_COVERED_PENALTY = 0.6  # of a point's worth is lost where all its terms are shown already
+_SAME_SHARE = 0.8  # share of a point's terms in another one that makes it the same
+_SIMILAR_SHARE = 0.6  # share from which a newer point with other numbers takes the older one's place
+_SUPERSEDED_FACTOR = 0.7  # what is left of the older one's worth
 _SMALL_TALK = 0.35  # points below this are taken only where there is nothing else
 _FEW_WORDS, _DECIDED = 0.75, 0.85  # what is left of points of less than three terms; from here, all
-_MISSES = 60  # points in a row that do not fit before the rest is not tried
-_LONG_BULLET = 160  # characters up to which sentences that follow each other share a bullet
+_MAX_MISSES = 60  # points in a row that do not fit before the rest is not tried
+_MAX_BULLET_CHARS = 160  # characters up to which sentences that follow each other share a bullet
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 
 
 @dataclass(slots=True)
-class _Taken:
+class _Selection:
     """Points taken so far."""
 
     stretch_of: list[int]  # of each point
@@ -48,15 +48,15 @@ class _Taken:
         terms = self.terms[place]
         known = len(terms & self.shown) / len(terms) if terms else 1.0
         crowd = self.crowd[self.stretch_of[place]] if worth < _DECIDED else 0
-        return worth * (1 - _COVERED * known) / (1 + _CROWDED * crowd)
+        return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowd)
 
     def repeats(self, place: int) -> bool:
         """Say whether a point taken already says what this one says, with the same numbers."""
         terms, numbers = self.terms[place], self.numbers[place]
-        if len(terms & self.shown) < _SAME * len(terms):
+        if len(terms & self.shown) < _SAME_SHARE * len(terms):
             return False
         return any(
-            len(terms & self.terms[other]) >= _SAME * len(terms) and numbers <= self.numbers[other]
+            len(terms & self.terms[other]) >= _SAME_SHARE * len(terms) and numbers <= self.numbers[other]
             for other in self.places
         )
 
@@ -73,7 +73,7 @@ def summarise(
 
     Bullet points within ``limit`` tokens, at least 1; "" only where nothing has a word in it.
     """
-    points = [*points_before(previous, messages), *points_of(messages, language)]
+    points = [*previous_points(previous, messages), *find_points(messages, language)]
     kept = choose(points, limit, counter)
     sources = {source for point in kept for source in point.sources}
     return write(kept, limit, counter), tuple(m.id for m in messages if m.id in sources)
@@ -84,20 +84,20 @@ def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[P
     distinct = _distinct(points)
     terms = [frozenset(analyse(point.said)) for point in distinct]
     numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
-    distinct = _still_holding(distinct, terms, numbers)
+    distinct = _discount_superseded(distinct, terms, numbers)
     worth = [point.worth for point in distinct]
     for n, value in enumerate(worth):
         if len(terms[n]) < 3 and not numbers[n] and value < _DECIDED:  # "Anything fun?"
             worth[n] *= _FEW_WORDS
-    stretches = [place * _STRETCHES // len(distinct) for place in range(len(distinct))]
-    taken = _Taken(stretches, terms, numbers)
+    stretches = [place * _SECTIONS // len(distinct) for place in range(len(distinct))]
+    taken = _Selection(stretches, terms, numbers)
     worthy = [place for place in range(len(distinct)) if worth[place] >= _SMALL_TALK]
     costs = [counter.count_text(_BULLET + point.text) for point in distinct]
     _take_best(taken, worthy or range(len(distinct)), worth, costs, limit)
     places = taken.places
     while places:
         kept = [distinct[place] for place in sorted(places)]
-        if counter.count_text(_written(kept)) <= limit:
+        if counter.count_text(_write_bullets(kept)) <= limit:
             return kept
         places = places[:-1]
     best = max(distinct, key=lambda point: point.worth, default=None)
@@ -106,17 +106,17 @@ def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[P
 
 def write(points: Sequence[Point], limit: int, counter: TokenCounter) -> str:
     """Return points as bullet points; the one point there is may be cut to fit."""
-    text = _written(points)
+    text = _write_bullets(points)
     return text if counter.count_text(text) <= limit else counter.truncate(text, limit).strip()
 
 
 def _take_best(
-    taken: _Taken, places: Sequence[int], worth: Sequence[float], costs: Sequence[int], limit: int
+    taken: _Selection, places: Sequence[int], worth: Sequence[float], costs: Sequence[int], limit: int
 ) -> None:
     heap = [(-worth[place], place) for place in places]
     heapify(heap)
     used = misses = 0
-    while heap and misses < _MISSES:
+    while heap and misses < _MAX_MISSES:
         stale, place = heappop(heap)
         gain = taken.gain(place, worth[place])
         if heap and gain < -stale - 1e-12 and gain < -heap[0][0]:
@@ -146,7 +146,7 @@ def _distinct(points: Sequence[Point]) -> list[Point]:
     return list(found.values())
 
 
-def _still_holding(
+def _discount_superseded(
     points: list[Point], terms: list[frozenset[str]], numbers: list[frozenset[str]]
 ) -> list[Point]:
     """Return the points, those of the summary before worth less where newer ones replace them.
@@ -159,7 +159,7 @@ def _still_holding(
     out = list(points)
     for place, point in enumerate(points):
         if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
-            out[place] = replace(point, worth=point.worth * _SUPERSEDED)
+            out[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
         if signs().todo.search(point.said) and any(
             later > place
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
@@ -173,10 +173,10 @@ def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer:
     if not numbers[newer] or not numbers[older] or numbers[newer] == numbers[older]:
         return False
     alike = len(terms[newer] & terms[older])
-    return alike >= _ALIKE * max(len(terms[newer]), len(terms[older]))
+    return alike >= _SIMILAR_SHARE * max(len(terms[newer]), len(terms[older]))
 
 
-def _written(points: Sequence[Point]) -> str:
+def _write_bullets(points: Sequence[Point]) -> str:
     lines: list[str] = []
     before: Point | None = None
     for point in points:
@@ -184,7 +184,7 @@ def _written(points: Sequence[Point]) -> str:
             before is not None
             and point.label
             and (point.message, point.place) == (before.message, before.place + 1)
-            and len(lines[-1]) + len(point.said) < _LONG_BULLET
+            and len(lines[-1]) + len(point.said) < _MAX_BULLET_CHARS
         )
         if follows:
             lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said

@@ -10,13 +10,13 @@ from jiyi.prompts import Language, wording
 from jiyi.records import Message, ToolCall
 from jiyi.records.atoms import atoms
 from jiyi.text import salience, sentences
-from jiyi.text.cut import parted
+from jiyi.text.cut import split_line
 
-__all__ = ["Point", "bullets", "labelled", "points_before", "points_of"]
+__all__ = ["Point", "bullets", "find_points", "labelled", "previous_points"]
 
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
 _COLON = {"zh": "：", "en": ": "}
-_LONGEST = {"zh": 100, "en": 220}  # characters of a point
+_MAX_POINT_CHARS = {"zh": 100, "en": 220}  # characters of a point
 _MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
 _MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
 _MARKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is parted
@@ -24,7 +24,7 @@ _WORDS = re.compile(r"\w")
 _ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
 _TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
 _QUESTION_BONUS, _ANSWER_BONUS = 0.08, 0.1
-_WORDY = 0.4  # below this, greetings, nods and phrases
+_MIN_SALIENCE = 0.4  # below this, greetings, nods and phrases
 _KEPT_WORTH = 0.9  # decisions and to-dos, which fade least
 _FADES, _KEEPS = 0.9, 0.98
 
@@ -46,7 +46,7 @@ class Point:
         return self.label + self.said
 
 
-def points_before(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
+def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
     """Return the points of a summary; they are worth a little less than when they were new.
 
     What they lose is not added up: a point is judged again each time, and decisions and
@@ -69,7 +69,7 @@ def points_before(previous: str, messages: Sequence[Message] = ()) -> list[Point
     return points
 
 
-def points_of(messages: Sequence[Message], language: Language) -> list[Point]:
+def find_points(messages: Sequence[Message], language: Language) -> list[Point]:
     """Return the points of messages, in their order.
 
     The words of a message are taken sentence by sentence, long ones in parts; a tool call
@@ -82,7 +82,7 @@ def points_of(messages: Sequence[Message], language: Language) -> list[Point]:
         if message.role == "tool":
             found += tools.get(place, ())
             continue
-        found += _spoken(message, place, language, answers=asked and message.role == "assistant")
+        found += _message_points(message, place, language, answers=asked and message.role == "assistant")
         found += tools.get(place, ())
         if message.role == "user":
             asked = bool(_ASKS.search(message.text[-40:]))
@@ -100,11 +100,11 @@ def labelled(messages: Sequence[Message], language: Language) -> list[str]:
     texts = []
     for message in messages:
         calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
-        texts.append(_label(message, language) + "\n".join(filter(None, [_words(message), *calls])))
+        texts.append(_label(message, language) + "\n".join(filter(None, [_message_text(message), *calls])))
     return texts
 
 
-def _words(message: Message) -> str:
+def _message_text(message: Message) -> str:
     if message.content is None or isinstance(message.content, str):
         return message.text
     other = [f"[{part['type']}]" for part in message.content if part["type"] not in ("text", "refusal")]
@@ -119,18 +119,18 @@ def _label(message: Message, language: Language) -> str:
     return speaker + _COLON[language]
 
 
-def _spoken(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
+def _message_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
     label = _label(message, language)
     number = 0
-    for sentence in sentences(_words(message)):
-        nod = signs().nod.match(sentence) is not None and salience(sentence) < _WORDY
-        for said in _lines(sentence, _LONGEST[language]):
+    for sentence in sentences(_message_text(message)):
+        nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
+        for said in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
             worth = salience(sentence if nod else said)
             if message.importance is not None:
                 worth = (worth + message.importance) / 2
-            if worth >= _WORDY and message.role == "user" and _ASKS.search(said[-40:]):
+            if worth >= _MIN_SALIENCE and message.role == "user" and _ASKS.search(said[-40:]):
                 worth += _QUESTION_BONUS
-            elif worth >= _WORDY and answers:
+            elif worth >= _MIN_SALIENCE and answers:
                 worth, answers = worth + _ANSWER_BONUS, False
             yield Point(
                 said=said, label=label, sources=(message.id,), worth=worth, message=place, place=number
@@ -138,16 +138,16 @@ def _spoken(message: Message, place: int, language: Language, *, answers: bool) 
             number += 1
 
 
-def _lines(sentence: str, longest: int) -> Iterator[str]:
+def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
     """Give a sentence in one line, or in several parts where it is long."""
     if sentence.startswith("```"):
         inside = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
         if inside:
-            yield _cut(inside[0], longest) + (" …" if len(inside) > 1 else "")
+            yield _truncate(inside[0], longest) + (" …" if len(inside) > 1 else "")
         return
     line = " ".join(signs().nod.sub("", _MARK.sub("", sentence)).split())
     if len(line) > longest:
-        yield from (part.strip() for part in parted(line, longest, _MARKS))
+        yield from (part.strip() for part in split_line(line, longest, _MARKS))
     elif _WORDS.search(line):
         yield line
 
@@ -161,11 +161,11 @@ def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, l
         if first.role == "tool":
             found[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
         elif first.tool_calls:
-            found[atom.first] = list(_called(first, results, atom.first, language))
+            found[atom.first] = list(_call_points(first, results, atom.first, language))
     return found
 
 
-def _called(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
+def _call_points(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
     left = list(results)
     for number, call in enumerate(first.tool_calls):
         answer = next((result for result in left if result.tool_call_id == call.id), None)
@@ -180,7 +180,7 @@ def _tool_point(
 ) -> Point:
     name = call.name if call else (result.name if result else None) or ""
     given = f"({shown})" if call and (shown := _arguments(call.arguments)) else ""
-    outcome, failed = _outcome(_words(result)) if result is not None else ("", False)
+    outcome, failed = _outcome(_message_text(result)) if result is not None else ("", False)
     said = " ".join(f"{wording('speaker', language)['tool']} {name}{given}".split())
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
@@ -204,7 +204,7 @@ def _arguments(written: str) -> str:
         written = ", ".join(
             v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in read.values()
         )
-    return _cut(" ".join(written.split()), _MOST_ARGUMENTS)
+    return _truncate(" ".join(written.split()), _MOST_ARGUMENTS)
 
 
 def _outcome(output: str) -> tuple[str, bool]:
@@ -218,10 +218,10 @@ def _outcome(output: str) -> tuple[str, bool]:
         chosen = max(reversed(ends), key=salience)
     else:
         chosen = lines[0] if lines else ""
-    return _cut(" ".join(chosen[:2_000].split()), _MOST_OUTCOME), bool(failures)
+    return _truncate(" ".join(chosen[:2_000].split()), _MOST_OUTCOME), bool(failures)
 
 
-def _cut(line: str, longest: int) -> str:
+def _truncate(line: str, longest: int) -> str:
     if len(line) <= longest:
         return line
     end = line.rfind(" ", longest // 2, longest)

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Protocol
 
-from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole
+from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole_number
 from jiyi.compression.json_lines import CELL, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
@@ -23,10 +23,10 @@ __all__ = ["Page", "ToolOutput", "page"]
 _FIRST_SHARE = 0.8  # of the room, for rows of JSON that differ
 _HEAD_SHARE, _TAIL_SHARE, _ERROR_SHARE = 0.3, 0.55, 0.95  # of the room, taken up in this order
 _CLIPPED, _CLIPPED_ROW = 0.2, 0.35  # of the room for one line, at most; for one row of JSON
-_ALIKE = 3  # lines alike in a row from which they are counted instead of shown
-_MOST_JSON = 10_000_000  # characters of JSON that is read
-_MOST_LINES = 20_000  # lines alike are looked for in
-_MOST_ERRORS = 2_000  # among the values of a JSON
+_MIN_SIMILAR_LINES = 3  # lines alike in a row from which they are counted instead of shown
+_MAX_JSON_CHARS = 10_000_000  # characters of JSON that is read
+_MAX_LINES = 20_000  # lines alike are looked for in
+_MAX_ERRORS = 2_000  # among the values of a JSON
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 
 
@@ -78,7 +78,7 @@ class ToolOutput:
     max_tokens: int = 600
 
     def __post_init__(self) -> None:
-        check_whole("max_tokens", self.max_tokens, 1)
+        check_whole_number("max_tokens", self.max_tokens, 1)
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
@@ -121,7 +121,7 @@ class ToolOutput:
             return ""
         body = self._json(text, room, spoken)
         if not body:
-            rows = _counted(text, spoken)
+            rows = _collapse_similar(text, spoken)
             errors = [place for place, row in enumerate(rows) if row.error]
             body = self._chosen(
                 [row.text for row in rows],
@@ -137,10 +137,10 @@ class ToolOutput:
 
     def _json(self, text: str, room: int, spoken: str) -> str:
         """Return a JSON text in lines, as far as there is room, "" where it is none."""
-        if text.lstrip()[:1] not in ("{", "[") or len(text) > _MOST_JSON:
+        if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON_CHARS:
             return ""
         try:
-            made = json_lines(json.loads(text, parse_constant=str), _errors_in, spoken)
+            made = json_lines(json.loads(text, parse_constant=str), _find_errors, spoken)
         except (ValueError, RecursionError):
             return ""
         most = max(40, int(_CLIPPED_ROW * room))
@@ -195,7 +195,7 @@ class ToolOutput:
             if not taken.take(place, room):
                 break
         return taken.shown(
-            lambda places: _joined({place: text(place) for place in places}, len(lines), counts, spoken),
+            lambda places: _join_lines({place: text(place) for place in places}, len(lines), counts, spoken),
             lambda body: count(body) <= room,
         )
 
@@ -241,18 +241,18 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
     )
 
 
-def _counted(text: str, spoken: str) -> list[_Line]:
+def _collapse_similar(text: str, spoken: str) -> list[_Line]:
     """Return the lines; of those alike but for their numbers the first, the last and how many."""
     found: list[_Line] = []
     rows = [row.rstrip() for row in text.split("\n")]
-    forms = [_CHANGING.sub("#", row[:500]) for row in rows[:_MOST_LINES]]
+    forms = [_CHANGING.sub("#", row[:500]) for row in rows[:_MAX_LINES]]
     place = 0
     while place < len(rows):
         end = place + 1
         while end < len(forms) and place < len(forms) and forms[end] == forms[place]:
             end += 1
         first = rows[place]
-        if end - place >= _ALIKE and first:
+        if end - place >= _MIN_SIMILAR_LINES and first:
             found.append(_Line(first, 1, _is_error(first)))
             found.append(
                 _Line(wording("tool_output", spoken)["again"].format(count=end - place - 1), end - place - 1)
@@ -267,7 +267,7 @@ def _is_error(line: str) -> bool:
     return bool(signs().error.search(line[:2_000].lower())) and not signs().no_error.search(line[:2_000])
 
 
-def _errors_in(texts: Sequence[str]) -> set[int]:
+def _find_errors(texts: Sequence[str]) -> set[int]:
     """Return the places of texts that speak of errors, the first 2,000 of them.
 
     Searched as one text: there are few errors among many values.
@@ -277,7 +277,7 @@ def _errors_in(texts: Sequence[str]) -> set[int]:
     joined = "\n".join(small)
     found: set[int] = set()
     at = 0
-    while len(found) < _MOST_ERRORS and (match := signs().error.search(joined, at)):
+    while len(found) < _MAX_ERRORS and (match := signs().error.search(joined, at)):
         place = bisect_right(starts, match.start()) - 1
         if _is_error(texts[place]):
             found.add(place)
@@ -285,7 +285,7 @@ def _errors_in(texts: Sequence[str]) -> set[int]:
     return found
 
 
-def _joined(shown: Mapping[int, str], total: int, counts: Sequence[int], spoken: str) -> str:
+def _join_lines(shown: Mapping[int, str], total: int, counts: Sequence[int], spoken: str) -> str:
     """Return the lines shown, with a line for each gap."""
     out: list[str] = []
     before = -1

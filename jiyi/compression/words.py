@@ -17,7 +17,7 @@ from jiyi.compression.sentences import protected_spans
 from jiyi.text import Trait, language, traits
 from jiyi.text.lexicon import jieba, lexicon
 
-__all__ = ["KEPT", "Word", "words_of"]
+__all__ = ["KEPT", "Word", "split_words"]
 
 KEPT = 9.0
 """Worth from which a word is protected."""
@@ -61,21 +61,21 @@ class Word:
 _tables = cache(partial(lexicon, __package__, "words", flags=re.IGNORECASE))
 
 
-def words_of(text: str, forced: Sequence[str] = ()) -> list[Word]:
+def split_words(text: str, forced: Sequence[str] = ()) -> list[Word]:
     """Return the words of ``text`` in order; together with their spaces they are the text.
 
     Numbers, denials, code, JSON, URLs, paths, ids, quotations and ``forced`` are worth `KEPT`,
     other words less than 3.
     """
-    found = list(_cut(text, forced))
-    _bind_denials(found)
+    found = list(_scan_words(text, forced))
+    _bind_negations(found)
     _raise_counted(found)
     _pair_brackets(found)
-    _judge_sentences(found)
+    _weight_sentences(found)
     return found
 
 
-def _cut(text: str, forced: Sequence[str]) -> Iterator[Word]:
+def _scan_words(text: str, forced: Sequence[str]) -> Iterator[Word]:
     phrases = [match.span() for match in _tables().filler_phrases.finditer(text)]
     starts = [start for start, _ in phrases]
     chinese = language(text) == "zh"
@@ -88,21 +88,21 @@ def _cut(text: str, forced: Sequence[str]) -> Iterator[Word]:
                 continue
             which = bisect_right(starts, match.start()) - 1
             filler = which >= 0 and match.start() < phrases[which][1]
-            for word in _words(match, chinese, begins):
+            for word in _words_of_match(match, chinese, begins):
                 if filler and word.worth < KEPT:
                     word.worth = min(word.worth, _FILLER)
                 word.space = space and word.kind != "line"
                 space = False
                 yield word
             begins = kind in ("line", "bullet") or (begins and kind in ("mark", "sign"))
-            begins = begins or (kind == "mark" and _ends(raw, text, match.start()))
+            begins = begins or (kind == "mark" and _ends_sentence(raw, text, match.start()))
         if end > start:
             yield Word(text[start:end], "kept", space, KEPT)
             space = begins = False
         at = end
 
 
-def _words(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
+def _words_of_match(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
     raw = found[0]
     match found.lastgroup:
         case "line":
@@ -110,23 +110,23 @@ def _words(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
         case "bullet":
             return [Word(raw.strip(), "bullet", False, KEPT)]
         case "han":
-            return [Word(piece, "han", False, worth) for piece, worth in _chinese(raw)]
+            return [Word(piece, "han", False, worth) for piece, worth in _chinese_words(raw)]
         case "word":
-            worth = _english(raw, begins)
+            worth = _english_worth(raw, begins)
             if chinese and _FUNCTION <= worth < KEPT:
                 worth = _FOREIGN  # a Latin word amid Chinese: a name or a term
             return [Word(raw, "word", False, worth)]
         case "sign":
             return [Word(raw, "word", False, _SIGN)]
-    ends = _ends(raw, found.string, found.start())
+    ends = _ends_sentence(raw, found.string, found.start())
     return [Word(raw, "end" if ends else "mark", False, _END if ends else _MARK)]
 
 
-def _ends(raw: str, text: str, at: int) -> bool:
+def _ends_sentence(raw: str, text: str, at: int) -> bool:
     return raw in _ENDS or (raw == "." and bool(_DOT.match(text, at)))
 
 
-def _english(raw: str, begins: bool) -> float:
+def _english_worth(raw: str, begins: bool) -> float:
     words = _tables()
     lower = raw.lower().replace("’", "'")
     if words.negation.fullmatch(raw):
@@ -153,12 +153,12 @@ def _english(raw: str, begins: bool) -> float:
 
 
 @lru_cache(maxsize=1 << 13)
-def _chinese(run: str) -> tuple[tuple[str, float], ...]:
+def _chinese_words(run: str) -> tuple[tuple[str, float], ...]:
     """Return the words of a run of Chinese with what each is worth."""
     out: list[tuple[str, float]] = []
     before = ""
-    for word, tag in _joined(_tagged(run)):
-        worth = _chinese_word(word, tag)
+    for word, tag in _join_words(_tag_words(run)):
+        worth = _chinese_worth(word, tag)
         if before[:1] in ("m", "q") and tag[:1] in ("q", "n", "m") and word not in _LOOSE_UNITS:
             worth = _NAMED
         out.append((word, worth))
@@ -166,7 +166,7 @@ def _chinese(run: str) -> tuple[tuple[str, float], ...]:
     return tuple(out)
 
 
-def _tagged(run: str) -> Iterator[tuple[str, str]]:
+def _tag_words(run: str) -> Iterator[tuple[str, str]]:
     """Give the words of a run with their parts of speech, days of the week whole."""
     for place, part in enumerate(_WEEKDAY_ZH.split(run)):
         if place % 2:
@@ -175,7 +175,7 @@ def _tagged(run: str) -> Iterator[tuple[str, str]]:
             yield from jieba().tag(part)
 
 
-def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _join_words(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Join what the dictionary parts: names with 老, 小, 阿; a lone character to the noun before it."""
     held, held_tag = "", ""
     for word, tag in tagged:
@@ -193,7 +193,7 @@ def _joined(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _chinese_word(word: str, tag: str) -> float:
+def _chinese_worth(word: str, tag: str) -> float:
     words = _tables()
     denial = word[0] in "不没未勿别無沒莫" and word not in words.no_denial_zh
     if denial or words.negation.fullmatch(word):
@@ -216,7 +216,7 @@ def _chinese_word(word: str, tag: str) -> float:
     return min(worth, _LIGHT) if word in words.light_zh else worth
 
 
-def _bind_denials(words: list[Word]) -> None:
+def _bind_negations(words: list[Word]) -> None:
     """Raise the word that a denial denies, and the one a change or a limit is about: the new value."""
     weighty = _tables().weighty_zh
     least = 0.0
@@ -263,7 +263,7 @@ def _pair_brackets(words: list[Word]) -> None:
             word.opener = open_.pop()
 
 
-def _judge_sentences(words: list[Word]) -> None:
+def _weight_sentences(words: list[Word]) -> None:
     """Write into each word which sentence it is of, and what that sentence is worth."""
     start = number = 0
     for place in range(len(words) + 1):
@@ -271,7 +271,7 @@ def _judge_sentences(words: list[Word]) -> None:
             continue
         sentence = words[start : place + 1]
         if any(word.worth < KEPT for word in sentence):
-            factor = _factor("".join((" " if word.space else "") + word.text for word in sentence))
+            factor = _sentence_factor("".join((" " if word.space else "") + word.text for word in sentence))
             for word in sentence:
                 word.factor = factor
         for word in sentence:
@@ -279,7 +279,7 @@ def _judge_sentences(words: list[Word]) -> None:
         start, number = place + 1, number + 1
 
 
-def _factor(sentence: str) -> float:
+def _sentence_factor(sentence: str) -> float:
     """Return how much the words of a sentence count: less where it greets or asks, more where it decides."""
     signs = traits(sentence)
     if signs & Trait.GREETING:

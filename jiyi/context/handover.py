@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jiyi.context.health import find_goal
 from jiyi.errors import BudgetTooSmall, InputError
-from jiyi.extraction.clauses import sentences
+from jiyi.extraction.clauses import split_sentences
 from jiyi.prompts import quote, wording
 from jiyi.records import Message, Task
 from jiyi.records.atoms import turns
@@ -145,7 +145,7 @@ def _one_line(text: str, most: int, counter: TokenCounter) -> str:
 def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if message.role in ("user", "assistant"):
-            yield from sentences(message.text)
+            yield from split_sentences(message.text)
 
 
 def _decisions(messages: Sequence[Message]) -> list[str]:

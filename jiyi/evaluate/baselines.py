@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from jiyi.compression import Compressed, Given, as_messages
 from jiyi.compression.relevance import Relevance
 from jiyi.compression.summarize import Summarize
-from jiyi.compression.summarize_points import points_of
+from jiyi.compression.summarize_points import find_points
 from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.evaluate.dataset import Conversation, Question
@@ -254,7 +254,7 @@ class _Writer:
 
     def __call__(self, given: Given, **options: Any) -> Compressed:
         made = self._write(given, **options)
-        for point in points_of(as_messages(given), language_of(made.text)):
+        for point in find_points(as_messages(given), language_of(made.text)):
             for source in point.sources:
                 self._said.setdefault(source, []).append(point.said)
         earlier = [id_ for id_ in self.current_state if any(said in made.text for said in self._said[id_])]

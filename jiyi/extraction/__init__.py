@@ -1,9 +1,9 @@
 """Reading messages: what is stated in them, by a small learned model or by a language model."""
 
-from jiyi.extraction.by_llm import extract_with, first_stretch, read_by_llm
-from jiyi.extraction.forms import is_bare
+from jiyi.extraction.by_llm import extract_with, first_batch_size, read_by_llm
+from jiyi.extraction.forms import is_bare_retraction
 from jiyi.extraction.reading import extract, extract_message
-from jiyi.extraction.rules import RULE_POINTS, meaning_of
+from jiyi.extraction.rules import RULE_POINTS, rule_meaning
 from jiyi.extraction.statement import Reading, Statement
 from jiyi.extraction.values import kind_of_value
 
@@ -14,9 +14,9 @@ __all__ = [
     "extract",
     "extract_message",
     "extract_with",
-    "first_stretch",
-    "is_bare",
+    "first_batch_size",
+    "is_bare_retraction",
     "kind_of_value",
-    "meaning_of",
     "read_by_llm",
+    "rule_meaning",
 ]

@@ -1,41 +1,42 @@
-"""Whom or what a value is about, and which point of it, from the words around it."""
+"""Finds the subject of a value and which point of it the value is, from the words around it."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
+from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
 from jiyi.extraction.scoring import Span
-from jiyi.extraction.values import patterns, table
+from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
 
 __all__ = [
-    "About",
-    "Asked",
-    "about",
-    "asked_for",
+    "Attribution",
+    "Question",
+    "attribute_value",
+    "find_person",
+    "first_name",
     "is_listed",
-    "named_point",
-    "named_thing",
-    "of_speaker",
-    "person_meant",
-    "spoken_of",
-    "told_of",
+    "leading_person",
+    "mentioned_point",
+    "parse_question",
+    "possessive",
+    "split_point",
 ]
 
-_NAMES = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
-_NOUNS = _NAMES | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
-_LOOSE = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
-_OF = ("'s", "’s", "的")
-_MOST_ASKED = 120  # characters at the end of a question that are looked at
+_NAME_TAGS = frozenset({"N", "nr", "ns", VALUE + "code", VALUE + "host"})
+_NOUN_TAGS = _NAME_TAGS | {"n", "M", "adj", "num", "point", "kin", VALUE + "quoted"}
+_FUNCTION_TAGS = frozenset({"be", "prep", "det", "adv", "talk", "own", "aux"})
+_POSSESSIVE_MARKS = ("'s", "’s", "的")
+_QUESTION_CHARS = 120  # that are read of the end of a question
 _IDENTIFIER = re.compile(r"\A(?:[A-Za-z]\w*(?:[-_./]\w+)+|[A-Za-z]+\d\w*)\Z")
-_CHANGES = re.compile(r"[改换调挪]")  # in a verb: it tells of no point
+_CHANGE_VERB = re.compile(r"[改换调挪]")  # a verb that names no point
 _VERSION = re.compile(r"\d{1,3}\.\d{1,3}\Z")
-_INSIDE = re.compile(r"[A-Z0-9]")  # in a word after its first letter: no name of a person
+_NOT_IN_PERSON_NAME = re.compile(r"[A-Z0-9]")  # after the first letter of a word
+_Resolve = Callable[[str, int], str]  # returns whom a pronoun at a position means, "" if unknown
 
 
-class About(NamedTuple):
+class Attribution(NamedTuple):
     """The subject and the point of a value."""
 
     subject: str  # "" where the clause names none
@@ -43,210 +44,208 @@ class About(NamedTuple):
     category: FactCategory
 
 
-class Asked(NamedTuple):
+class Question(NamedTuple):
     """What a question asks for."""
 
     kind: str = ""  # of value, "" for no question
     point: str = ""  # that it names
-    whose: str = ""  # the name, the thing or the pronoun whose point it is; "" for whom it is put to
-    own: bool = False  # it is a thing of the one it is put to: your dog
+    owner: str = ""  # the name, thing or pronoun that has the point; "" for the addressee
+    own: bool = False  # the owner belongs to the addressee: your dog
 
 
-class _Phrase(NamedTuple):
+class _NounPhrase(NamedTuple):
     first: int
     last: int
     text: str
     own: bool  # the speaker's: my, 我的
 
 
-def about(
+def attribute_value(
     clause: Clause,
     span: Span,
     sentence: str,
     *,
     speaker: str,
     topic: str,
-    meant: Callable[[str, int], str],
-    asked: Asked,
-) -> About:
-    """Return what a value is about.
+    resolve: _Resolve,
+    question: Question,
+) -> Attribution:
+    """Return the subject and the point of a value.
 
     Args:
-        clause, span, sentence: the clause it stands in, which words of it, what the clause was cut from.
         speaker: whom "I" means.
-        topic: what the sentence has named before: what is left out.
-        meant: whom or what a pronoun means that stands at a place of the sentence, "" for nobody.
-        asked: what the message before asks for: the point that a short answer takes.
+        topic: what the sentence named before, the subject of a clause without one.
+        resolve: returns whom or what a pronoun at a position of the sentence means, "" if unknown.
+        question: what the previous message asks for: a short answer gives its point.
     """
     chinese = clause.chinese
-    phrases = _phrases(clause, span, sentence)
-    owner, point = "", ""
-    if phrases:
-        owner, point = named_point(phrases[-1].text, chinese)
+    phrases = _noun_phrases(clause, span, sentence)
+    owner, point = split_point(phrases[-1].text, chinese) if phrases else ("", "")
     if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
-        first, named = named_point(phrases[0].text, chinese)
-        if named and not first:  # the port of edge-02
-            return _found(phrases[1].text, named, speaker)
+        before_point, outer_point = split_point(phrases[0].text, chinese)
+        if outer_point and not before_point:  # the port of edge-02
+            return _attribution(phrases[1].text, outer_point, speaker)
     rest = phrases[:-1] if point else phrases
-    person = _person(clause, rest[0].first if rest else span.first, speaker, meant)
+    person = _pronoun_referent(clause, rest[0].first if rest else span.first, speaker, resolve)
     own = bool(phrases) and phrases[-1 if point else 0].own
     between = clause.words[phrases[0].last : phrases[-1].first] if point else ()
     if point and owner:
-        subject = of_speaker(owner, speaker, chinese) if own else owner
+        subject = possessive(owner, speaker, chinese) if own else owner
     elif any(word.text in ("me", "us") for word in clause.words[1 : span.first]):
         subject = speaker  # they moved me to days
-    elif point.lower() in _words()["personal"] and {"verb", "prep"} & {word.cls for word in between}:
+    elif point.lower() in _lists()["personal"] and {"verb", "prep"} & {word.tag for word in between}:
         subject = speaker  # the landlord put the rent up
     elif rest and (person is None or rest[0].own):
-        subject = of_speaker(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
-    elif person == "" and not (asked.point and not phrases):
-        return _found("", point, speaker)
+        subject = possessive(rest[0].text, speaker, chinese) if rest[0].own else rest[0].text
+    elif person == "" and not (question.point and not phrases):
+        return _attribution("", point, speaker)
     else:
         subject = person or (speaker if own else topic)
     if point and not subject:
-        return _of_nobody(point, span, speaker, chinese)
+        return _without_owner(point, span, speaker, chinese)
     subject = subject or speaker
     if point:
-        return _found(subject, point, speaker)
-    if asked.point and not phrases and len(clause.words) <= 4:
-        others = person and not is_listed(clause.words[0].text, "it")
-        whose = "" if others else _whose(asked, speaker, lambda: meant("it", 0))
-        whose = whose or person or ""
-        return (
-            _found(whose, asked.point, speaker) if whose else _of_nobody(asked.point, span, speaker, chinese)
-        )
-    return _guessed(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
+        return _attribution(subject, point, speaker)
+    if question.point and not phrases and len(clause.words) <= 4:
+        about_another = person and not is_listed(clause.words[0].text, "it")
+        owner = "" if about_another else _question_owner(question, speaker, lambda: resolve("it", 0))
+        owner = owner or person or ""
+        if not owner:
+            return _without_owner(question.point, span, speaker, chinese)
+        return _attribution(owner, question.point, speaker)
+    return _guess_attribution(clause, span, subject, bool(rest or (person and person != speaker)), speaker)
 
 
-def _of_nobody(point: str, span: Span, speaker: str, chinese: bool) -> About:
-    """Return a point of the speaker's, or of its own: the time of the dentist, else its value."""
-    if chinese or point.lower() in _words()["personal"]:
-        return _found(speaker, point, speaker)
-    label: str = _words()["kinds"].get(span.kind, ("is",))[0]
-    return _found(point, label if label in _words()["telling"] else "value", speaker)
+def _without_owner(point: str, span: Span, speaker: str, chinese: bool) -> Attribution:
+    """Attribute a point that has no owner to the speaker, or make it the subject itself."""
+    if chinese or point.lower() in _lists()["personal"]:
+        return _attribution(speaker, point, speaker)
+    label: str = _lists()["kinds"].get(span.kind, ("is",))[0]
+    return _attribution(point, label if label in _lists()["telling"] else "value", speaker)
 
 
-def asked_for(text: str) -> Asked:
+def parse_question(text: str) -> Question:
     """Return what a text asks for."""
-    asks = patterns("forms", "asks")
-    if not asks["any"].search(text):
-        return Asked()
-    kind = next(name for name, pattern in asks.items() if pattern.search(text))
-    found = (_point_in(clause, kind) for clause in reversed(clauses_of(text[-_MOST_ASKED:])))
-    return next((one for one in found if one.point), Asked(kind))
+    cues = load_patterns("forms", "asks")
+    if not cues["any"].search(text):
+        return Question()
+    kind = next(name for name, pattern in cues.items() if pattern.search(text))
+    clauses = reversed(split_clauses(text[-_QUESTION_CHARS:]))
+    questions = (_find_question_point(clause, kind) for clause in clauses)
+    return next((question for question in questions if question.point), Question(kind))
 
 
-def _point_in(clause: Clause, kind: str) -> Asked:
+def _find_question_point(clause: Clause, kind: str) -> Question:
     words = clause.words
-    place = max((at for at, word in enumerate(words) if word.cls == "point"), default=-1)
+    place = max((at for at, word in enumerate(words) if word.tag == "point"), default=-1)
     if place < 0:
-        return Asked()
+        return Question()
     point = words[place].text
-    if place > 1 and words[place - 1].text in _OF and words[place - 2].cls in _NOUNS:
+    if place > 1 and words[place - 1].text in _POSSESSIVE_MARKS and words[place - 2].tag in _NOUN_TAGS:
         before = words[place - 3].text.lower() if place > 2 else ""
-        return Asked(kind, point, words[place - 2].text, before in _words()["you"])
-    others = (word.text for word in words if word.text.lower() in _words()["third"])
-    return Asked(kind, point, next(others, ""))
+        return Question(kind, point, words[place - 2].text, before in _lists()["you"])
+    pronouns = (word.text for word in words if word.text.lower() in _lists()["third"])
+    return Question(kind, point, next(pronouns, ""))
 
 
-def spoken_of(clause: Clause, meant: Callable[[str, int], str]) -> Asked:
-    """Return the point that a clause speaks of: "her birthday is coming up"."""
-    found = _point_in(clause, "")
-    if not is_listed(found.whose, "third"):
-        return found
-    whose = meant(found.whose, clause.words[-1].end)
-    return found._replace(whose=whose) if whose else Asked()
+def mentioned_point(clause: Clause, resolve: _Resolve) -> Question:
+    """Return the point that a clause mentions: "her birthday is coming up"."""
+    mentioned = _find_question_point(clause, "")
+    if not is_listed(mentioned.owner, "third"):
+        return mentioned
+    owner = resolve(mentioned.owner, clause.words[-1].end)
+    return mentioned._replace(owner=owner) if owner else Question()
 
 
-def person_meant(texts: Sequence[str], pronoun: str, speaker: str) -> str:
-    """Return the name of the last person in texts, the newest first, whom a pronoun can mean, "" for nobody.
+def find_person(texts: Sequence[str], pronoun: str, speaker: str) -> str:
+    """Return the last person in texts, the newest first, whom a pronoun can mean, or "".
 
-    The sex is known of relatives ("my sister Meera"). A name that begins its sentence may be any word:
-    it counts only where no other does.
+    The sex of relatives is known ("my sister Meera"). A name at the start of a sentence may be any
+    word, and counts only if there is no other.
     """
-    other = "female" if is_listed(pronoun, "male") else "male"
+    other_sex = "female" if is_listed(pronoun, "male") else "male"
     for text in texts:
-        found = [one for sentence in sentences(text) for one in _people(sentence, speaker) if one[1] != other]
-        if found:
-            return max(enumerate(found), key=lambda one: (one[1][2], one[0]))[1][0]
+        people = [person for sentence in split_sentences(text) for person in _find_people(sentence, speaker)]
+        if people := [person for person in people if person[1] != other_sex]:
+            return max(enumerate(people), key=lambda person: (person[1][2], person[0]))[1][0]
     return ""
 
 
-def _people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
-    """Give the people that a sentence names, their sex where it is told, and whether that is sure."""
-    for clause in clauses_of(sentence):
+def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the people that a sentence names, their sex if known, and whether it is surely a name."""
+    for clause in split_clauses(sentence):
         words, at = clause.words, 0
         while at < len(words):
             word, first = words[at], at
             before = words[at - 1].text.lower() if at else ""
             at += 1
-            while at < len(words) and words[at].cls in ("N", "nr") and word.cls in ("N", "nr", "kin"):
+            while at < len(words) and words[at].tag in ("N", "nr") and word.tag in ("N", "nr", "kin"):
                 at += 1
-            name = sentence[words[first + (word.cls == "kin" and at > first + 1)].start : words[at - 1].end]
-            if word.cls == "kin":
+            name = sentence[words[first + (word.tag == "kin" and at > first + 1)].start : words[at - 1].end]
+            if word.tag == "kin":
                 sex = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
                 if at > first + 1:
                     yield name, sex, True
                 elif is_listed(before, "me"):
-                    yield of_speaker(name, speaker, clause.chinese), sex, True
-            elif word.cls == "nr" or (
-                word.cls == "N" and not is_listed(before, "no_person") and not clause.chinese
+                    yield possessive(name, speaker, clause.chinese), sex, True
+            elif word.tag == "nr" or (
+                word.tag == "N" and not is_listed(before, "no_person") and not clause.chinese
             ):
-                if not _INSIDE.search(word.text[1:]):
+                if not _NOT_IN_PERSON_NAME.search(word.text[1:]):
                     yield name, "", True
-            elif word.cls == "M" and (words[at:] or words)[0].cls in ("verb", "be", "M"):
+            elif word.tag == "M" and (words[at:] or words)[0].tag in ("verb", "be", "M"):
                 yield name, "", False
 
 
-def _whose(asked: Asked, speaker: str, earlier: Callable[[], str]) -> str:
-    if asked.own:
-        return of_speaker(asked.whose, speaker, is_chinese(asked.whose))
-    if is_listed(asked.whose, "third"):
-        return earlier() or asked.whose
-    return asked.whose or (speaker if asked.point.lower() in _words()["personal"] else earlier())
+def _question_owner(question: Question, speaker: str, last_named: Callable[[], str]) -> str:
+    if question.own:
+        return possessive(question.owner, speaker, is_chinese(question.owner))
+    if is_listed(question.owner, "third"):
+        return last_named() or question.owner
+    return question.owner or (speaker if question.point.lower() in _lists()["personal"] else last_named())
 
 
-def named_thing(clause: Clause) -> str:
-    """Return the first name in a clause, "" for none."""
+def first_name(clause: Clause) -> str:
+    """Return the first proper name in a clause, or ""."""
     words = clause.words
     for place, word in enumerate(words):
-        if word.cls in _NAMES and len(word.text) > 1:
+        if word.tag in _NAME_TAGS and len(word.text) > 1:
             last = place + 1
-            while last < len(words) and words[last].cls == word.cls == "N":
+            while last < len(words) and words[last].tag == word.tag == "N":
                 last += 1
-            return " ".join(one.text for one in words[place:last])
+            return " ".join(part.text for part in words[place:last])
     return ""
 
 
-def told_of(clause: Clause, speaker: str) -> str:
-    """Return whom a Chinese clause begins with, "" for nobody: the next clause may leave them out."""
-    word, rest = clause.words[0], [one for one in clause.words[1:] if one.cls != "adv"]
-    if not (clause.chinese and rest and (rest[0].cls == "verb" or rest[-1].text == "了")):
+def leading_person(clause: Clause, speaker: str) -> str:
+    """Return the person that a Chinese clause begins with, or "": the next clause may omit them."""
+    word, rest = clause.words[0], [other for other in clause.words[1:] if other.tag != "adv"]
+    if not (clause.chinese and rest and (rest[0].tag == "verb" or rest[-1].text == "了")):
         return ""
-    if word.cls == "kin":
-        return of_speaker(word.text, speaker, chinese=True)
-    doubled = len(word.text) == 2 and word.text[0] == word.text[1] and word.cls in ("n", "adj")
-    return word.text if doubled or word.cls == "nr" else ""
+    if word.tag == "kin":
+        return possessive(word.text, speaker, chinese=True)
+    doubled = len(word.text) == 2 and word.text[0] == word.text[1] and word.tag in ("n", "adj")
+    return word.text if doubled or word.tag == "nr" else ""
 
 
 def is_listed(word: str, name: str) -> bool:
-    """Return whether a word is in a list of words.toml: "you", "third" for pronouns, or "passing"."""
-    return word.lower() in _words()[name]
+    """Return whether a word is in a list of words.toml, such as "you", "third" or "passing"."""
+    return word.lower() in _lists()[name]
 
 
-def of_speaker(name: str, speaker: str, chinese: bool) -> str:
-    """Return the name of what belongs to a speaker: "Ana's mom", "林芷的妈"."""
+def possessive(name: str, speaker: str, chinese: bool) -> str:
+    """Return the name of a thing or person with its owner: "Ana's mom", "林芷的妈"."""
     return f"{speaker}的{name}" if chinese else f"{speaker}'s {name}"
 
 
-def named_point(text: str, chinese: bool) -> tuple[str, str]:
-    """Return what stands before the point that a phrase ends with, and the point, "" for none."""
-    points = _words()["points"]
+def split_point(text: str, chinese: bool) -> tuple[str, str]:
+    """Split the point off the end of a phrase; return the rest and the point, "" for none."""
+    points = _lists()["points"]
     if chinese:
         for size in range(min(7, len(text)), 1, -1):
             if text[-size:] in points:
                 owner, _, qualified = text[:-size].rpartition("的")
-                qualified = "" if qualified in _words()["newly"] else qualified
+                qualified = "" if qualified in _lists()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():
                     return "", text  # 对外超时
                 return (owner or qualified).strip(), text[-size:]
@@ -256,97 +255,97 @@ def named_point(text: str, chinese: bool) -> tuple[str, str]:
         last = " ".join(words[-size:])
         if len(words) >= size and (last.lower() in points or last.lower().removesuffix("s") in points):
             owner = re.sub(r"['’]s\Z", "", " ".join(words[:-size]))
-            return "" if owner.lower() in _words()["newly"] else owner, last
+            return "" if owner.lower() in _lists()["newly"] else owner, last
     return text, ""
 
 
-def _phrases(clause: Clause, span: Span, sentence: str) -> list[_Phrase]:
-    """Return the nouns before a value, in their order; 的 and 's between them join them."""
-    found: list[_Phrase] = []
-    words = clause.words
-    at = 0
+def _noun_phrases(clause: Clause, span: Span, sentence: str) -> list[_NounPhrase]:
+    """Return the noun phrases before a value in order; 的 and 's join nouns."""
+    phrases: list[_NounPhrase] = []
+    words, at = clause.words, 0
+    is_noun = [word.tag in _NOUN_TAGS for word in words[: span.first]]
     while at < span.first:
-        if words[at].cls not in _NOUNS:
+        if not is_noun[at]:
             at += 1
             continue
         first = at
         while at < span.first and (
-            words[at].cls in _NOUNS
-            or (words[at].text in _OF and at + 1 < span.first and words[at + 1].cls in _NOUNS)
+            is_noun[at] or (words[at].text in _POSSESSIVE_MARKS and any(is_noun[at + 1 : at + 2]))
         ):
             at += 1
         before = [word.text.lower() for word in words[max(0, first - 2) : first]]
         own = before[-1:] in (["my"], ["our"]) or (
             clause.chinese
             and before[-1:] != []
-            and (before[-1] if words[first].cls == "kin" or before[-1] != "的" else before[0])
-            in _words()["me"]
-            and (words[first].cls in ("kin", "point") or before[-1] == "的")
+            and (before[-1] if words[first].tag == "kin" or before[-1] != "的" else before[0])
+            in _lists()["me"]
+            and (words[first].tag in ("kin", "point") or before[-1] == "的")
         )
-        names = [word for word in words[first:at] if word.cls in _NAMES and _IDENTIFIER.match(word.text)]
+        names = [word for word in words[first:at] if word.tag in _NAME_TAGS and _IDENTIFIER.match(word.text)]
         text, last = sentence[words[first].start : words[at - 1].end], words[at - 1]
-        if names and (last.cls not in ("point", names[0].cls) or (last is names[0] and clause.chinese)):
+        if names and (last.tag not in ("point", names[0].tag) or (last is names[0] and clause.chinese)):
             text = names[0].text  # edge-02 网关
-        found.append(_Phrase(first, at, text, own))
-    return found
+        phrases.append(_NounPhrase(first, at, text, own))
+    return phrases
 
 
-def _person(clause: Clause, until: int, speaker: str, meant: Callable[[str, int], str]) -> str | None:
-    """Return whom the first pronoun of a clause means: "" for an "it" that stands for nothing named."""
+def _pronoun_referent(clause: Clause, until: int, speaker: str, resolve: _Resolve) -> str | None:
+    """Return whom the first pronoun of a clause means, "" for an "it" that means nothing named."""
     for word in clause.words[: max(until, 1)]:
         low = word.text.lower()
-        if low in _words()["me"]:
+        if low in _lists()["me"]:
             return speaker
-        if low in _words()["third"]:
-            return meant(low, word.start) or ("" if is_listed(low, "it") else word.text)
-        if low in _words()["you"]:
+        if low in _lists()["third"]:
+            return resolve(low, word.start) or ("" if is_listed(low, "it") else word.text)
+        if low in _lists()["you"]:
             return word.text
     return None
 
 
-def _guessed(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> About:
-    """Return a point by the verb or, in brackets, by the kind of the value."""
+def _guess_attribution(clause: Clause, span: Span, subject: str, named: bool, speaker: str) -> Attribution:
+    """Name the point after the verb or, in brackets, after the kind of value."""
     words, chinese = clause.words, clause.chinese
-    verbs = [word.text for word in words[: span.first] if word.cls == "verb"]
+    verbs = [word.text for word in words[: span.first] if word.tag == "verb"]
     for verb in reversed(verbs):
-        row = _words()["verbs"].get(verb.lower())
+        entry = _lists()["verbs"].get(verb.lower())
         before = words[span.first - 1].text if span.first else ""
-        if row is not None and span.kind in row["kinds"] and before in row.get("after", before):
-            theirs = row["category"] == "profile" and subject != speaker
-            return About(subject, row["labels"][chinese], "attribute" if theirs else row["category"])
+        if entry is not None and span.kind in entry["kinds"] and before in entry.get("after", before):
+            of_another = entry["category"] == "profile" and subject != speaker
+            category: FactCategory = "attribute" if of_another else entry["category"]
+            return Attribution(subject, entry["labels"][chinese], category)
     inside = words[span.first : span.last]
-    typed = [word.cls[1:] for word in inside if word.cls[0] == VALUE]
-    if typed and all(word.cls[0] == VALUE or word.cls in _LOOSE for word in inside):
-        span = span._replace(kind=typed[0])  # 9:45 every day
-    label = kind_name = _words()["kinds"].get(span.kind, ("is", "是"))[chinese]
+    value_kinds = [word.tag[1:] for word in inside if word.tag[0] == VALUE]
+    if value_kinds and all(word.tag[0] == VALUE or word.tag in _FUNCTION_TAGS for word in inside):
+        span = span._replace(kind=value_kinds[0])  # 9:45 every day
+    label = kind_name = _lists()["kinds"].get(span.kind, ("is", "是"))[chinese]
     if _VERSION.match(inside[0].text) and span.first and words[span.first - 1].text in ("on", "到"):
         label = "版本" if chinese else "version"
-    plain = named and not verbs and len(words) <= 8 and label in _words()["telling"]
-    if plain and any(word.cls == "be" for word in words[: span.first]):
-        return _found(subject, label, speaker)
-    verb = verbs[-1] if verbs and span.kind != "does" and not _CHANGES.search(verbs[-1]) else ""
+    is_plain = named and not verbs and len(words) <= 8 and label in _lists()["telling"]
+    if is_plain and any(word.tag == "be" for word in words[: span.first]):
+        return _attribution(subject, label, speaker)
+    verb = verbs[-1] if verbs and span.kind != "does" and not _CHANGE_VERB.search(verbs[-1]) else ""
     guess = f"{verb}（{kind_name}）" if chinese else f"{verb} ({kind_name})"
-    return _found(subject, guess.strip(), speaker)
+    return _attribution(subject, guess.strip(), speaker)
 
 
-def _found(subject: str, predicate: str, speaker: str) -> About:
-    return About(subject.strip(" '’"), predicate, "profile" if subject == speaker else "attribute")
+def _attribution(subject: str, predicate: str, speaker: str) -> Attribution:
+    return Attribution(subject.strip(" '’"), predicate, "profile" if subject == speaker else "attribute")
 
 
 @cache
-def _words() -> dict[str, Any]:
-    read = table("words")
-    lists = {name: frozenset(words.split()) for name, words in read["persons"].items()}
+def _lists() -> dict[str, Any]:
+    data = load_table("words")
+    lists = {name: frozenset(words.split()) for name, words in data["persons"].items()}
     return lists | {
-        "passing": frozenset(read["passing"].split()),
-        "newly": frozenset(read["newly"].split()),
-        "points": frozenset(word.replace("_", " ") for word in read["point"].split()),
-        "personal": frozenset(read["personal"].replace("_", " ").split()),
+        "passing": frozenset(data["passing"].split()),
+        "newly": frozenset(data["newly"].split()),
+        "points": frozenset(word.replace("_", " ") for word in data["point"].split()),
+        "personal": frozenset(data["personal"].replace("_", " ").split()),
         "verbs": {
             verb: row | {"kinds": row["kinds"].split()}
-            for row in read["attribute"]
+            for row in data["attribute"]
             for verb in row["verbs"].split()
         },
-        "telling": frozenset(read["telling"].split()),
-        "kinds": {kind: (en, zh) for en, (kinds, zh) in read["kinds"].items() for kind in kinds.split()},
+        "telling": frozenset(data["telling"].split()),
+        "kinds": {kind: (en, zh) for en, (kinds, zh) in data["kinds"].items() for kind in kinds.split()},
     }

@@ -1,4 +1,4 @@
-"""Turns of phrase that say in full what they are about: names, likes, corrections, tasks, settings."""
+"""Phrases that name their subject and value in full: names, likes, corrections, tasks, settings."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,18 +9,27 @@ from typing import Any, NamedTuple
 
 from jiyi.extraction.clauses import is_chinese
 from jiyi.extraction.statement import Action, Statement
-from jiyi.extraction.values import patterns, table
+from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
 from jiyi.text.modality import Mode
 
-__all__ = ["Form", "forms_in", "has_sign", "is_bare", "is_beyond", "meant", "read_tool_lines", "takes_back"]
+__all__ = [
+    "Phrase",
+    "asserted_end",
+    "find_phrases",
+    "has_cue",
+    "has_implausible_year",
+    "is_bare_retraction",
+    "is_retraction",
+    "tool_settings",
+]
 
-_MOST_LINES = 50
-_SMALL_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
+_MAX_TOOL_LINES = 50
+_LOWER_CASE_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
 
-class Form(NamedTuple):
-    """A turn of phrase."""
+class Phrase(NamedTuple):
+    """A pattern for a phrase, and what kind of statement it makes."""
 
     pattern: str
     predicate: str = ""  # where the pattern has no group for it
@@ -29,89 +38,89 @@ class Form(NamedTuple):
     later: bool = False  # holds from a day ahead that the sentence names, else it is a plan: group w
 
 
-def forms_in(sentence: str) -> Iterator[tuple[Form, re.Match[str]]]:
-    """Give the turns of phrase in a sentence, each the first time it stands there."""
+def find_phrases(sentence: str) -> Iterator[tuple[Phrase, re.Match[str]]]:
+    """Yield the phrases in a sentence, each at its first match."""
     lower = sentence.lower()
-    sentence = _SMALL_I.sub("I", sentence)
-    forms, hints = _forms("zh" if is_chinese(sentence) else "en")
-    hinted = {place for hint, places in hints.items() if hint in lower for place in places}
-    for place in sorted(hinted):
-        if found := _compiled(forms[place].pattern).search(sentence):
-            yield forms[place], found
+    sentence = _LOWER_CASE_I.sub("I", sentence)
+    phrases, hints = _load_phrases("zh" if is_chinese(sentence) else "en")
+    for place in sorted({place for hint, places in hints.items() if hint in lower for place in places}):
+        if match := _compiled(phrases[place].pattern).search(sentence):
+            yield phrases[place], match
 
 
-def takes_back(sentence: str) -> bool:
-    """Return whether a sentence asks for something said to be forgotten."""
-    return has_sign("taking_back.en", sentence) or has_sign("taking_back.zh", sentence)
+def is_retraction(sentence: str) -> bool:
+    """Return whether a sentence asks to forget something."""
+    return has_cue("taking_back.en", sentence) or has_cue("taking_back.zh", sentence)
 
 
-def is_bare(sentence: str) -> bool:
-    """Return whether a retraction names nothing: what was said last is meant."""
-    return has_sign("taking_back.bare", sentence.replace("’", "'"))
+def is_bare_retraction(sentence: str) -> bool:
+    """Return whether a retraction names nothing and so means what was said last."""
+    return has_cue("taking_back.bare", sentence.replace("’", "'"))
 
 
-def has_sign(name: str, text: str) -> bool:
-    """Return whether a text has a sign of forms.toml, by the names of its section and of the sign."""
-    section, _, sign = name.partition(".")
-    return patterns("forms", section)[sign].search(text) is not None
+def has_cue(name: str, text: str) -> bool:
+    """Return whether a text matches a pattern of forms.toml; ``name`` is SECTION.PATTERN."""
+    section, _, cue = name.partition(".")
+    return load_patterns("forms", section)[cue].search(text) is not None
 
 
-def meant(sentence: str, mode: Mode) -> int:
-    """Return up to where a sentence states something: not what it asks, supposes or has from a document."""
-    signs = patterns("forms", "unmeant")
-    if is_beyond(sentence):
+def asserted_end(sentence: str, mode: Mode) -> int:
+    """Return where the part of a sentence ends that is asserted, not asked, supposed or cited."""
+    cues = load_patterns("forms", "unmeant")
+    if has_implausible_year(sentence):
         return 0
-    asks = mode & Mode.ASKED and signs["asks"].search(sentence)
-    reports = mode & Mode.REPORTED and not signs["person"].search(sentence)
-    if asks or reports or signs["sentence"].search(sentence):
+    asks = mode & Mode.ASKED and cues["asks"].search(sentence)
+    reports = mode & Mode.REPORTED and not cues["person"].search(sentence)
+    if asks or reports or cues["sentence"].search(sentence):
         return 0
-    condition = None if sentence.isascii() else signs["rest"].search(sentence)
+    condition = None if sentence.isascii() else cues["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
 
 
-def is_beyond(sentence: str) -> bool:
-    """Return whether a sentence dates something to a year before 1500 or after 2199."""
-    dated = any(letter.isdigit() for letter in sentence) or not sentence.isascii()
-    return dated and has_sign("unmeant.beyond", sentence)
+def has_implausible_year(sentence: str) -> bool:
+    """Return whether a sentence names a year before 1500 or after 2199."""
+    may_have_year = any(letter.isdigit() for letter in sentence) or not sentence.isascii()
+    return may_have_year and has_cue("unmeant.beyond", sentence)
 
 
-def read_tool_lines(text: str, *, speaker: str, said_at: datetime) -> Iterator[Statement]:
-    """Give the settings in a tool's output: ``pay-gw: Image=registry/pay-gw:2.9.0 ...``.
+def tool_settings(text: str, *, speaker: str, said_at: datetime) -> Iterator[Statement]:
+    """Yield the settings in a tool's output: ``pay-gw: Image=registry/pay-gw:2.9.0 ...``.
 
-    What names no thing is about what the command asked for; counters, times and other figures that
-    pass are left out.
+    A line without a subject is about what the command asked for. Counters, times and other transient
+    figures are left out.
     """
-    signs = patterns("forms", "tool_line")
-    pairs = [name for name in signs if name.startswith("pair")]
-    of: dict[str, Any] = {"speaker": speaker, "by_person": False, "said_at": said_at, "confidence": 0.5}
-    asked = ""
-    for row in islice(signs["row"].finditer(text), _MOST_LINES):
-        line, head = row[0], signs["about"].match(row[0])
-        asked = command["s"] if (command := signs["command"].match(line)) else asked
+    cues = load_patterns("forms", "tool_line")
+    pairs = [name for name in cues if name.startswith("pair")]
+    common: dict[str, Any] = {"speaker": speaker, "by_person": False, "said_at": said_at, "confidence": 0.5}
+    requested = ""
+    for row in islice(cues["row"].finditer(text), _MAX_TOOL_LINES):
+        line, head = row[0], cues["about"].match(row[0])
+        requested = command["s"] if (command := cues["command"].match(line)) else requested
         for name in pairs:
-            for pair in signs[name].finditer(line, head.end() if head and name == "pair" else 0):
-                said = pair.groupdict()
-                subject = said.get("s") or said.get("name") or (head and head[head.lastgroup or 0]) or asked
-                point, value = said.get("p") or name.rpartition(": ")[2], said["o"] or said["at"]
-                if subject not in ("", point) and not signs["passing"].match(point):
-                    named = of | {"subject": subject, "predicate": point, "object": value.strip('"')}
-                    yield Statement(quote=pair[0].strip(), replaces=said.get("old") or "", **named)
-                asked = value if point == "name" else asked
+            for pair in cues[name].finditer(line, head.end() if head and name == "pair" else 0):
+                groups = pair.groupdict()
+                named = groups.get("s") or groups.get("name")
+                subject = named or (head and head[head.lastgroup or 0]) or requested
+                point, value = groups.get("p") or name.rpartition(": ")[2], groups["o"] or groups["at"]
+                if subject not in ("", point) and not cues["passing"].match(point):
+                    fields = common | {"subject": subject, "predicate": point, "object": value.strip('"')}
+                    yield Statement(quote=pair[0].strip(), replaces=groups.get("old") or "", **fields)
+                requested = value if point == "name" else requested
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern when a sentence first has one of its hints: all of them take a third of a second."""
+    """Compile a pattern on first use: compiling all of them takes a third of a second."""
     return re.compile(pattern)
 
 
 @cache
-def _forms(language: str) -> tuple[Sequence[Form], Mapping[str, Sequence[int]]]:
-    """Return the turns of phrase of a language, and by each hint the places of those that it is one of."""
-    forms: list[Form] = []
-    hints: dict[str, list[int]] = {}  # one of a form's stands in the sentence, in lower case
-    for place, row in enumerate(table("forms")[language]):
+def _load_phrases(language: str) -> tuple[Sequence[Phrase], Mapping[str, Sequence[int]]]:
+    """Return the phrases of a language, and for each hint the indexes of the phrases that have it."""
+    phrases: list[Phrase] = []
+    hints: dict[str, list[int]] = {}  # in lower case; a sentence that a phrase matches has one of them
+    for place, row in enumerate(load_table("forms")[language]):
         for hint in row["hints"]:
             hints.setdefault(hint, []).append(place)
-        forms.append(Form(**{name: value for name, value in row.items() if name != "hints"}))
-    return forms, hints
+        phrases.append(Phrase(**{name: value for name, value in row.items() if name != "hints"}))
+    return phrases, hints

@@ -1,4 +1,4 @@
-"""Reads what a message states, Chinese and English, without a language model: a clause is a statement."""
+"""Reads the statements of a message in Chinese or English without a language model, clause by clause."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,50 +8,47 @@ from itertools import islice
 from typing import Any
 
 from jiyi.extraction import attribution
-from jiyi.extraction.attribution import About, Asked, about, is_listed, named_thing
-from jiyi.extraction.clauses import VALUE, Clause, clauses_of, is_chinese, sentences
-from jiyi.extraction.forms import Form, forms_in, has_sign, meant, read_tool_lines, takes_back
-from jiyi.extraction.rules import Rule, rules_in
-from jiyi.extraction.scoring import Scene, Span, chosen
+from jiyi.extraction.attribution import Attribution, Question, attribute_value, first_name, is_listed
+from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
+from jiyi.extraction.forms import Phrase, asserted_end, find_phrases, has_cue, is_retraction, tool_settings
+from jiyi.extraction.rules import Rule, find_rules
+from jiyi.extraction.scoring import SentenceContext, Span, select_spans
 from jiyi.extraction.statement import Statement
-from jiyi.extraction.times import first_day_ahead, validity
+from jiyi.extraction.times import first_upcoming_day, parse_validity
 from jiyi.records import Message, Role, single_valued
 from jiyi.text.modality import Mode, modes
 
 __all__ = ["extract", "extract_message"]
 
-_MOST_CHARS = 4_000
-_MOST_CHARS_OF_ASSISTANTS = 1_500  # they write much and state little
-_MOST_STATEMENTS = 40  # of one message
-_ASSISTANTS = 0.45  # the highest certainty of what they say
-_SUPPOSED = 0.5  # certainty from which a "would" in the sentence does not keep a value out
-_PLAIN = 0.6  # certainty from which an assistant's words count
-_NAMED = 0.6  # certainty of what names its point
-_OPEN_EN, _OPEN_ZH = 0.4, 0.5  # certainty from which what names no point is kept
-_FORM = 0.75  # certainty of what a turn of phrase says in full
-_TELLING_EN, _TELLING_ZH = 4, 8  # words, characters of a clause that can stand alone
-_SHORT_ZH = 5  # characters of a sentence that names no point and says nothing
-_SENTENCE = 200  # characters of a sentence that is kept in place of a clause of it
-_UNASKED = Asked()
-_NO_MODE = Mode(0)
-_PLAN = Form("", "plans", "plan")
-_OF_PERSONS = frozenset({"profile", "relation"})
-_LATER = frozenset({"plan", "todo"})  # values inside of them are no statements of their own
-_MARKS = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
-_FIRST = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
-_OWN = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
+_MAX_CHARS, _MAX_ASSISTANT_CHARS = 4_000, 1_500  # assistants write much and state little
+_MAX_STATEMENTS = 40  # of one message
+_ASSISTANT_CONFIDENCE = 0.45  # at most, of what they say
+_MIN_HYPOTHETICAL = 0.5  # score from which a value counts despite a "would"
+_MIN_ASSISTANT = 0.6  # score from which an assistant's value counts
+_NAMED_CONFIDENCE = 0.6  # of a value with a named point
+_MIN_UNNAMED_EN, _MIN_UNNAMED_ZH = 0.4, 0.5  # score from which a value without a point counts
+_PHRASE_CONFIDENCE = 0.75
+_MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted without its sentence
+_MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
+_MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
+_NO_QUESTION, _NO_MODE = Question(), Mode(0)
+_PLAN = Phrase("", "plans", "plan")
+_PERSONAL = frozenset({"profile", "relation"})
+_FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
+_PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
+_FIRST_PERSON = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
+_MY = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
 _NO_VALUE = re.compile(
     r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
     r"|换人|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
-# My brother Dev.
-_CALLED = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
-_SETTLED = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
-_SAMPLE = 400  # characters before a pronoun in which a person is looked for
-_Span = tuple[datetime | None, datetime | None]  # from when, until when
-_TURNED = re.compile(r"[\dA-Z]\s?[号线楼路栋室班点元块]?\s?[换改升降调转挪]")  # 6021 换 6088
-_LEADING = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
+_NAMED_RELATIVE = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
+_EXACT_KINDS = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
+_PRONOUN_CONTEXT = 400  # characters before a pronoun that are searched for a person
+_Validity = tuple[datetime | None, datetime | None]  # from when, until when
+_CHANGED_VALUE = re.compile(r"[\dA-Z]\s?[号线楼路栋室班点元块]?\s?[换改升降调转挪]")  # 6021 换 6088
+_DETERMINER = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 
 @dataclass(slots=True)
@@ -60,207 +57,219 @@ class _Reader:
     role: Role
     said_at: datetime
     zone: tzinfo
-    before: Sequence[str]  # the texts of the messages before, the last one last
-    text: str  # of the message
-    asked: Asked = _UNASKED  # what the message before asks for
-    topic: str = ""  # what was named last, before the sentence
-    here: str = ""  # and in it
-    now: str = ""  # the sentence
-    heard: str = ""  # those before it
-    spoken: Asked = _UNASKED  # the point that was spoken of last: "it"
-    before_mode: Mode = _NO_MODE  # of the sentence before
+    earlier: Sequence[str]  # the texts of the previous messages, the last one last
+    text: str  # of this message
+    question: Question = _NO_QUESTION  # what the previous message asks for
+    topic: str = ""  # what was named last before the current sentence
+    current: str = ""  # what was named last in it
+    sentence: str = ""
+    text_before: str = ""  # the sentences before it
+    mentioned: Question = _NO_QUESTION  # the point that was mentioned last: "it"
+    previous_mode: Mode = _NO_MODE  # of the previous sentence
 
     def read(self) -> Iterator[Statement]:
-        self.asked = attribution.asked_for(self.before[-1]) if self.before else _UNASKED
-        for place, sentence in enumerate(sentences(self.text)):
+        self.question = attribution.parse_question(self.earlier[-1]) if self.earlier else _NO_QUESTION
+        for index, sentence in enumerate(split_sentences(self.text)):
             mode = modes(sentence)
-            until = meant(sentence, mode)
-            rules = list(rules_in(sentence, self.text)) if self.role == "user" else []
-            rules = [rule for rule in rules if not takes_back(rule.text)]
-            if self.role == "user" and not rules and mode & Mode.RETRACTED and takes_back(sentence):
-                if until == len(sentence):
-                    erases = has_sign("taking_back.erases", sentence)
-                    yield self._new(sentence, category="note", action="retract", erases=erases)
-            elif not (until or rules):
-                self.topic = next(filter(None, map(named_thing, clauses_of(sentence))), self.topic)
+            asserted = asserted_end(sentence, mode)
+            rules = list(find_rules(sentence, self.text)) if self.role == "user" else []
+            rules = [rule for rule in rules if not is_retraction(rule.text)]
+            if self.role == "user" and not rules and mode & Mode.RETRACTED and is_retraction(sentence):
+                if asserted == len(sentence):
+                    erases = has_cue("taking_back.erases", sentence)
+                    yield self._statement(sentence, category="note", action="retract", erases=erases)
+            elif not (asserted or rules):
+                self.topic = next(filter(None, map(first_name, split_clauses(sentence))), self.topic)
             else:
-                scene = Scene(mode, self.asked.kind, len(self.text), place, sentence[-1])
-                yield from (self._ruled(rule, point) for rule in rules for point in rule.points)
-                yield from self._sentence(sentence, scene, until, rules)
-            self.before_mode = mode
-            self.heard += f"{sentence}\n"
+                context = SentenceContext(mode, self.question.kind, len(self.text), index, sentence[-1])
+                yield from (self._rule_statement(rule, point) for rule in rules for point in rule.points)
+                yield from self._read_sentence(sentence, context, asserted, rules)
+            self.previous_mode = mode
+            self.text_before += f"{sentence}\n"
 
-    def _sentence(
-        self, sentence: str, scene: Scene, until: int, rules: Sequence[Rule]
+    def _read_sentence(
+        self, sentence: str, context: SentenceContext, asserted: int, rules: Sequence[Rule]
     ) -> Iterator[Statement]:
         taken = [(rule.start, rule.end) for rule in rules]
-        values, others_spoken_of, said = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
-        clauses = clauses_of(sentence)
-        self.now, self.here = sentence, ""
-        for form, match in forms_in(sentence[:until]):
+        values, subjects, predicates = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
+        clauses = split_clauses(sentence)
+        self.sentence, self.current = sentence, ""
+        for phrase, match in find_phrases(sentence[:asserted]):
             at = match.span()
             value = match.span("o" if match.re.groupindex.get("o") and match["o"] else 0)
-            # "I work as a nurse at St James's" says two points of a person in one stretch.
-            beside = form.category in _OF_PERSONS and not _overlaps(value, values)
-            supposed = scene.modes & Mode.HYPOTHETICAL and form.category not in _LATER
-            maybe = form.action in ("end", "over") and has_sign("unmeant.open", _around(match, clauses))
-            fits = not (supposed or maybe) and (beside or not _overlaps(at, taken))
-            if fits and (statement := self._formed(form, match, scene.modes, clauses)):
+            # "I work as a nurse at St James's" states two points of a person in one phrase.
+            beside = phrase.category in _PERSONAL and not _overlaps(value, values)
+            supposed = context.modes & Mode.HYPOTHETICAL and phrase.category not in _FUTURE
+            ends = phrase.action in ("end", "over")
+            uncertain = supposed or (ends and has_cue("unmeant.open", _quote_around(match, clauses)))
+            fits = not uncertain and (beside or not _overlaps(at, taken))
+            if fits and (statement := self._phrase_statement(phrase, match, context.modes, clauses)):
                 taken.append(at)
-                values.append(value if form.category in _OF_PERSONS else at)
+                values.append(value if phrase.category in _PERSONAL else at)
                 if statement.subject != self.speaker:
-                    others_spoken_of.append((at, statement.subject))
-                said.add(statement.predicate)
+                    subjects.append((at, statement.subject))
+                predicates.add(statement.predicate)
                 yield statement
         for clause in clauses:
-            if clause.words[-1].end > until:
+            if clause.words[-1].end > asserted:
                 break
             found: list[Statement] = []
             whole = clause.words[0].start, clause.words[-1].end
-            self.here = next((name for at, name in others_spoken_of if _overlaps(at, [whole])), self.here)
-            for span, sure in self._answer(clause) or chosen(clause, scene):
+            self.current = next((name for at, name in subjects if _overlaps(at, [whole])), self.current)
+            for span, score in self._bare_answer(clause) or select_spans(clause, context):
                 at = clause.words[span.first].start, clause.words[span.last - 1].end
-                supposed = scene.modes & Mode.HYPOTHETICAL and sure < _SUPPOSED
-                if supposed or _overlaps(at, taken) or _denied(clause, span) or _bound(clause, span):
+                excluded = _is_denied(clause, span) or _is_time_limit(clause, span) or _overlaps(at, taken)
+                if excluded or (context.modes & Mode.HYPOTHETICAL and score < _MIN_HYPOTHETICAL):
                     continue
-                if statement := self._valued(clause, span, sure, scene.modes):
+                if statement := self._value_statement(clause, span, score, context.modes):
                     found.append(statement)
-            if formed := _overlaps(whole, taken):
-                found = [f for f in found if single_valued(f.predicate) and f.predicate not in said]
-            yield from (found := _worth_keeping(found))
-            if not formed and not found:
-                spoken = attribution.spoken_of(clause, self._meant)
-                self.spoken = spoken if spoken.point else self.spoken
-            told = "" if formed else named_thing(clause) or attribution.told_of(clause, self.speaker)
-            self.here = next((one.subject for one in found if one.subject != self.speaker), told or self.here)
-        self.topic = self.here or self.topic
+            if has_phrase := _overlaps(whole, taken):
+                found = [item for item in found if single_valued(item.predicate)]
+                found = [item for item in found if item.predicate not in predicates]
+            yield from (found := _drop_weak(found))
+            if not has_phrase and not found:
+                mentioned = attribution.mentioned_point(clause, self._resolve_pronoun)
+                self.mentioned = mentioned if mentioned.point else self.mentioned
+            if not has_phrase:
+                named = first_name(clause) or attribution.leading_person(clause, self.speaker)
+                self.current = named or self.current
+            others = (item.subject for item in found if item.subject != self.speaker)
+            self.current = next(others, self.current)
+        self.topic = self.current or self.topic
 
-    def _answer(self, clause: Clause) -> list[tuple[Span, float]]:
-        """Return a value that alone answers what was asked just before."""
+    def _bare_answer(self, clause: Clause) -> list[tuple[Span, float]]:
+        """Return the value of a message that is nothing but an answer to a question."""
         word = clause.words[0]
-        alone = self.asked.kind and not self.heard and clause.parts == len(clause.words) == 1
-        return [(Span(0, 1, word.cls[1:]), _FORM)] if alone and word.cls[0] == VALUE else []
+        bare = self.question.kind and not self.text_before and clause.clause_count == len(clause.words) == 1
+        return [(Span(0, 1, word.tag[1:]), _PHRASE_CONFIDENCE)] if bare and word.tag[0] == VALUE else []
 
-    def _ruled(self, rule: Rule, point: str) -> Statement:
-        said = {"object": "" if rule.lifts else rule.text, "action": rule.action, "confidence": _FORM}
-        return self._new(rule.text, category="rule", subject=self.speaker, predicate=point, **said)
+    def _rule_statement(self, rule: Rule, point: str) -> Statement:
+        value = "" if rule.lifts else rule.text
+        fields = {"object": value, "action": rule.action, "confidence": _PHRASE_CONFIDENCE}
+        return self._statement(rule.text, category="rule", subject=self.speaker, predicate=point, **fields)
 
-    def _valued(self, clause: Clause, span: Span, sure: float, mode: Mode) -> Statement | None:
+    def _value_statement(self, clause: Clause, span: Span, score: float, mode: Mode) -> Statement | None:
         words = clause.words
-        value = self.now[words[span.first].start : words[span.last - 1].end].strip(_MARKS)
+        value = self.sentence[words[span.first].start : words[span.last - 1].end].strip(_PUNCTUATION)
         if not value or _NO_VALUE.match(value):
             return None
-        first = next((word.text for word in words if word.cls != "adv"), "")
-        it = is_listed(first, "spoken_of") and span.kind in _SETTLED and bool(self.spoken.point)
-        asked = self.spoken if it else self.asked
-        whose: dict[str, Any] = {"speaker": self.speaker, "topic": self.here, "meant": self._meant}
-        said = about(clause, span, self.now, asked=asked, **whose)
-        if said.predicate == self.asked.point:  # one value answers
-            self.asked = self.asked._replace(point="")
-        subject, named = said.subject, single_valued(said.predicate)
+        first = next((word.text for word in words if word.tag != "adv"), "")
+        it = is_listed(first, "spoken_of") and span.kind in _EXACT_KINDS and bool(self.mentioned.point)
+        question = self.mentioned if it else self.question
+        people: dict[str, Any] = {"speaker": self.speaker, "resolve": self._resolve_pronoun}
+        place = clause, span, self.sentence
+        found = attribute_value(*place, topic=self.current, question=question, **people)
+        if found.predicate == self.question.point:  # one value answers
+            self.question = self.question._replace(point="")
+        subject, named = found.subject, single_valued(found.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
         if not subject or is_listed(subject, "you") or subject == value:
             return None
-        if self.role != "user" and (subject == self.speaker or sure < _PLAIN or not named):
+        if self.role != "user" and (subject == self.speaker or score < _MIN_ASSISTANT or not named):
             return None
-        quote = _own_words(clause, self.now, subject, alone=named)
+        quote = _quote_clause(clause, self.sentence, subject, alone=named)
         if not named:
-            past = span.kind == "does" and is_listed(words[span.first].text, "passing")
-            past = past or any(is_listed(word.text, "happens") for word in words)
-            short = clause.chinese and not self._answer(clause)
-            past = past or (short and len(quote.strip(_MARKS).replace(" ", "")) < _SHORT_ZH)
-            if sure < (_OPEN_ZH if clause.chinese else _OPEN_EN) or past:
+            passing = span.kind == "does" and is_listed(words[span.first].text, "passing")
+            passing = passing or any(is_listed(word.text, "happens") for word in words)
+            length = len(quote.strip(_PUNCTUATION).replace(" ", ""))
+            short = clause.chinese and length < _MIN_UNNAMED_CHARS_ZH and not self._bare_answer(clause)
+            if passing or short or score < (_MIN_UNNAMED_ZH if clause.chinese else _MIN_UNNAMED_EN):
                 return None
         elif self.role == "user":
-            sure = _NAMED
-        at = validity(self.now, mode, self.said_at, self.zone, value)
-        sure = round(sure if self.role == "user" else min(sure, _ASSISTANTS), 2)
-        return self._said(quote, said._replace(subject=subject), value, mode, at=at, confidence=sure)
+            score = _NAMED_CONFIDENCE
+        validity = parse_validity(self.sentence, mode, self.said_at, self.zone, value)
+        score = round(score if self.role == "user" else min(score, _ASSISTANT_CONFIDENCE), 2)
+        found = found._replace(subject=subject)
+        return self._build_statement(quote, found, value, mode, at=validity, confidence=score)
 
-    def _formed(
-        self, form: Form, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
+    def _phrase_statement(
+        self, phrase: Phrase, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
     ) -> Statement | None:
-        groups, quote = match.groupdict(), _around(match, clauses) or self.now
-        value = (groups.get("o") or groups.get("q") or "").strip(_MARKS)
-        predicate = form.predicate or groups.get("p") or groups.get("q") or ""
-        whom = groups.get("s")
-        subject = self._subject(whom, form.category, match.start("s") if whom else 0)
-        if not value or (whom and (not subject or is_listed(subject, "you"))) or _NO_VALUE.match(value):
+        groups, quote = match.groupdict(), _quote_around(match, clauses) or self.sentence
+        value = (groups.get("o") or groups.get("q") or "").strip(_PUNCTUATION)
+        predicate = phrase.predicate or groups.get("p") or groups.get("q") or ""
+        named = groups.get("s")
+        subject = self._resolve_subject(named, phrase.category, match.start("s") if named else 0)
+        if not value or (named and (not subject or is_listed(subject, "you"))) or _NO_VALUE.match(value):
             return None
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
         if not predicate and subject:
-            subject, predicate = self._parted(subject, alone=bool(groups.get("old")))
+            subject, predicate = self._split_subject(subject, alone=bool(groups.get("old")))
             if is_listed(subject, "points") and (is_chinese(subject) or is_listed(subject, "personal")):
                 subject, predicate = self.speaker, subject
-        predicate = "alias" if form.action == "rename" else predicate
-        at: _Span = None, None
-        taste = form.category == "preference"
-        if taste and has_sign("times.for_now", self.now):
+        predicate = "alias" if phrase.action == "rename" else predicate
+        validity: _Validity = None, None
+        taste = phrase.category == "preference"
+        if taste and has_cue("times.for_now", self.sentence):
             mode |= Mode.TEMPORARY
-        if form.category in _LATER or form.later:
-            begins = first_day_ahead(self.now, self.said_at, self.zone)
-            at = begins if begins and begins > self.said_at else None, None
-            if form.later and not at[0]:  # nobody knows when: a plan
-                form, predicate, value = _PLAN, _PLAN.predicate, groups["w"]
-        elif form.action != "rename" and not (taste and not mode & Mode.TEMPORARY):
-            moved = form.category == "attribute" and not form.predicate
-            at = validity(self.now if moved else quote, mode, self.said_at, self.zone, value)
-        old, sure = (groups.get("old") or "").strip(_MARKS), _FORM if self.role == "user" else _ASSISTANTS
-        more: dict[str, Any] = {"action": form.action, "confidence": sure}
-        said = About(subject, predicate, form.category)
-        return self._said(quote, said, value, mode, at=at, old=old, **more)
+        if phrase.category in _FUTURE or phrase.later:
+            start = first_upcoming_day(self.sentence, self.said_at, self.zone)
+            validity = start if start and start > self.said_at else None, None
+            if phrase.later and not validity[0]:  # nobody knows when: a plan
+                phrase, predicate, value = _PLAN, _PLAN.predicate, groups["w"]
+        elif phrase.action != "rename" and not (taste and not mode & Mode.TEMPORARY):
+            moved = phrase.category == "attribute" and not phrase.predicate
+            validity = parse_validity(self.sentence if moved else quote, mode, self.said_at, self.zone, value)
+        confidence = _PHRASE_CONFIDENCE if self.role == "user" else _ASSISTANT_CONFIDENCE
+        old = (groups.get("old") or "").strip(_PUNCTUATION)
+        fields: dict[str, Any] = {"action": phrase.action, "confidence": confidence, "old": old}
+        found = Attribution(subject, predicate, phrase.category)
+        return self._build_statement(quote, found, value, mode, at=validity, **fields)
 
-    def _said(
-        self, quote: str, said: About, value: str, mode: Mode, *, at: _Span, old: str = "", **more: Any
+    def _build_statement(
+        self, quote: str, found: Attribution, value: str, mode: Mode, *, at: _Validity, **fields: Any
     ) -> Statement:
-        wrong = (old and single_valued(said.predicate)) or (mode | self.before_mode) & Mode.CORRECTED
-        changed = mode & Mode.CHANGED or _TURNED.search(quote)
-        whose = {"category": said.category, "subject": said.subject, "replaces": old}
-        predicate = said.predicate
+        old = fields.pop("old", "")
+        wrong = (old and single_valued(found.predicate)) or (mode | self.previous_mode) & Mode.CORRECTED
+        changed = mode & Mode.CHANGED or _CHANGED_VALUE.search(quote)
+        owner = {"category": found.category, "subject": found.subject, "replaces": old}
+        predicate = found.predicate
         if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
             predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
-        held = {"predicate": predicate, "object": self.speaker if _FIRST.match(value) else value}
-        when = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
-        return self._new(quote, **whose, **held, **when, **more)
+        content = {"predicate": predicate, "object": self.speaker if _FIRST_PERSON.match(value) else value}
+        times = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
+        return self._statement(quote, **owner, **content, **times, **fields)
 
-    def _subject(self, said: str | None, category: str, at: int) -> str:
-        """Return the name of what a turn of phrase is about; without one it is the speaker."""
-        if said is None:
+    def _resolve_subject(self, text: str | None, category: str, at: int) -> str:
+        """Return the subject of a phrase; the speaker if it names none."""
+        if text is None:
             return self.speaker if category != "attribute" else ""
-        name = said.strip(_MARKS)
-        if _FIRST.match(name):
+        name = text.strip(_PUNCTUATION)
+        if _FIRST_PERSON.match(name):
             return self.speaker
         if is_listed(name, "third"):
-            return self._meant(name, at)
-        if named := _CALLED.match(name):
-            return named[1]
-        own = _OWN.match(name)
-        name = _LEADING.sub("", name[own.end() :] if own else name, count=1).strip(_MARKS)
-        return attribution.of_speaker(name, self.speaker, is_chinese(name)) if own else name
+            return self._resolve_pronoun(name, at)
+        if relative := _NAMED_RELATIVE.match(name):
+            return relative[1]
+        my = _MY.match(name)
+        name = _DETERMINER.sub("", name[my.end() :] if my else name, count=1).strip(_PUNCTUATION)
+        return attribution.possessive(name, self.speaker, is_chinese(name)) if my else name
 
-    def _parted(self, name: str, *, alone: bool) -> tuple[str, str]:
-        """Part "edge-02's port"; with ``alone`` a point may stand for itself: "the port is not 8443"."""
-        owner, point = attribution.named_point(name, is_chinese(name))
+    def _split_subject(self, name: str, *, alone: bool) -> tuple[str, str]:
+        """Split "edge-02's port"; with ``alone`` a point needs no owner: "the port is not 8443"."""
+        owner, point = attribution.split_point(name, is_chinese(name))
         return (owner.strip(" 的"), point) if point and (owner or alone) else (name, "")
 
-    def _meant(self, pronoun: str, at: int) -> str:
-        """Return whom or what a pronoun means that stands at a place of the sentence, "" for nobody."""
+    def _resolve_pronoun(self, pronoun: str, at: int) -> str:
+        """Return whom or what a pronoun at a position of the sentence means, "" if unknown."""
         if is_listed(pronoun, "of_people"):
-            told = (f"{self.heard}{self.now[:at]}", *reversed(self.before))
-            return attribution.person_meant([text[-_SAMPLE:] for text in told], pronoun, self.speaker)
-        return self.here or self._earlier(self.now[:at])
+            texts = (f"{self.text_before}{self.sentence[:at]}", *reversed(self.earlier))
+            recent = [text[-_PRONOUN_CONTEXT:] for text in texts]
+            return attribution.find_person(recent, pronoun, self.speaker)
+        return self.current or self._last_named(self.sentence[:at])
 
-    def _earlier(self, here: str) -> str:
-        """Return what was named last: in what stands ``here`` before it, in the message or before that."""
-        if here and (there := [one for one in map(named_thing, clauses_of(here)) if one]):
-            return there[-1]
-        said = (one for text in reversed(self.before) for one in reversed(list(sentences(text[:400]))))
-        named = (named_thing(clause) for sentence in said for clause in reversed(clauses_of(sentence)))
-        return self.topic or next(filter(None, named), "")
+    def _last_named(self, text: str) -> str:
+        """Return the last name in ``text``, else in the message, else in the previous ones."""
+        if text and (names := [name for name in map(first_name, split_clauses(text)) if name]):
+            return names[-1]
+        texts = (reversed(list(split_sentences(text[:400]))) for text in reversed(self.earlier))
+        clauses = (reversed(split_clauses(sentence)) for sentences in texts for sentence in sentences)
+        names_before = (first_name(clause) for clause_group in clauses for clause in clause_group)
+        return self.topic or next(filter(None, names_before), "")
 
-    def _new(self, quote: str, **fields: Any) -> Statement:
+    def _statement(self, quote: str, **fields: Any) -> Statement:
         by: dict[str, Any] = {"speaker": self.speaker, "by_person": self.role == "user"}
         return Statement(quote=quote.strip(), said_at=self.said_at, **by, **fields)
 
@@ -274,96 +283,95 @@ def extract(
     zone: tzinfo,
     context: Sequence[str] = (),
 ) -> list[Statement]:
-    """Return what a message states; pure, under half a millisecond for most messages.
+    """Return the statements of a message; pure, under half a millisecond for most messages.
 
-    Of a tool's output only names with values are read, of an assistant's words only named points of
-    things, with less certainty. What is asked, supposed, denied, only reported, made up or meant in
-    jest gives nothing.
+    A tool's output gives only names with values, an assistant's text only named points of things, with
+    less confidence. What is asked, supposed, denied, reported, made up or a joke gives nothing.
 
     Args:
         text: the first 4,000 characters are read, 1,500 of an assistant's.
-        speaker: whom "I" means, "user" without one.
-        said_at, zone: aware; what "until Friday" means, by the calendar there.
-        context: the texts of the messages before, the last one last: what a short answer
-            answers, and whom "she" may mean.
+        speaker: whom "I" means, "user" by default.
+        said_at, zone: aware; they settle what "until Friday" means.
+        context: the texts of the previous messages, the last one last: they tell what a short
+            answer answers, and whom "she" may mean.
     """
-    sample = text[: _MOST_CHARS_OF_ASSISTANTS if role == "assistant" else _MOST_CHARS]
+    sample = text[: _MAX_ASSISTANT_CHARS if role == "assistant" else _MAX_CHARS]
     if role == "system" or not sample.strip():
         return []
     if role == "tool":
         name = "tool" if speaker in (None, "", "user") else speaker  # no tool speaks for the user
-        return list(islice(read_tool_lines(sample, speaker=name, said_at=said_at), _MOST_STATEMENTS))
-    if has_sign("unmeant.message", sample):
+        return list(islice(tool_settings(sample, speaker=name, said_at=said_at), _MAX_STATEMENTS))
+    if has_cue("unmeant.message", sample):
         return []
     name = speaker or ("user" if role == "user" else role)
     reader = _Reader(name, role, said_at, zone, context, sample)
-    found: dict[tuple[str, str, str, str], Statement] = {}
+    statements: dict[tuple[str, str, str, str], Statement] = {}
     for statement in reader.read():
         key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)
-        found.setdefault(key, statement)
-        if len(found) == _MOST_STATEMENTS:
+        statements.setdefault(key, statement)
+        if len(statements) == _MAX_STATEMENTS:
             break
-    return list(found.values())
+    return list(statements.values())
 
 
 def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
-    """Return what a message states, with it as the source; nothing where it has no date. See `extract`."""
+    """Return the statements of a message as by `extract`, with their source; none if it has no date."""
     if message.created_at is None:
         return []
-    said: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
-    found = extract(message.text, zone=zone, context=context, **said)
-    return [replace(statement, source=message.id) for statement in found]
+    fields: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
+    statements = extract(message.text, zone=zone, context=context, **fields)
+    return [replace(statement, source=message.id) for statement in statements]
 
 
-def _around(match: re.Match[str], clauses: Sequence[Clause]) -> str:
+def _quote_around(match: re.Match[str], clauses: Sequence[Clause]) -> str:
     start, end = match.span()
-    inside = [one for one in clauses if one.words[0].start < end and start < one.words[-1].end]
+    inside = [clause for clause in clauses if clause.words[0].start < end and start < clause.words[-1].end]
     return match.string[inside[0].words[0].start : max(end, inside[-1].words[-1].end)] if inside else ""
 
 
-def _own_words(clause: Clause, sentence: str, subject: str, *, alone: bool) -> str:
-    """Return the words of a clause, or of its sentence where the clause says too little ``alone``."""
-    said = sentence[clause.words[0].start : clause.words[-1].end]
-    enough = len(said) >= _TELLING_ZH if clause.chinese else len(clause.words) >= _TELLING_EN
-    return said if alone or enough or subject in said or len(sentence) > _SENTENCE else sentence
+def _quote_clause(clause: Clause, sentence: str, subject: str, *, alone: bool) -> str:
+    """Return the words of a clause, or its sentence if the clause says too little ``alone``."""
+    words = sentence[clause.words[0].start : clause.words[-1].end]
+    enough = len(words) >= _MIN_QUOTE_CHARS_ZH if clause.chinese else len(clause.words) >= _MIN_QUOTE_WORDS_EN
+    return words if alone or enough or subject in words or len(sentence) > _MAX_QUOTED_SENTENCE else sentence
 
 
-def _worth_keeping(found: Sequence[Statement]) -> list[Statement]:
-    """Return of what names no point the surest, and nothing that another statement is only about."""
-    named = [one for one in found if single_valued(one.predicate)]
-    guesses = [one for one in found if not single_valued(one.predicate)]
-    surest = max(guesses, key=lambda one: one.confidence, default=None)
-    if surest and any(one.subject in surest.object for one in named):
+def _drop_weak(found: Sequence[Statement]) -> list[Statement]:
+    """Keep one statement at most without a point, and none that only names another's subject."""
+    named = [statement for statement in found if single_valued(statement.predicate)]
+    guesses = [statement for statement in found if not single_valued(statement.predicate)]
+    surest = max(guesses, key=lambda statement: statement.confidence, default=None)
+    if surest and any(statement.subject in surest.object for statement in named):
         surest = None
-    kept = [one for one in found if one is surest or one in named]
-    subjects = {one.subject for one in kept}
-    return [one for one in kept if one.object not in subjects]
+    kept = [statement for statement in found if statement is surest or statement in named]
+    subjects = {statement.subject for statement in kept}
+    return [statement for statement in kept if statement.object not in subjects]
 
 
 def _overlaps(at: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
     return any(at[0] < end and start < at[1] for start, end in taken)
 
 
-def _denied(clause: Clause, span: Span) -> bool:
-    """Return whether a span ends with what something is not, or is what that is not said of."""
+def _is_denied(clause: Clause, span: Span) -> bool:
+    """Return whether a span is a negated value, or the thing that is said not to have one."""
     words = clause.words
-    after = words[span.last].cls if span.last < len(words) else ""
+    after = words[span.last].tag if span.last < len(words) else ""
     if span.kind in ("code", "host") and not span.first and after in ("own", "neg", "be", "point"):
         return True
-    if words[span.last - 1].cls[0] != VALUE:
+    if words[span.last - 1].tag[0] != VALUE:
         return False
-    before = [word.cls for word in words[: span.last - 1] if word.cls not in ("be", "adv", "prep")]
+    before = [word.tag for word in words[: span.last - 1] if word.tag not in ("be", "adv", "prep")]
     return before[-1:] == ["neg"]
 
 
-def _bound(clause: Clause, span: Span) -> bool:
-    """Return whether a date only says from when or until when something holds."""
+def _is_time_limit(clause: Clause, span: Span) -> bool:
+    """Return whether a span is a date that only says from or until when something holds."""
     word = clause.words[span.first]
     if word.text in ("从", "自", "到") and span.last > span.first + 1:
         word = clause.words[span.first + 1]
     before = clause.words[span.first - 1].text.lower() if span.first else ""
     after = clause.words[span.last].text if span.last < len(clause.words) else ""
-    dated = word.cls in (VALUE + "date", VALUE + "weekday")
+    dated = word.tag in (VALUE + "date", VALUE + "weekday")
     return dated and (
         clause.words[span.last - 1].text in ("起", "开始")
         or after in ("起", "开始", "以后")

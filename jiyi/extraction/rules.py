@@ -1,8 +1,4 @@
-"""Standing instructions to the assistant: which sentences give or take back one, and what it is about.
-
-They are read by signs (rules.toml): who is asked, for how long. What two of them are about is put into
-one form for both languages, so that they can be compared.
-"""
+"""Finds standing instructions to the assistant; their meaning has one form for both languages."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,10 +6,10 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.values import patterns, table
+from jiyi.extraction.values import load_patterns, load_table
 from jiyi.text import analyse
 
-__all__ = ["RULE_POINTS", "Rule", "RuleMeaning", "meaning_of", "rule_point", "rules_in"]
+__all__ = ["RULE_POINTS", "Rule", "RuleMeaning", "find_rules", "rule_meaning", "rule_predicate"]
 
 RULE_POINTS: Mapping[str, tuple[str, str]] = {
     "language": ("answer language", "回答语言"),
@@ -23,19 +19,19 @@ RULE_POINTS: Mapping[str, tuple[str, str]] = {
 }
 """What instructions settle that have one value at a time: by a key the names in English and Chinese."""
 
-_PART = re.compile(
+_PART_BREAK = re.compile(
     r"[,，;；。!！\n]+|(?<!\d)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)\.(?=\s|\Z)|(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])|\s[—–-]+\s|\s\("
 )
-_JOINED = re.compile(
+_CONJUNCTION = re.compile(
     r"\s(?:and|but)\s(?=(?:please |then )?(?:always|never|don['’]t|do not|no|use|keep|answer|reply)\b)", re.I
 )
 _QUOTED = re.compile('["“「『][^"”」』]{4,300}["”」』]')
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
-_TALKS = frozenset({"talk", "discuss", "speak", "chat"})
+_TALK_VERBS = frozenset({"talk", "discuss", "speak", "chat"})
 _ONLY = re.compile(r"\bonly\b", re.I)
-_LONGEST = 240  # characters of an instruction
-_MARKS = " \t,，:：。.!！?？;；、—–-"
-_OTHER = ("rule", "规则")
+_MAX_RULE_CHARS = 240  # characters of an instruction
+_PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
+_OTHER_RULE = ("rule", "规则")
 _HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
@@ -54,217 +50,222 @@ class RuleMeaning(NamedTuple):
     """What an instruction is about."""
 
     points: Mapping[str, str]  # of `RULE_POINTS` those it is about, with their values
-    denies: bool  # it forbids
+    forbids: bool  # it forbids
     releases: bool  # it says that something is not needed any more
     names: frozenset[str]  # the things it names, by one name in both languages
     terms: frozenset[str]  # these and its other words, without those that only tell how it is asked
 
 
-class _Signs(NamedTuple):
+class _RuleCues(NamedTuple):
     hints: tuple[str, ...]
     patterns: Mapping[str, re.Pattern[str]]
-    verbs: frozenset[str]  # that lasting instructions begin with; English only
-    asks: frozenset[str]  # that it is forbidden to do; English only
+    verbs: frozenset[str]  # which begin lasting instructions; English only
+    forbidden_verbs: frozenset[str]  # what an assistant is told not to do; English only
 
-    def has(self, name: str, text: str) -> bool:
+    def matches(self, name: str, text: str) -> bool:
         return self.patterns[name].search(text) is not None
 
 
-def rules_in(sentence: str, message: str) -> Iterator[Rule]:
-    """Give the standing instructions to the assistant in a sentence of a user's message; pure.
+def find_rules(sentence: str, message: str) -> Iterator[Rule]:
+    """Yield the standing instructions to the assistant in a sentence of a user's message; pure.
 
-    One is given where the assistant is asked, and for good or about the form of all answers. What is
-    asked for once or of one thing, what is told of others, quoted or asked gives none.
+    An instruction addresses the assistant and is meant for good or about the form of all answers.
+    What is asked for once, about one thing, of others, in quotes or as a question is none.
     """
     lower = sentence.lower()
     chinese = is_chinese(sentence)
-    signs = _signs("zh" if chinese else "en")
-    if any(hint in lower for hint in signs.hints):
-        yield from _Sentence(sentence, message, signs, chinese).rules()
+    cues = _load_cues("zh" if chinese else "en")
+    if any(hint in lower for hint in cues.hints):
+        yield from _RuleFinder(sentence, message, cues, chinese).rules()
 
 
-class _Sentence:
-    def __init__(self, sentence: str, message: str, signs: _Signs, chinese: bool) -> None:
+class _RuleFinder:
+    def __init__(self, sentence: str, message: str, cues: _RuleCues, chinese: bool) -> None:
         self._text, self._message = sentence, message
-        self._signs, self._chinese = signs, chinese
-        self._asks = signs.has("asking", sentence)
+        self._cues, self._chinese = cues, chinese
+        self._is_request = cues.matches("asking", sentence)
 
     def rules(self) -> Iterator[Rule]:
         quoted = [match.span() for match in _QUOTED.finditer(self._text)]
-        begun, lasting = -1, False  # where words stand that belong to what follows
-        told = False  # a clause before tells of somebody: "we use tabs, never spaces"
-        for start, end in _parts(self._text):
+        pending_start, lasting = -1, False  # where words stand that belong to what follows
+        about_others = False  # a clause before tells of somebody: "we use tabs, never spaces"
+        for start, end in _split_parts(self._text):
             part = self._text[start:end]
-            if any(at <= start < over for at, over in quoted):
+            if any(at <= start < stop for at, stop in quoted):
                 continue
-            if self._signs.patterns["head"].match(part):
-                begun = start if begun < 0 else begun
-                lasting = lasting or self._signs.has("for_good", part)
+            if self._cues.patterns["head"].match(part):
+                pending_start = start if pending_start < 0 else pending_start
+                lasting = lasting or self._cues.matches("for_good", part)
                 continue
-            first = start if begun < 0 else begun
-            rule = self._rule(first, end, part, (lasting, told))
+            first = start if pending_start < 0 else pending_start
+            rule = self._read_part(first, end, part, (lasting, about_others))
             if rule is not None:
-                if self._signs.has("reports", self._text):
+                if self._cues.matches("reports", self._text):
                     return
                 yield rule
-            elif self._signs.has("subject", part):
-                lasting, told = False, True
-            begun = -1
+            elif self._cues.matches("subject", part):
+                lasting, about_others = False, True
+            pending_start = -1
 
-    def _rule(self, start: int, end: int, part: str, before: tuple[bool, bool]) -> Rule | None:
-        lasting, told = before
-        if len(part) > _LONGEST:
+    def _read_part(self, start: int, end: int, part: str, context: tuple[bool, bool]) -> Rule | None:
+        lasting, about_others = context
+        if len(part) > _MAX_RULE_CHARS:
             return None
-        signs = self._signs
-        whole = self._text[start:end].strip(_MARKS)
-        start = self._text.index(whole, start)
-        end = start + len(whole)
-        if not self._asks and self._lifts(part) and not signs.has("once", part.strip()):
-            return Rule(start, end, whole, (rule_point("", self._chinese),), "end", lifts=True)
-        lasting = lasting or signs.has("for_good", part)
-        if self._asks and not (lasting and signs.has("modal", part)):
+        cues = self._cues
+        text = self._text[start:end].strip(_PUNCTUATION)
+        start = self._text.index(text, start)
+        end = start + len(text)
+        if not self._is_request and self._lifts_rule(part) and not cues.matches("once", part.strip()):
+            return Rule(start, end, text, (rule_predicate("", self._chinese),), "end", lifts=True)
+        lasting = lasting or cues.matches("for_good", part)
+        if self._is_request and not (lasting and cues.matches("modal", part)):
             return None
-        if not (self._asked_zh(part, lasting) if self._chinese else self._asked_en(part, lasting, told)):
+        is_asked = self._is_asked_zh if self._chinese else self._is_asked_en
+        if not is_asked(part, lasting, about_others):
             return None
-        if signs.has("once", part.strip()) or (not lasting and self._is_task()):
+        if cues.matches("once", part.strip()) or (not lasting and self._is_task()):
             return None
-        meaning = meaning_of(whole)
-        settled = () if meaning.denies else tuple(meaning.points)
-        points = tuple(rule_point(point, self._chinese) for point in settled or ("",))
-        gone = meaning.denies and meaning.points and signs.has("no_more", part)
-        return Rule(start, end, whole, points, "end" if gone else "state")
+        meaning = rule_meaning(text)
+        settled = () if meaning.forbids else tuple(meaning.points)
+        points = tuple(rule_predicate(point, self._chinese) for point in settled or ("",))
+        withdrawn = meaning.forbids and meaning.points and cues.matches("no_more", part)
+        return Rule(start, end, text, points, "end" if withdrawn else "state")
 
-    def _lifts(self, part: str) -> bool:
+    def _lifts_rule(self, part: str) -> bool:
         """Return whether something is allowed again, or no longer asked for, that a rule can be about."""
-        signs = self._signs
-        match = signs.patterns["allow"].match(part) or signs.patterns["release"].match(part)
+        cues = self._cues
+        match = cues.patterns["allow"].match(part) or cues.patterns["release"].match(part)
         if match is None:
             return False
-        about = " ".join(filter(None, match.groupdict().values())).strip()
-        if meaning_of(about).names:
+        topic = " ".join(filter(None, match.groupdict().values())).strip()
+        if rule_meaning(topic).names:
             return True
         if self._chinese:
-            return signs.has("acts", about) or signs.has("form", about)
-        return bool(_stem(about, signs.asks)) and not signs.has("bound", about)
+            return cues.matches("acts", topic) or cues.matches("form", topic)
+        return bool(_leading_verb(topic, cues.forbidden_verbs)) and not cues.matches("bound", topic)
 
     def _is_task(self) -> bool:
         """Return whether the message also asks for one thing: then the sentence tells how to do that."""
         rest = self._message.replace(self._text, " ", 1)
-        return self._signs.has("asking", rest) or self._signs.has("task", rest)
+        return self._cues.matches("asking", rest) or self._cues.matches("task", rest)
 
-    def _asked_en(self, part: str, lasting: bool, told: bool) -> bool:
-        signs, part = self._signs, part.strip(_MARKS)
-        said, rest = self._led(part)
-        neg = None if signs.has("denies", said) else signs.patterns["neg"].match(rest)  # "never skip"
-        if neg:
-            _, rest = self._led(rest[neg.end() :].strip())
-        if neg is None and (signs.has("topic", rest) or (lasting and signs.has("topic_for_good", rest))):
+    def _is_asked_en(self, part: str, lasting: bool, about_others: bool) -> bool:
+        cues, part = self._cues, part.strip(_PUNCTUATION)
+        lead, rest = self._split_lead(part)
+        negation = None if cues.matches("denies", lead) else cues.patterns["neg"].match(rest)  # never skip
+        if negation:
+            _, rest = self._split_lead(rest[negation.end() :].strip())
+        on_topic = cues.matches("topic", rest) or (lasting and cues.matches("topic_for_good", rest))
+        if on_topic and negation is None:
             return True
-        verb = _stem(rest, signs.asks | signs.verbs, ending=neg is not None)
-        polite = neg is not None or lasting or signs.has("polite", part)
+        verb = _leading_verb(rest, cues.forbidden_verbs | cues.verbs, ending=negation is not None)
+        polite = negation is not None or lasting or cues.matches("polite", part)
         if not (rest and (verb or polite)):
             return False
-        form = signs.has("form", rest)
-        if form and polite and not told and signs.patterns["noun"].match(rest):
+        form = cues.matches("form", rest)
+        if form and polite and not about_others and cues.patterns["noun"].match(rest):
             return True
         if not verb or lasting:
             return bool(verb)
-        if verb in _TALKS and _ONLY.search(said):
+        if verb in _TALK_VERBS and _ONLY.search(lead):
             return True
-        if signs.has("bound", rest) and not (form and signs.patterns["keeps"].match(rest)):
+        if cues.matches("bound", rest) and not (form and cues.patterns["keeps"].match(rest)):
             return False
-        return form if neg is None else (form or verb in signs.asks) and " " in rest
+        return form if negation is None else (form or verb in cues.forbidden_verbs) and " " in rest
 
-    def _asked_zh(self, part: str, lasting: bool) -> bool:
-        signs, part = self._signs, part.strip(_MARKS)
-        said, rest = self._led(part)
-        neg = signs.patterns["neg"].match(part) or signs.has("denies", said)
-        begins = said or neg or signs.patterns["form"].match(part)
-        if not begins or signs.patterns["subject"].match(part):
+    def _is_asked_zh(self, part: str, lasting: bool, _about_others: bool) -> bool:
+        cues, part = self._cues, part.strip(_PUNCTUATION)
+        lead, rest = self._split_lead(part)
+        negation = cues.patterns["neg"].match(part) or cues.matches("denies", lead)
+        begins = lead or negation or cues.patterns["form"].match(part)
+        if not begins or cues.patterns["subject"].match(part):
             return False
-        if not (lasting and said) and signs.has("bound", part):
+        if not (lasting and lead) and cues.matches("bound", part):
             return False
-        if (neg and signs.has("acts", part)) or (signs.has("form", part) and not signs.has("bound", part)):
+        about_form = cues.matches("form", part) and not cues.matches("bound", part)
+        if about_form or (negation and cues.matches("acts", part)):
             return True
-        return lasting and bool(said) and signs.patterns["asks"].match(rest) is not None
+        return lasting and bool(lead) and cues.patterns["asks"].match(rest) is not None
 
-    def _led(self, text: str) -> tuple[str, str]:
+    def _split_lead(self, text: str) -> tuple[str, str]:
         """Return what leads up to what is asked ("please always"), and the rest."""
-        lead = self._signs.patterns["lead"].match(text)
+        lead = self._cues.patterns["lead"].match(text)
         end = lead.end() if lead else 0
         return text[:end], text[end:]
 
 
-def _parts(sentence: str) -> Iterator[tuple[int, int]]:
-    at = 0
-    cuts = sorted([*_PART.finditer(sentence), *_JOINED.finditer(sentence)], key=lambda match: match.start())
-    for start, end in [*(cut.span() for cut in cuts), (len(sentence), len(sentence))]:
-        if sentence[at:start].strip(_MARKS):
-            yield at, start
-        at = max(at, end)
+def _split_parts(sentence: str) -> Iterator[tuple[int, int]]:
+    begin = 0
+    cuts = sorted(cut.span() for pattern in (_PART_BREAK, _CONJUNCTION) for cut in pattern.finditer(sentence))
+    for start, end in [*cuts, (len(sentence), len(sentence))]:
+        if sentence[begin:start].strip(_PUNCTUATION):
+            yield begin, start
+        begin = max(begin, end)
 
 
-def _stem(text: str, verbs: frozenset[str], *, ending: bool = True) -> str:
+def _leading_verb(text: str, verbs: frozenset[str], *, ending: bool = True) -> str:
     """Return the base of the verb that a text begins with, with ``ending`` that of its -ing too, or ""."""
     match = _WORD.match(text)
     if match is None:
         return ""
     word = match[0].lower()
-    stem = word.removesuffix("ing")
-    for base in (word, stem, f"{stem}e", stem[:-1]):
+    without_ing = word.removesuffix("ing")
+    for base in (word, without_ing, f"{without_ing}e", without_ing[:-1]):
         if base in verbs and (base == word or (ending and word.endswith("ing"))):
             return base
     return ""
 
 
-def rule_point(point: str, chinese: bool) -> str:
+def rule_predicate(point: str, chinese: bool) -> str:
     """Return the predicate of an instruction; ``point`` is a key of `RULE_POINTS`, or "" for any other."""
-    return (RULE_POINTS[point] if point else _OTHER)[chinese]
+    return (RULE_POINTS[point] if point else _OTHER_RULE)[chinese]
 
 
 @lru_cache(maxsize=1 << 10)
-def meaning_of(text: str) -> RuleMeaning:
+def rule_meaning(text: str) -> RuleMeaning:
     """Return what an instruction is about; pure."""
-    aside = patterns("rules", "aside")
-    values = {point: _value(point, text) for point in RULE_POINTS}
-    named: set[str] = set()
+    aside = load_patterns("rules", "aside")
+    values = {point: _first_value(point, text) for point in RULE_POINTS}
+    names: set[str] = set()
     rest = text
-    for name, pattern in {**patterns("rules", "values.language"), **patterns("rules", "things")}.items():
+    languages, things = load_patterns("rules", "values.language"), load_patterns("rules", "things")
+    for name, pattern in [*languages.items(), *things.items()]:
         rest, count = pattern.subn(" ", rest)
         if count:
-            named.add(name)
-    for name, pattern in {**patterns("rules", "values.length"), **patterns("rules", "values.units")}.items():
+            names.add(name)
+    lengths, units = load_patterns("rules", "values.length"), load_patterns("rules", "values.units")
+    for name, pattern in [*lengths.items(), *units.items()]:
         if pattern.search(text):
-            named.add(name)
+            names.add(name)
             rest = pattern.sub(" ", rest)
-    signs = patterns("rules", "meaning")
-    rest = signs["passing"].sub(" ", rest)
+    cues = load_patterns("rules", "meaning")
+    rest = cues["passing"].sub(" ", rest)
     # A single character that is left of Chinese tells nothing.
     rest = _HAN.sub(lambda match: match[0] if len(match[0]) > 1 else " ", rest)
     return RuleMeaning(
         points={point: value for point, value in values.items() if value and not aside[point].search(text)},
-        denies=signs["denies"].search(text) is not None,
-        releases=signs["releases"].search(text) is not None,
-        names=frozenset(named),
-        terms=frozenset(named) | frozenset(analyse(rest)),
+        forbids=cues["denies"].search(text) is not None,
+        releases=cues["releases"].search(text) is not None,
+        names=frozenset(names),
+        terms=frozenset(names) | frozenset(analyse(rest)),
     )
 
 
-def _value(point: str, text: str) -> str:
+def _first_value(point: str, text: str) -> str:
     """Return the value that a text names first for a point, "" for none."""
-    named = patterns("rules", f"values.{point}")
-    found = [(match, name) for name, pattern in named.items() if (match := pattern.search(text))]
-    if not found:
+    value_patterns = load_patterns("rules", f"values.{point}")
+    matches = [(match, name) for name, pattern in value_patterns.items() if (match := pattern.search(text))]
+    if not matches:
         return ""
-    match, name = min(found, key=lambda one: one[0].start())
-    said = [value for value in match.groupdict().values() if value]
-    return said[0].strip().casefold() if said else name
+    match, name = min(matches, key=lambda found: found[0].start())
+    captured = [value for value in match.groupdict().values() if value]
+    return captured[0].strip().casefold() if captured else name
 
 
 @cache
-def _signs(language: Literal["en", "zh"]) -> _Signs:
-    read = table("rules")[language]
-    verbs, asks = (frozenset(read.get("words", {}).get(name, "").split()) for name in ("verbs", "asks"))
-    known = frozenset(table("words")["verbs"].split()) if language == "en" else frozenset[str]()
-    signs = {**patterns("rules", language), "denies": patterns("rules", "meaning")["denies"]}
-    return _Signs(tuple(read["hints"]), signs, verbs | known, asks)
+def _load_cues(language: Literal["en", "zh"]) -> _RuleCues:
+    data = load_table("rules")[language]
+    verbs, forbidden = (frozenset(data.get("words", {}).get(name, "").split()) for name in ("verbs", "asks"))
+    known = frozenset(load_table("words")["verbs"].split()) if language == "en" else frozenset[str]()
+    cues = {**load_patterns("rules", language), "denies": load_patterns("rules", "meaning")["denies"]}
+    return _RuleCues(tuple(data["hints"]), cues, verbs | known, forbidden)

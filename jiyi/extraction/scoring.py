@@ -1,4 +1,4 @@
-"""Which stretches of a clause may be a value, and how likely each is: a linear model over cheap signs."""
+"""Finds the spans of a clause that may be a value and scores them by a linear model over cheap features."""
 
 import json
 import math
@@ -9,229 +9,226 @@ from importlib.resources import files
 from itertools import accumulate, dropwhile
 from typing import NamedTuple
 
-from jiyi.extraction.clauses import VALUE, Clause, past_verbs
+from jiyi.extraction.clauses import VALUE, Clause, irregular_pasts
 from jiyi.text.modality import Mode
 
-__all__ = ["Scene", "Signs", "Span", "chosen", "spans_of"]
+__all__ = ["ClauseFeatures", "SentenceContext", "Span", "candidate_spans", "select_spans"]
 
-_NONE: Mapping[str, float] = {}
+_NO_WEIGHTS: Mapping[str, float] = {}
 _RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
-_WHO = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
-_VERBS = frozenset({"verb", "be", "aux"})
-_NAMES = frozenset({"N", "nr", "ns", "M"})
-_THINGS = frozenset({"n", "N", "M", "nr", "ns", "adj", "num", "time", "point", "kin", "loc"})
-_LEADS = frozenset({"conj", "adv", "talk", "pro", "prep", "aux", "be", "neg"})
-_TAILS = frozenset({"talk", "prep", "conj", "adv", "be", "aux", "own", "det"})
-_FILLING = frozenset({"talk", "det", "adv"})
-_LONGEST = 9  # words
-_MODES = [(mode.value, str(mode.name).lower()) for mode in Mode]
+_SUBJECT_TAGS = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
+_VERB_TAGS = frozenset({"verb", "be", "aux"})
+_NAME_TAGS = frozenset({"N", "nr", "ns", "M"})
+_THING_TAGS = frozenset({"n", "N", "M", "nr", "ns", "adj", "num", "time", "point", "kin", "loc"})
+_LEADING_TAGS = frozenset({"conj", "adv", "talk", "pro", "prep", "aux", "be", "neg"})
+_TRAILING_TAGS = frozenset({"talk", "prep", "conj", "adv", "be", "aux", "own", "det"})
+_FILLER_TAGS = frozenset({"talk", "det", "adv"})
+_MAX_SPAN_WORDS = 9  # words
+_MODE_NAMES = [(mode.value, str(mode.name).lower()) for mode in Mode]
 
 
 class Span(NamedTuple):
-    """Words of a clause, from ``first`` up to but not with ``last``."""
+    """Words ``first`` to ``last`` of a clause, without the last one."""
 
     first: int
     last: int
     kind: str
 
 
-class Scene(NamedTuple):
-    """What is known of the sentence that a clause stands in."""
+class SentenceContext(NamedTuple):
+    """What the score of a clause's spans depends on besides the clause."""
 
     modes: Mode
-    asked: str  # the kind of value that the message before asks for, "any" for any, "" for none
-    chars: int  # of the message
-    sentence: int  # which of the message
-    mark: str  # its last character
+    asked_kind: str  # the kind of value that the previous message asks for, "any" for any, "" for none
+    message_chars: int  # of the message
+    sentence_index: int  # in the message
+    last_char: str  # of the sentence
 
 
-def chosen(clause: Clause, scene: Scene) -> list[tuple[Span, float]]:
-    """Return the stretches of a clause that are worth keeping, none over another, and how sure that is."""
-    tables = _weights()["zh" if clause.chinese else "en"]
-    signs_of = Signs(clause, scene)
-    plain = tables[""]
-    before, inside, after = (
-        [0.0, *accumulate(plain.get(sign, 0.0) for sign in column)]
-        for column in zip(*signs_of.words, strict=True)
-    )
+def select_spans(clause: Clause, context: SentenceContext) -> list[tuple[Span, float]]:
+    """Return the spans of a clause that are worth keeping, without overlaps, and the probability of each."""
+    tables = _load_weights()["zh" if clause.chinese else "en"]
+    features = ClauseFeatures(clause, context)
+    shared = tables[""]
+    columns = zip(*features.word_features, strict=True)
+    sums = ([0.0, *accumulate(shared.get(name, 0.0) for name in column)] for column in columns)
+    before, inside, after = sums
 
-    def weight(kind: str, some: Iterable[str]) -> float:
-        own = tables.get(kind, _NONE)
-        return sum([plain.get(sign, 0.0) + own.get(sign, 0.0) for sign in some])
+    def weight(kind: str, names: Iterable[str]) -> float:
+        of_kind = tables.get(kind, _NO_WEIGHTS)
+        return sum([shared.get(name, 0.0) + of_kind.get(name, 0.0) for name in names])
 
-    # What the stretches of one kind share: the clause, and their ends.
-    whole = cache(lambda kind: weight(kind, signs_of.common))
-    begin = cache(lambda kind, place: weight(kind, signs_of.begin[place]))
-    end = cache(lambda kind, place: weight(kind, signs_of.end[place]))
-    rated: list[tuple[float, Span]] = []
-    for span in spans_of(clause):
-        total = before[span.first] + inside[span.last] - inside[span.first] + after[-1] - after[span.last]
-        total += whole(span.kind) + begin(span.kind, span.first) + end(span.kind, span.last)
-        rated.append((total + weight(span.kind, signs_of.of(span)), span))
-    least = plain["threshold"]
-    found: list[tuple[Span, float]] = []
-    for total, span in sorted(rated, reverse=True):
-        if total < least:
+    # Spans of one kind share the weights of the clause and of their ends.
+    clause_weight = cache(lambda kind: weight(kind, features.clause_features))
+    start_weight = cache(lambda kind, place: weight(kind, features.start_features[place]))
+    end_weight = cache(lambda kind, place: weight(kind, features.end_features[place]))
+    scored: list[tuple[float, Span]] = []
+    for span in candidate_spans(clause):
+        score = before[span.first] + inside[span.last] - inside[span.first] + after[-1] - after[span.last]
+        kind = span.kind
+        score += clause_weight(kind) + start_weight(kind, span.first) + end_weight(kind, span.last)
+        scored.append((score + weight(kind, features.span_features(span)), span))
+    threshold = shared["threshold"]
+    selected: list[tuple[Span, float]] = []
+    for score, span in sorted(scored, reverse=True):
+        if score < threshold:
             break
-        if all(span.last <= one.first or one.last <= span.first for one, _ in found):
-            found.append((span, 1 / (1 + math.exp(-total))))
-    return sorted(found)
+        if all(span.last <= other.first or other.last <= span.first for other, _ in selected):
+            selected.append((span, 1 / (1 + math.exp(-score))))
+    return sorted(selected)
 
 
-class Signs:
-    """The signs of the stretches of a clause, made once for what several share."""
+class ClauseFeatures:
+    """The features of a clause's spans; what several spans share is computed once."""
 
-    def __init__(self, clause: Clause, scene: Scene) -> None:
+    def __init__(self, clause: Clause, context: SentenceContext) -> None:
         self._clause = clause
-        self._cls = [word.cls for word in clause.words]
-        low = [VALUE if word.cls[0] == VALUE else word.text.lower() for word in clause.words]
-        self.words = [(f"b={word}", f"i={word}", f"a={word}") for word in low]
-        self.common = _of_clause(clause, scene)
-        self.begin = list(self._begins(low))
-        self.end = [(f">{self._cls[place]}", f">{low[place]}") for place in range(len(low))] + [(">$",)]
+        self._tags = [word.tag for word in clause.words]
+        low = [VALUE if word.tag[0] == VALUE else word.text.lower() for word in clause.words]
+        self.word_features = [(f"b={word}", f"i={word}", f"a={word}") for word in low]
+        self.clause_features = _clause_features(clause, context)
+        self.start_features = list(self._start_features(low))
+        self.end_features = [*((f">{tag}", f">{low[at]}") for at, tag in enumerate(self._tags)), (">$",)]
 
-    def of(self, span: Span) -> Iterator[str]:
-        """Give the signs of one stretch beside those of the clause and of its ends."""
-        words, cls = self._clause.words, self._cls
+    def span_features(self, span: Span) -> Iterator[str]:
+        """Yield the features of one span besides those of the clause and of its ends."""
+        words, tags = self._clause.words, self._tags
         count = span.last - span.first
         last = words[span.last - 1]
-        yield f"..{last.cls} {min(count, 5)}"
-        yield f"{cls[span.first]}.. {min(count, 5)}"
+        yield f"..{last.tag} {min(count, 5)}"
+        yield f"{tags[span.first]}.. {min(count, 5)}"
         yield f"..{last.text[-1] if self._clause.chinese else last.text[-3:].lower()}"
-        yield f"{self.begin[span.first][0]}{self.end[span.last][0]}"
+        yield f"{self.start_features[span.first][0]}{self.end_features[span.last][0]}"
         yield f"more={min(len(words) - count, 4)}"
         chars = last.end - words[span.first].start
         yield f"long={min(chars // (2 if self._clause.chinese else 4), 9)}"
-        yield f"typed={min(sum(name[0] == VALUE for name in cls[span.first : span.last]), 2)}"
+        yield f"typed={min(sum(name[0] == VALUE for name in tags[span.first : span.last]), 2)}"
         if count == 1:
-            yield _shape(last.text)
+            yield _word_shape(last.text)
         if len(words) <= 5:
-            yield "-".join([*cls[: span.first], "*", *cls[span.last :]])
+            yield "-".join([*tags[: span.first], "*", *tags[span.last :]])
 
-    def _begins(self, low: list[str]) -> Iterator[tuple[str, ...]]:
-        """Give for each place the signs of what stands before it."""
-        who = verb = ""
+    def _start_features(self, low: list[str]) -> Iterator[tuple[str, ...]]:
+        """Yield for each word the features of what precedes it."""
+        subject = verb = ""
         before = before2 = "^"
         for place, word in enumerate(self._clause.words):
-            said = (f"<{low[place - 1]}",) if place else ()
-            yield (
-                f"<{before}",
-                f"<<{before2} {before}",
-                f"who={who}",
-                f"verb={verb}",
-                f"{word.text[0]}..",
-                *said,
-            )
-            before, before2 = word.cls, before
+            previous_word = (f"<{low[place - 1]}",) if place else ()
+            context = f"<{before}", f"<<{before2} {before}", f"who={subject}", f"verb={verb}"
+            yield *context, f"{word.text[0]}..", *previous_word
+            before, before2 = word.tag, before
             if before in ("verb", "be"):
                 verb = low[place]
-            elif not who and before in _WHO:
-                who = low[place] if before in ("pro", "own") else before
+            elif not subject and before in _SUBJECT_TAGS:
+                subject = low[place] if before in ("pro", "own") else before
 
 
-def _of_clause(clause: Clause, scene: Scene) -> list[str]:
+def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
     words = clause.words
-    found = [
+    features = [
         "",
         f"words={min(len(words), 8)}",
         f"at={min(clause.place, 3)}",
-        f"of={min(clause.parts, 4)}",
-        f"chars={min(scene.chars // 30, 5)}",
-        f"sentence={min(scene.sentence, 3)}",
-        f"values={min(sum(word.cls[0] == VALUE for word in words), 3)}",
-        f"form={next((_tense(word.text.lower()) for word in words if word.cls in _VERBS), '-')}",
+        f"of={min(clause.clause_count, 4)}",
+        f"chars={min(context.message_chars // 30, 5)}",
+        f"sentence={min(context.sentence_index, 3)}",
+        f"values={min(sum(word.tag[0] == VALUE for word in words), 3)}",
+        f"form={next((_verb_form(word.text.lower()) for word in words if word.tag in _VERB_TAGS), '-')}",
     ]
-    if scene.asked:
-        first = clause.place == 0 == scene.sentence
-        found += [f"asked={scene.asked} {first}", f"asked={scene.asked} {first} {min(len(words), 3)}"]
-    if clause.place == clause.parts - 1 and not scene.mark.isalnum():
-        found.append(f"mark={scene.mark}")
-    said = scene.modes.value
-    return [*found, *(f"mode={name}" for mode, name in _MODES if said & mode)] if said else found
+    if context.asked_kind:
+        first = clause.place == 0 == context.sentence_index
+        asked = f"asked={context.asked_kind} {first}"
+        features += [asked, f"{asked} {min(len(words), 3)}"]
+    if clause.place == clause.clause_count - 1 and not context.last_char.isalnum():
+        features.append(f"mark={context.last_char}")
+    modes = context.modes.value
+    return [*features, *(f"mode={name}" for mode, name in _MODE_NAMES if modes & mode)] if modes else features
 
 
-def _tense(verb: str) -> str:
+def _verb_form(verb: str) -> str:
     """Return the form of a verb: past, ing, or "" for others."""
-    return "past" if verb.endswith("ed") or verb in past_verbs() else "ing" if verb.endswith("ing") else ""
+    if verb.endswith("ed") or verb in irregular_pasts():
+        return "past"
+    return "ing" if verb.endswith("ing") else ""
 
 
-def _shape(text: str) -> str:
-    """Return the form of a value: 8443 is 9999, v1.2 is a9.9; of a word its length."""
+def _word_shape(text: str) -> str:
+    """Return the shape of a value (8443 is 9999, v1.2 is a9.9), or the length of a word."""
     if any(character.isdigit() for character in text):
         return _RUNS.sub(lambda run: "9" * min(len(run[0]), 5) if run[0].isdigit() else "a", text)[:8]
     return str(min(len(text), 5))
 
 
-def spans_of(clause: Clause) -> list[Span]:
-    """Return the stretches of a clause that may be a value, each once, the plainest kind first."""
-    found: dict[tuple[int, int], Span] = {}
-    for span in _all(clause):
-        if 0 < span.last - span.first <= _LONGEST:
-            found.setdefault((span.first, span.last), span)
-    return list(found.values())
+def candidate_spans(clause: Clause) -> list[Span]:
+    """Return the spans of a clause that may be a value, each once and as the plainest kind."""
+    spans: dict[tuple[int, int], Span] = {}
+    for span in _all_spans(clause):
+        if 0 < span.last - span.first <= _MAX_SPAN_WORDS:
+            spans.setdefault((span.first, span.last), span)
+    return list(spans.values())
 
 
-def _all(clause: Clause) -> Iterator[Span]:
-    words = clause.words
-    cls = [word.cls for word in words]
-    count = len(words)
-    for place, name in enumerate(cls):
+def _all_spans(clause: Clause) -> Iterator[Span]:
+    words, count = clause.words, len(clause.words)
+    tags = [word.tag for word in words]
+    for place, name in enumerate(tags):
         if name[0] == VALUE:
             yield Span(place, place + 1, name[1:])
-        elif name == "kin" and place and cls[place - 1] in ("pro", "own"):
+        elif name == "kin" and place and tags[place - 1] in ("pro", "own"):
             yield Span(place - 1, place + 1, "name")
-    yield from _runs(cls, _NAMES, "name")
-    yield from _runs(cls, _THINGS, "thing", values=True)
+    yield from _tag_runs(tags, _NAME_TAGS, "name")
+    yield from _tag_runs(tags, _THING_TAGS, "thing", values=True)
     first, last = 0, count
-    while first < last and cls[first] in _LEADS and not (cls[first] in ("neg", "prep") and clause.chinese):
+    leading = _LEADING_TAGS - {"neg", "prep"} if clause.chinese else _LEADING_TAGS
+    while first < last and tags[first] in leading:
         first += 1
-    last = next((place for place in range(first + 1, last) if _bounds(clause, place)), last)
-    while last > first and cls[last - 1] in _TAILS:
+    last = next((place for place in range(first + 1, last) if _starts_time_limit(clause, place)), last)
+    while last > first and tags[last - 1] in _TRAILING_TAGS:
         last -= 1
-    seen = 0
+    verbs_seen = 0
     for place in range(count):
-        if cls[place] in ("verb", "be") and seen < 4:
-            seen += 1
+        if tags[place] in ("verb", "be") and verbs_seen < 4:
+            verbs_seen += 1
             after = place + 1
             while after < last and (
-                cls[after] in _FILLING or (cls[after] == "prep" and _plain(cls[after + 1 : last]))
+                tags[after] in _FILLER_TAGS or (tags[after] == "prep" and _is_value(tags[after + 1 : last]))
             ):
                 after += 1
             yield Span(after, last, "rest")
-            if cls[place] == "verb" and not (after + 1 == last and cls[after][0] == VALUE):
-                done = last == place + 1 and last < count and words[last].text == "了"
-                yield Span(place - (place > 0 and cls[place - 1] == "neg"), last + done, "does")
-        elif cls[place] == "prep" and place + 1 < last and "be" not in cls[place + 1 : last]:
-            yield Span(place + 1 + (cls[place + 1] == "det"), last, "at")
-            if not _plain(cls[place + 1 : last]):
+            if tags[place] == "verb" and not (after + 1 == last and tags[after][0] == VALUE):
+                with_particle = last == place + 1 and last < count and words[last].text == "了"
+                yield Span(place - (place > 0 and tags[place - 1] == "neg"), last + with_particle, "does")
+        elif tags[place] == "prep" and place + 1 < last and "be" not in tags[place + 1 : last]:
+            yield Span(place + 1 + (tags[place + 1] == "det"), last, "at")
+            if not _is_value(tags[place + 1 : last]):
                 yield Span(place, last, "place")
-    if "be" not in cls[first + 1 : last]:  # what "is" says comes after it
+    if "be" not in tags[first + 1 : last]:  # what "is" says comes after it
         yield Span(first, last, "all")
 
 
-def _plain(cls: list[str]) -> bool:
-    """Return whether words are a value, or a name, and no more: "at" before it is no part of it."""
-    cls = list(dropwhile("prep".__eq__, cls))
-    return bool(cls) and (all(name[0] == VALUE for name in cls) or cls[0][0] == VALUE or set(cls) <= _NAMES)
+def _is_value(tags: list[str]) -> bool:
+    """Return whether words begin with a value or are all names: a preposition before them is left out."""
+    tags = list(dropwhile("prep".__eq__, tags))
+    return bool(tags) and (tags[0][0] == VALUE or set(tags) <= _NAME_TAGS)
 
 
-def _bounds(clause: Clause, place: int) -> bool:
-    """Return whether "until Friday", "from 1 May" begins at a word: how long a value holds."""
+def _starts_time_limit(clause: Clause, place: int) -> bool:
+    """Return whether a time limit begins at a word: "until Friday", "from 1 May"."""
     words = clause.words
-    dated = any(word.cls in (VALUE + "date", VALUE + "weekday") for word in words[place + 1 : place + 3])
+    dated = any(word.tag in (VALUE + "date", VALUE + "weekday") for word in words[place + 1 : place + 3])
     return dated and words[place].text.lower() in ("until", "till", "since", "starting", "from")
 
 
-def _runs(cls: list[str], wanted: frozenset[str], kind: str, values: bool = False) -> Iterator[Span]:
+def _tag_runs(tags: list[str], wanted: frozenset[str], kind: str, values: bool = False) -> Iterator[Span]:
     start = None
-    for place in range(len(cls) + 1):
-        inside = place < len(cls) and (
-            cls[place] in wanted
-            or (values and cls[place][0] == VALUE)
-            or (values and cls[place] == "own" and start is not None)
+    for place in range(len(tags) + 1):
+        inside = place < len(tags) and (
+            tags[place] in wanted
+            or (values and tags[place][0] == VALUE)
+            or (values and tags[place] == "own" and start is not None)
         )
-        parted = inside and cls[place - 1] == "point" and cls[place][0] == VALUE
-        if start is not None and (parted or not inside):
+        splits = inside and tags[place - 1] == "point" and tags[place][0] == VALUE
+        if start is not None and (splits or not inside):
             yield Span(start, place, kind)
             start = None
         if inside and start is None:
@@ -239,8 +236,8 @@ def _runs(cls: list[str], wanted: frozenset[str], kind: str, values: bool = Fals
 
 
 @cache
-def _weights() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
-    """Return by language and kind of stretch, "" for all kinds, the weights of signs."""
+def _load_weights() -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    """Return the weights of features by language and kind of span, "" for all kinds."""
     text = files(__package__).joinpath("weights.json").read_text("utf-8")
-    read: dict[str, dict[str, dict[str, float]]] = json.loads(text)
-    return read
+    weights: dict[str, dict[str, dict[str, float]]] = json.loads(text)
+    return weights

@@ -1,92 +1,92 @@
-"""When a statement holds: from the dates a sentence names."""
+"""Reads from the dates in a sentence when its statement holds."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 
-from jiyi.extraction.values import patterns
+from jiyi.extraction.values import load_patterns
 from jiyi.text import TimeSpan, find_dates, has_date
 from jiyi.text.modality import Mode
 
-__all__ = ["ahead", "first_day_ahead", "validity"]
+__all__ = ["first_upcoming_day", "next_occurrence", "parse_validity"]
 
-_WHILE = timedelta(days=100)  # what is said to last longer is no exception
+_LONGEST_EXCEPTION = timedelta(days=100)  # what is said to last longer is no exception
 
 
-def validity(
+def parse_validity(
     sentence: str, mode: Mode, said_at: datetime, zone: tzinfo, value: str = ""
 ) -> tuple[datetime | None, datetime | None]:
     """Return from when and until when a statement holds, None where the sentence does not say.
 
-    A range counts where the sentence says that it is for a while or names both ends; a begin
-    where it says from when. Days inside the value itself are the value. A day without a year
-    or month is the next one: who says from when, speaks of what comes.
+    A range counts if the sentence calls it temporary or names both ends, a start if it says "from".
+    Dates inside the value are part of the value. A day without a year or month is the next one.
     """
     if not has_date(sentence):
         return None, None
-    signs = patterns("forms", "times")
+    cues = load_patterns("forms", "times")
     at = sentence.find(value) if value else -1
+    in_value = range(at, at + len(value))
     spans = [
-        ahead(span, said_at)
+        next_occurrence(span, said_at)
         for span in find_dates(sentence, said_at, zone)
-        if not at <= span.at < at + len(value) and not signs["repeated"].search(sentence[: span.at])
+        if span.at not in in_value and not cues["repeated"].search(sentence[: span.at])
     ]
-    for place, span in enumerate(spans):
+    for index, span in enumerate(spans):
         head, end = sentence[: span.at], span.at + len(span.text)
-        if signs["begins"].search(head) or signs["begins_after"].match(sentence, end):
-            after = spans[place + 1] if place + 1 < len(spans) else None
-            bounded = after is not None and signs["to"].search(sentence[: after.at]) is not None
-            if (day := signs["to_day"].match(sentence, end)) is not None:
-                return span.start, _next_day(span, int(day[1]), span.start).end
-            if mode & Mode.TEMPORARY and after is not None and bounded and after.end > span.start:
-                return span.start, after.end
+        if cues["begins"].search(head) or cues["begins_after"].match(sentence, end):
+            next_span = spans[index + 1] if index + 1 < len(spans) else None
+            bounded = next_span is not None and cues["to"].search(sentence[: next_span.at]) is not None
+            if (day := cues["to_day"].match(sentence, end)) is not None:
+                return span.start, _next_day_of_month(span, int(day[1]), span.start).end
+            if mode & Mode.TEMPORARY and next_span is not None and bounded and next_span.end > span.start:
+                return span.start, next_span.end
             is_range = span.end - span.start > timedelta(days=1)
-            if mode & Mode.TEMPORARY and is_range and said_at < span.end <= said_at + _WHILE:
-                return _begin(span, said_at), span.end
+            if mode & Mode.TEMPORARY and is_range and said_at < span.end <= said_at + _LONGEST_EXCEPTION:
+                return _start_if_future(span, said_at), span.end
             return span.start, None
-        if signs["until"].search(head) or signs["until_after"].match(sentence, end):
+        if cues["until"].search(head) or cues["until_after"].match(sentence, end):
             return None, (span.end if span.end > said_at else None)
     if mode & Mode.TEMPORARY:
         for span in spans:
-            if said_at < span.end <= said_at + _WHILE:
-                return _begin(span, said_at), span.end
+            if said_at < span.end <= said_at + _LONGEST_EXCEPTION:
+                return _start_if_future(span, said_at), span.end
     return None, None
 
 
-def first_day_ahead(sentence: str, said_at: datetime, zone: tzinfo) -> datetime | None:
-    """Return when the first time that a sentence names and that is not over begins, or None."""
+def first_upcoming_day(sentence: str, said_at: datetime, zone: tzinfo) -> datetime | None:
+    """Return the start of the first date in a sentence that is not over yet, or None."""
     if not has_date(sentence):
         return None
-    until = patterns("forms", "times")["until"]
+    until = load_patterns("forms", "times")["until"]
     found = find_dates(sentence, said_at, zone)
-    spans = (ahead(span, said_at) for span in found if not until.search(sentence[: span.at]))
+    spans = (next_occurrence(span, said_at) for span in found if not until.search(sentence[: span.at]))
     return next((span.start for span in spans if span.end > said_at), None)
 
 
-def _begin(span: TimeSpan, said_at: datetime) -> datetime | None:
+def _start_if_future(span: TimeSpan, said_at: datetime) -> datetime | None:
     return span.start if span.start > said_at else None
 
 
-def ahead(span: TimeSpan, said_at: datetime) -> TimeSpan:
-    """Return a span whose year, month or week was guessed as the next such one, if it is over."""
+def next_occurrence(span: TimeSpan, said_at: datetime) -> TimeSpan:
+    """Move a past span whose year, month or week was guessed to its next occurrence."""
     if span.exact or span.end > said_at:
         return span
-    signs = patterns("forms", "times")
-    alone = signs["day_alone"].search(span.text)
-    if signs["month"].search(span.text):
-        return _moved(span, said_at.year - span.start.year, said_at)
-    if alone is not None:
-        return _next_day(span, int(alone[1] or alone[2]), said_at)
-    if signs["weekday"].search(span.text) and said_at - span.end < timedelta(days=7):
+    cues = load_patterns("forms", "times")
+    day = cues["day_alone"].search(span.text)
+    if cues["month"].search(span.text):
+        return _move_years(span, said_at.year - span.start.year, said_at)
+    if day is not None:
+        return _next_day_of_month(span, int(day[1] or day[2]), said_at)
+    if cues["weekday"].search(span.text) and said_at - span.end < timedelta(days=7):
         week = timedelta(days=7)
         return replace(span, start=span.start + week, end=span.end + week)
     return span
 
 
-def _moved(span: TimeSpan, years: int, said_at: datetime) -> TimeSpan:
-    for more in (years, years + 1):
+def _move_years(span: TimeSpan, years: int, said_at: datetime) -> TimeSpan:
+    for shift in (years, years + 1):
         try:
-            start = span.start.replace(year=span.start.year + more)
-            end = span.end.replace(year=span.end.year + more)
+            start = span.start.replace(year=span.start.year + shift)
+            end = span.end.replace(year=span.end.year + shift)
         except ValueError:  # 29 February
             return span
         if end > said_at:
@@ -94,7 +94,7 @@ def _moved(span: TimeSpan, years: int, said_at: datetime) -> TimeSpan:
     return span
 
 
-def _next_day(span: TimeSpan, day: int, said_at: datetime) -> TimeSpan:
+def _next_day_of_month(span: TimeSpan, day: int, said_at: datetime) -> TimeSpan:
     begin = said_at.astimezone(span.start.tzinfo).replace(hour=0, minute=0, second=0, microsecond=0)
     for later in range(62):
         start = begin + timedelta(days=later)

@@ -7,71 +7,71 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["kind_of_value", "patterns", "table", "values"]
+__all__ = ["find_values", "kind_of_value", "load_patterns", "load_table"]
 
-_START = re.compile(
+_VALUE_START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
     r"|[“「『《\"`/.]"
 )
-_SIGNED = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
+_VALUE_MARK = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
 
 
 @cache
-def table(name: str, package: str = "jiyi.extraction") -> Mapping[str, Any]:
-    """Return a package's table of words or patterns, NAME.toml; ``{part}`` in it is filled in."""
-    read = tomllib.loads(files(package).joinpath(f"{name}.toml").read_text("utf-8"))
-    parts: dict[str, str] = read.pop("parts", {})
+def load_table(name: str, package: str = "jiyi.extraction") -> Mapping[str, Any]:
+    """Return a package's NAME.toml with each ``{part}`` replaced by that entry of its ``[parts]``."""
+    data = tomllib.loads(files(package).joinpath(f"{name}.toml").read_text("utf-8"))
+    parts: dict[str, str] = data.pop("parts", {})
 
     def fill(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: fill(one) for key, one in value.items()}
+            return {key: fill(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [fill(one) for one in value]
+            return [fill(item) for item in value]
         while isinstance(value, str) and value != (
             filled := re.sub(r"\{([a-z_]+)\}", lambda part: f"(?:{parts[part[1]]})", value)
         ):
             value = filled
         return value
 
-    filled: dict[str, Any] = fill(read)
+    filled: dict[str, Any] = fill(data)
     return filled
 
 
 @cache
-def patterns(name: str, section: str, package: str = "jiyi.extraction") -> Mapping[str, re.Pattern[str]]:
-    """Return the patterns of a section of NAME.toml, compiled; ``a.b`` is a section inside of one."""
-    read = table(name, package)
+def load_patterns(name: str, section: str, package: str = "jiyi.extraction") -> Mapping[str, re.Pattern[str]]:
+    """Return the compiled patterns of a section of NAME.toml; ``a.b`` is a nested section."""
+    section_rows = load_table(name, package)
     for part in section.split("."):
-        read = read[part]
-    return {key: re.compile(text) for key, text in read.items() if isinstance(text, str)}
+        section_rows = section_rows[part]
+    return {key: re.compile(text) for key, text in section_rows.items() if isinstance(text, str)}
 
 
-def values(text: str) -> Iterator[re.Match[str]]:
-    """Give the values of a text in their order, none over another; ``lastgroup`` is the kind."""
-    pattern, first = _kinds()
+def find_values(text: str) -> Iterator[re.Match[str]]:
+    """Yield the values of a text in order, without overlaps; ``lastgroup`` is the kind."""
+    pattern, leading_words = _value_pattern()
     end = 0
-    for start in _START.finditer(text):
-        if start.start() < end and start.end() <= end:
+    for candidate in _VALUE_START.finditer(text):
+        if candidate.start() < end and candidate.end() <= end:
             continue
-        word = start[0]
-        at = max(start.start(), end)
-        if word[0].isascii() and len(word) > 1 and not _SIGNED.search(word) and word.lower() not in first:
+        word = candidate[0]
+        start = max(candidate.start(), end)
+        is_plain = word[0].isascii() and len(word) > 1 and not _VALUE_MARK.search(word)
+        if is_plain and word.lower() not in leading_words:
             continue
-        found = pattern.match(text, at)
-        if found:
-            end = found.end()
-            yield found
+        if match := pattern.match(text, start):
+            end = match.end()
+            yield match
 
 
 def kind_of_value(value: str) -> str:
-    """Return what kind of value a text is, "name" where it is none."""
+    """Return what kind of value a text is, "name" if it is none."""
     plain = value.strip('「」“”"` ')
-    found = _kinds()[0].match(plain)
-    return found.lastgroup or "name" if found else "name"
+    match = _value_pattern()[0].match(plain)
+    return match.lastgroup or "name" if match else "name"
 
 
 @cache
-def _kinds() -> tuple[re.Pattern[str], frozenset[str]]:
-    read = table("values")
-    kinds = "|".join(f"(?P<{kind['name']}>{kind['pattern']})" for kind in read["kind"])
-    return re.compile(kinds), frozenset(read["first"].split())
+def _value_pattern() -> tuple[re.Pattern[str], frozenset[str]]:
+    data = load_table("values")
+    kinds = "|".join(f"(?P<{kind['name']}>{kind['pattern']})" for kind in data["kind"])
+    return re.compile(kinds), frozenset(data["first"].split())

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from jiyi.clock import Clock, to_micros, utc_from_micros, utc_now
 from jiyi.errors import BadReply, Closed, JiyiError, LLMError, LLMUnreachable
-from jiyi.extraction import first_stretch
+from jiyi.extraction import first_batch_size
 from jiyi.llm import LLM, Reply
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned
@@ -268,7 +268,7 @@ class Reader(Worker):
         unread = cast("list[Message]", self._store.find(ahead))
         earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
         before = cast("list[Message]", self._store.find(earlier))[::-1]
-        count = first_stretch(unread, most, tokens)
+        count = first_batch_size(unread, most, tokens)
         last = count == len(unread) < most
         next_seq = claim.upto if last else cast("int", unread[count - 1].seq) + 1
         return [message for message in unread[:count] if message.text.strip()], before, next_seq

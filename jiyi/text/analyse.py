@@ -31,8 +31,8 @@ stopwords = cache(partial(lexicon, __package__, "stopwords"))
 """Returns the lists of `stopwords.toml`: words that carry no search meaning."""
 
 _LANGUAGE_SAMPLE = 20_000  # characters that decide about the language
-_BLOB = 200  # characters from which a token may be encoded binary
-_KEPT = 500  # characters up to which a text's terms are kept: what is found once is found again
+_MIN_BLOB_CHARS = 200  # characters from which a token may be encoded binary
+_MAX_CACHED_CHARS = 500  # characters up to which a text's terms are kept: what is found once is found again
 
 _HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
@@ -69,11 +69,11 @@ def analyse(text: str) -> list[str]:
 
     English stop words are left out unless the text has nothing else.
     """
-    return list((_analysed if len(text) <= _KEPT else _analysed.__wrapped__)(text))
+    return list((_cached_terms if len(text) <= _MAX_CACHED_CHARS else _cached_terms.__wrapped__)(text))
 
 
 @lru_cache(maxsize=2048)
-def _analysed(text: str) -> tuple[str, ...]:
+def _cached_terms(text: str) -> tuple[str, ...]:
     return tuple(_terms(text, stopwords().english)) or tuple(_terms(text, frozenset()))
 
 
@@ -83,17 +83,18 @@ def query_terms(text: str) -> list[str]:
     Question and function words of both languages are left out, and Chinese is paired only
     inside what they leave, unless nothing would remain: then all terms of the text are given.
     """
-    return list((_query if len(text) <= _KEPT else _query.__wrapped__)(text))
+    read = _cached_query_terms if len(text) <= _MAX_CACHED_CHARS else _cached_query_terms.__wrapped__
+    return list(read(text))
 
 
 @lru_cache(maxsize=2048)
-def _query(text: str) -> tuple[str, ...]:
+def _cached_query_terms(text: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for kind, run in _runs(_normal(text)):
+    for kind, run in _runs(_normalize(text)):
         if kind == "han":
-            found.update(dict.fromkeys(_han_query(run)))
+            found.update(dict.fromkeys(_han_query_terms(run)))
         elif kind == "paired":
-            found.update(dict.fromkeys(_pairs(run)))
+            found.update(dict.fromkeys(_bigrams(run)))
         else:
             for token in _TOKEN.findall(run):
                 if token.lower() not in stopwords().english_question:
@@ -111,7 +112,7 @@ def language(text: str) -> Literal["zh", "en"]:
     return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
 
 
-def _normal(text: str) -> str:
+def _normalize(text: str) -> str:
     if text.isascii():
         return text
     # Ordering the marks of one letter is quadratic in their number (UAX #15): 33 in a row are too many.
@@ -128,22 +129,22 @@ def _runs(text: str) -> Iterator[tuple[str | None, str]]:
 
 
 def _terms(text: str, stop: frozenset[str]) -> Iterator[str]:
-    for kind, run in _runs(_normal(text)):
+    for kind, run in _runs(_normalize(text)):
         if kind == "han":
-            yield from _han(run)
+            yield from _han_terms(run)
         elif kind == "paired":
-            yield from _pairs(run)
+            yield from _bigrams(run)
         else:
             for token in _TOKEN.findall(run):
-                yield from _expand(token, stop) if len(token) <= MAX_TERM else _identifier(token, stop)
+                yield from _expand(token, stop) if len(token) <= MAX_TERM else _identifier_terms(token, stop)
 
 
-def _pairs(run: str) -> list[str]:
+def _bigrams(run: str) -> list[str]:
     return [a + b for a, b in pairwise(run)] if len(run) > 1 else [run]
 
 
-def _han(run: str) -> list[str]:
-    terms = _pairs(run)
+def _han_terms(run: str) -> list[str]:
+    terms = _bigrams(run)
     if len(run) > 1:
         unsaid = stopwords().chinese_question
         for word in jieba().cut_for_search(run):
@@ -152,7 +153,7 @@ def _han(run: str) -> list[str]:
     return terms
 
 
-def _han_query(run: str) -> Iterator[str]:
+def _han_query_terms(run: str) -> Iterator[str]:
     """Give the terms of what stands between question and function words."""
     start = end = 0
     unsaid = stopwords().chinese_question
@@ -161,23 +162,23 @@ def _han_query(run: str) -> Iterator[str]:
             end += len(word)
             continue
         if end > start:
-            yield from _han(run[start:end])
+            yield from _han_terms(run[start:end])
         start = end = end + len(word)
 
 
 @lru_cache(maxsize=1 << 16)
 def _expand(token: str, stop: frozenset[str]) -> tuple[str, ...]:
-    return tuple(_identifier(token, stop))
+    return tuple(_identifier_terms(token, stop))
 
 
-def _identifier(token: str, stop: frozenset[str]) -> Iterator[str]:
+def _identifier_terms(token: str, stop: frozenset[str]) -> Iterator[str]:
     """Give a token whole, its sections and its parts; a plain word only its stem."""
-    if len(token) >= _BLOB and len(_TURNS.findall(token)) > len(token) / 5:
+    if len(token) >= _MIN_BLOB_CHARS and len(_TURNS.findall(token)) > len(token) / 5:
         yield _fold(token[:MAX_TERM])
         return
     token = token.rstrip(".,;:!?)]*&=#") if "://" in token else token.replace(",", "").strip("_")
     if token.endswith(("+", "#")) or not _SEPARATOR.search(token):
-        yield from _word(token, stop, lone=True)
+        yield from _word_terms(token, stop, lone=True)
         return
     yield _fold(token)
     scheme, found, rest = token.partition("://")
@@ -188,10 +189,10 @@ def _identifier(token: str, stop: frozenset[str]) -> Iterator[str]:
         if len(parts) > 1 and re.match(r"[vV]\d", section):
             yield _fold(section[1:])
         for part in parts:
-            yield from _word(part, stop, lone=False)
+            yield from _word_terms(part, stop, lone=False)
 
 
-def _word(word: str, stop: frozenset[str], lone: bool) -> Iterator[str]:
+def _word_terms(word: str, stop: frozenset[str], lone: bool) -> Iterator[str]:
     """Give the stem of a word and, for camelCase and letters with digits, of its parts."""
     folded = _fold(word)
     if not folded or (folded in stop and word not in _ACRONYMS):
@@ -203,7 +204,7 @@ def _word(word: str, stop: frozenset[str], lone: bool) -> Iterator[str]:
         parts = _CAMEL.findall(word) if word.isalpha() or _LETTERS_DIGITS.fullmatch(word) else ()
         if len(parts) > 1:
             for part in parts:
-                yield from _word(part, stop, lone=False)
+                yield from _word_terms(part, stop, lone=False)
 
 
 def _fold(token: str) -> str:

@@ -6,12 +6,12 @@ from itertools import accumulate, pairwise
 
 from jiyi.text.lexicon import jieba
 
-__all__ = ["clipped", "parted", "sentence_ends", "sentences", "word_break"]
+__all__ = ["clip", "sentence_ends", "sentences", "split_line", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
-_LONGEST = 40  # characters; what is longer is no word and may be cut anywhere
-_AROUND = 20  # Chinese characters on either side that are read to find the words
+_MAX_WORD_CHARS = 40  # characters; what is longer is no word and may be cut anywhere
+_CONTEXT_CHARS = 20  # Chinese characters on either side that are read to find the words
 _END = re.compile(r"[。！？；!?;]|\.(?=\s)")
 
 
@@ -22,13 +22,13 @@ def word_break(text: str, place: int) -> int:
     """
     if not 0 < place < len(text):
         return place
-    for form, reach in ((_WORD, _LONGEST), (_HAN, _AROUND)):
+    for form, reach in ((_WORD, _MAX_WORD_CHARS), (_HAN, _CONTEXT_CHARS)):
         if not (form.match(text[place - 1]) and form.match(text[place])):
             continue
         start = max(0, place - reach)
         before = next(found for found in form.finditer(text, start, place) if found.end() == place)
         if form is _WORD:
-            return place if len(before[0]) == _LONGEST else before.start()
+            return place if len(before[0]) == _MAX_WORD_CHARS else before.start()
         after = form.match(text, place, place + reach)
         ends = accumulate(
             map(len, jieba().cut(before[0] + (after[0] if after else ""))), initial=before.start()
@@ -37,7 +37,7 @@ def word_break(text: str, place: int) -> int:
     return place
 
 
-def clipped(text: str, most: int) -> str:
+def clip(text: str, most: int) -> str:
     """Return a text of at most ``most`` characters, with "…" at the end of one that was longer.
 
     Whole sentences stay where they are more than half of what fits, else whole words.
@@ -48,7 +48,7 @@ def clipped(text: str, most: int) -> str:
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
 
 
-def parted(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
+def split_line(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
     """Give a line in parts of at most ``size`` characters, the last of at most ``most`` (or ``size``).
 
     A part ends after the last of the first ``marks`` that it has after its first quarter, else a word.

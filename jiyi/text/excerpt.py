@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from jiyi.text.analyse import analyse
-from jiyi.text.cut import parted, word_break
+from jiyi.text.cut import split_line, word_break
 
 __all__ = ["GAP", "Taken", "excerpt"]
 
@@ -57,7 +57,7 @@ GAP = "…"
 _GAP_TOKENS = 4  # reserved for a gap line with its line breaks, more than any vocabulary needs
 _HITS_SHARE = 0.7  # of the budget for the best pieces; the rest for what stands around them
 _HEAD_SHARE = 0.6  # of the budget for the beginning when nothing is found; the rest for the end
-_SHORT = 120  # characters below which a shorter piece is not preferred
+_SHORT_PIECE = 120  # characters below which a shorter piece is not preferred
 _BREAKS = tuple(re.compile(p) for p in (r"[。！？!?；;]|\.(?=\s)", r"[,，、|}\]]", r"\s"))
 
 
@@ -83,11 +83,11 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     pieces = [
         (part, number)
         for number, line in enumerate(text.split("\n"))
-        for part in parted(line, limit, _BREAKS, most=limit * 3 // 2)
+        for part in split_line(line, limit, _BREAKS, most=limit * 3 // 2)
         if part.strip()
     ]
     wanted = frozenset(terms)
-    hits = _hits(pieces, wanted) if wanted else {}
+    hits = _score_pieces(pieces, wanted) if wanted else {}
     cost = cache(lambda place: count(pieces[place][0]) + 1)
     taken = Taken(cost, _GAP_TOKENS, used=2 * _GAP_TOKENS)  # a gap before and one after
     if hits:
@@ -98,14 +98,14 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
             for place in ordered:
                 if not taken.take(place, share):
                     break
-    shown = taken.shown(lambda places: _shown(pieces, places), lambda text: count(text) <= max_tokens)
+    shown = taken.shown(lambda places: _join_pieces(pieces, places), lambda text: count(text) <= max_tokens)
     if shown or not hits:
-        return shown or _longest(text.lstrip(), max_tokens, count)
+        return shown or _longest_prefix(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
-    return _around(pieces[best][0], hits[best], max_tokens, count)
+    return _excerpt_around(pieces[best][0], hits[best], max_tokens, count)
 
 
-def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
+def _score_pieces(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
     found: dict[int, dict[str, None]] = {}
     for place, (text, _) in enumerate(pieces):
         if terms := dict.fromkeys(term for term in analyse(text) if term in wanted):
@@ -116,22 +116,22 @@ def _hits(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, f
 
 
 def _take_hits(taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], budget: int) -> None:
-    best = _by_worth(taken, pieces, hits, budget * _HITS_SHARE) or _by_worth(taken, pieces, hits, budget)
+    best = _by_score(taken, pieces, hits, budget * _HITS_SHARE) or _by_score(taken, pieces, hits, budget)
     beside = [place + distance for distance in (-1, 1) for place in best]
     for place in (*beside, 0):  # 0: the head of a table, the first line of a log
         if 0 <= place < len(pieces):
             taken.take(place, budget)
-    _by_worth(taken, pieces, hits, budget)
+    _by_score(taken, pieces, hits, budget)
 
 
-def _by_worth(
+def _by_score(
     taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], limit: float
 ) -> list[int]:
     """Take pieces by worth until ``limit``; return what is taken, best first."""
     alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
     for place, terms in hits.items():
         if place not in taken.places:
-            length = math.sqrt(max(_SHORT, len(pieces[place][0])))
+            length = math.sqrt(max(_SHORT_PIECE, len(pieces[place][0])))
             alike.setdefault(frozenset(terms), []).append((-length, -place))
     for group in alike.values():
         group.sort()
@@ -153,7 +153,7 @@ def _by_worth(
     return [place for place in taken.places if place in hits]
 
 
-def _shown(pieces: list[_Piece], places: list[int]) -> str:
+def _join_pieces(pieces: list[_Piece], places: list[int]) -> str:
     out = [GAP] if places[0] > 0 else []
     for before, place in zip([None, *places], places, strict=False):
         text, line = pieces[place]
@@ -166,20 +166,20 @@ def _shown(pieces: list[_Piece], places: list[int]) -> str:
     return "\n".join([*out, GAP] if places[-1] < len(pieces) - 1 else out)
 
 
-def _around(text: str, terms: dict[str, float], max_tokens: int, count: Callable[[str], int]) -> str:
+def _excerpt_around(text: str, terms: dict[str, float], max_tokens: int, count: Callable[[str], int]) -> str:
     """Return the words around the rarest term that is written in ``text`` as such."""
     folded = text.casefold()
     for term in sorted(terms, key=lambda term: (-terms[term], term)):
         at = folded.find(term)
         for back in (20, 8, 0) if at >= 0 else ():
             start = word_break(text, max(0, at - back))
-            kept = _longest(text[start:], max_tokens, count)
+            kept = _longest_prefix(text[start:], max_tokens, count)
             if term in kept.casefold():
                 return kept
-    return _longest(text, max_tokens, count)
+    return _longest_prefix(text, max_tokens, count)
 
 
-def _longest(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
+def _longest_prefix(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
     """Return the longest beginning of ``text`` found within ``max_tokens``, of whole words if of any."""
     low, high = 0, min(len(text), 64)
     while high < len(text) and count(text[:high]) <= max_tokens:

@@ -28,7 +28,7 @@ MAX_KEY = 128
 """Characters a key has at most."""
 
 _MAX_NAME = 1_000  # characters of something that may still be a name
-_ROUNDS = 8  # what one round leaves together the next may know; two or three are enough for real names
+_MAX_ROUNDS = 8  # what one round leaves together the next may know; two or three are enough for real names
 
 _HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _DASHES = str.maketrans("‐‑‒–−’‘", "-----''", "\u200b\u200c\u200d\ufeff\u00ad")
@@ -50,7 +50,7 @@ _IRREGULAR = {"child": "children", "person": "people", "mouse": "mice"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _KeyWords:
     """A table of words that mean the same."""
 
     single: Mapping[str, str]  # a word of any language -> its key
@@ -61,51 +61,51 @@ class _Words:
 
 def entity_key(name: str) -> str:
     """Return the key of a thing's or person's name; "" for nothing but white space."""
-    return _key(name, False) if len(name) <= _MAX_NAME else _digest(name)
+    return _compute_key(name, False) if len(name) <= _MAX_NAME else _hashed_key(name)
 
 
 def predicate_key(name: str) -> str:
     """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
-    return _key(name, True) if len(name) <= _MAX_NAME else _digest(name)
+    return _compute_key(name, True) if len(name) <= _MAX_NAME else _hashed_key(name)
 
 
 @cache
-def _words(points: bool) -> _Words:
+def _words(points: bool) -> _KeyWords:
     tables = read_toml(__package__, "keys")
-    return _read(tables["nouns"] + (tables["points"] if points else ""))
+    return _load_words(tables["nouns"] + (tables["points"] if points else ""))
 
 
-def _digest(name: str) -> str:
+def _hashed_key(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=1 << 14)
-def _key(name: str, points: bool) -> str:
+def _compute_key(name: str, points: bool) -> str:
     text, words = name, _words(points)
-    for _ in range(_ROUNDS):
-        key = _round(text, words)
+    for _ in range(_MAX_ROUNDS):
+        key = _normalize_once(text, words)
         if key == text or key.isascii():  # only what is left of Chinese can be read further
-            return key if len(key) <= MAX_KEY else _digest(key)
+            return key if len(key) <= MAX_KEY else _hashed_key(key)
         text = key
-    return _digest(text)
+    return _hashed_key(text)
 
 
-def _round(name: str, words: _Words) -> str:
-    text = _normal(name)
+def _normalize_once(name: str, words: _KeyWords) -> str:
+    text = _normalize_text(name)
     found: list[str] = []
     for stretch in _STRETCH.findall(_A.sub("", text, count=1) if text.startswith("a ") else text):
-        read = _han if stretch[0] > "\u3004" and _IS_HAN.match(stretch) else _latin
+        read = _han_words if stretch[0] > "\u3004" and _IS_HAN.match(stretch) else _latin_words
         found.extend(read(stretch, words))
     first = 0
     while first < len(found) - 1 and found[first] in _DETERMINERS:
         first += 1
-    found = _joined(found[first:], words)
+    found = _join_words(found[first:], words)
     if len(found) > 1 and found[0] == "a":  # "A 服务" is another one than "服务"
         found[:2] = [f"a-{found[1]}"]
     return " ".join(found) or text
 
 
-def _normal(name: str) -> str:
+def _normalize_text(name: str) -> str:
     """Return one form of the characters, single spaces, none between Chinese characters."""
     if name.isascii():
         text = name.lower()
@@ -118,7 +118,7 @@ def _normal(name: str) -> str:
     return text if text.isascii() else _BETWEEN_HAN.sub("", text)
 
 
-def _latin(stretch: str, words: _Words) -> Iterator[str]:
+def _latin_words(stretch: str, words: _KeyWords) -> Iterator[str]:
     """Give the words of a stretch without Chinese; one that holds signs is one word."""
     if stretch.isalnum():
         yield words.single.get(stretch, stretch)
@@ -135,7 +135,7 @@ def _latin(stretch: str, words: _Words) -> Iterator[str]:
             yield words.single.get(part, part)
 
 
-def _han(stretch: str, words: _Words) -> Iterator[str]:
+def _han_words(stretch: str, words: _KeyWords) -> Iterator[str]:
     """Give the words of a stretch of Chinese: known ones by their keys, the rest as it is."""
     if stretch in words.single:
         yield words.single[stretch]
@@ -162,7 +162,7 @@ def _han(stretch: str, words: _Words) -> Iterator[str]:
         yield words.single.get(rest, rest)
 
 
-def _joined(found: list[str], words: _Words) -> list[str]:
+def _join_words(found: list[str], words: _KeyWords) -> list[str]:
     """Join words that are known together ("load balancer")."""
     out: list[str] = []
     for word in found:
@@ -175,7 +175,7 @@ def _joined(found: list[str], words: _Words) -> list[str]:
     return out
 
 
-def _read(table: str) -> _Words:
+def _load_words(table: str) -> _KeyWords:
     """Read groups of words; a word of several groups belongs to the last one."""
     groups = [line.split() for line in table.split("\n") if line]
     single: dict[str, str] = {}
@@ -184,7 +184,7 @@ def _read(table: str) -> _Words:
             if "_" not in word:
                 single[word] = key
                 if word.isascii() and len(word) > 1:
-                    single.setdefault(_plural(word), key)
+                    single.setdefault(_singular_to_plural(word), key)
     for word in list(single):
         while single[word] != single[single[word]]:  # its key belongs to a later group by now
             single[word] = single[single[word]]
@@ -193,16 +193,16 @@ def _read(table: str) -> _Words:
         for phrase in others:
             if "_" in phrase:
                 *first, last = (single.get(part, part) for part in phrase.split("_"))
-                phrases[*first, last] = phrases[*first, _plural(last)] = single[key]
+                phrases[*first, last] = phrases[*first, _singular_to_plural(last)] = single[key]
     longest: dict[str, int] = {}
     for word in single:
         if not word.isascii():
             longest[word[0]] = max(len(word), longest.get(word[0], 0))
     ends = frozenset(phrase[-1] for phrase in phrases)
-    return _Words(single=single, phrases=phrases, ends=ends, longest=longest)
+    return _KeyWords(single=single, phrases=phrases, ends=ends, longest=longest)
 
 
-def _plural(word: str) -> str:
+def _singular_to_plural(word: str) -> str:
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if word.endswith("y") and word[-2] not in "aeiou":

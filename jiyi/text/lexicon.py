@@ -7,7 +7,7 @@ from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["filled", "jieba", "lexicon", "read_toml"]
+__all__ = ["fill_parts", "jieba", "lexicon", "read_toml"]
 
 _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
@@ -24,7 +24,7 @@ def jieba() -> Any:
     return rjieba
 
 
-def filled(pattern: str, parts: Mapping[str, str]) -> str:
+def fill_parts(pattern: str, parts: Mapping[str, str]) -> str:
     """Return a pattern with the part of that name in place of each ``{name}``, also inside of parts."""
     while _PART.search(pattern):
         pattern = _PART.sub(lambda name: parts[name[1]], pattern)

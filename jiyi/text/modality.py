@@ -9,9 +9,9 @@ from enum import IntFlag
 from functools import cache
 from typing import Any
 
-from jiyi.text.lexicon import filled, read_toml
+from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["Mode", "modes", "stance"]
+__all__ = ["Mode", "message_modes", "modes"]
 
 _SAMPLE = 2_000
 
@@ -36,15 +36,15 @@ _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")
 _CLAUSE = re.compile(r"(?<![A-Za-z'])[A-Za-z']++ [A-Za-z']++ [A-Za-z']")  # English inside Chinese, not a name
 _ASKS = re.compile(r"[?？](?![A-Za-z0-9_=&/])|[吗呢] *(?:[，。！、,.!~…\n]|$)")
 _PART = re.compile(r"(?:[^。！？!?；;，.\n]|\.(?!\s))+[。！？!?；;，.\n]*")  # English commas part nothing
-_BELIEVED = re.compile(r"不是[^，。！？]{1,16}吗|\b(?:isn't|aren't|wasn't) (?:it|that|he|she|the)\b[^.!?]*\?")
+_SUGGESTS = re.compile(r"不是[^，。！？]{1,16}吗|\b(?:isn't|aren't|wasn't) (?:it|that|he|she|the)\b[^.!?]*\?")
 _ENDS_ASKING = re.compile(r"[?？]\W*$|[吗呢]\W*$")
 _VALUE = re.compile(
     r"\d|[〇零一二两三四五六七八九十百千万半][个名位次点号月日天周年岁元块分秒斤]|[a-zA-Z\u4e00-\u9fff][A-Z]"
 )
 
 _ASKED, _REPORTED, _CORRECTED = Mode.ASKED.value, Mode.REPORTED.value, Mode.CORRECTED.value
-_MAYBE = (Mode.HYPOTHETICAL | Mode.PLANNED).value
-_NEW = (Mode.CHANGED | Mode.CORRECTED | Mode.RETRACTED | Mode.REVERTED).value
+_UNCERTAIN = (Mode.HYPOTHETICAL | Mode.PLANNED).value
+_UPDATES = (Mode.CHANGED | Mode.CORRECTED | Mode.RETRACTED | Mode.REVERTED).value
 
 
 def modes(text: str) -> Mode:
@@ -52,10 +52,10 @@ def modes(text: str) -> Mode:
     return Mode(_modes(text[:_SAMPLE]))
 
 
-def stance(text: str) -> Mode:
+def message_modes(text: str) -> Mode:
     """Return what a message does on the whole: its modes, weighed against each other.
 
-    ASKED stays only where its questions make up at least half of it or hold all its numbers
+    ASKED stays only if its questions make up at least half of it or hold all its numbers
     and names. HYPOTHETICAL and PLANNED go where the message also changes, corrects or takes
     something back, REPORTED where it corrects: "the docs were wrong, it is 8444" is no report.
     """
@@ -63,8 +63,8 @@ def stance(text: str) -> Mode:
     found = _modes(sample)
     if found & _ASKED and not _mostly_asks(sample):
         found &= ~_ASKED
-    if found & _NEW and not found & _REPORTED:
-        found &= ~_MAYBE
+    if found & _UPDATES and not found & _REPORTED:
+        found &= ~_UNCERTAIN
     if found & _CORRECTED:
         found &= ~_REPORTED
     return Mode(found)
@@ -94,16 +94,16 @@ def _english(sample: str) -> int:
 
 
 def _mostly_asks(text: str) -> bool:
-    if _BELIEVED.search(text):  # "isn't it at five?" puts forward what its speaker believes
+    if _SUGGESTS.search(text):  # "isn't it at five?" puts forward what its speaker believes
         return True
     asking: list[str] = []
-    told: list[str] = []
+    stated: list[str] = []
     for part in _PART.findall(text):
-        (asking if _ENDS_ASKING.search(part) else told).append(part)
-    asks, tells = sum(map(len, asking)), sum(map(len, told))
+        (asking if _ENDS_ASKING.search(part) else stated).append(part)
+    asks, tells = sum(map(len, asking)), sum(map(len, stated))
     if asks >= tells:
         return True
-    return any(_VALUE.search(part) for part in asking) and not any(_VALUE.search(part) for part in told)
+    return any(_VALUE.search(part) for part in asking) and not any(map(_VALUE.search, stated))
 
 
 @cache
@@ -114,8 +114,8 @@ def _phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
     return [
         (
             Mode[name].value,
-            _words(filled(one["hints"], parts)) if "hints" in one else re.compile(f"[{one['starts']}]"),
-            re.compile("|".join(filled(one["phrases"], parts).split("\n")[:-1])),
+            _words(fill_parts(one["hints"], parts)) if "hints" in one else re.compile(f"[{one['starts']}]"),
+            re.compile("|".join(fill_parts(one["phrases"], parts).split("\n")[:-1])),
         )
         for name, one in table.items()
     ]

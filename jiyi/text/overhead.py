@@ -43,15 +43,15 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
     if isinstance(message.content, str):
         total += count(message.content)
     elif message.content is not None:
-        total += sum(_part(part, count) for part in message.content)
+        total += sum(_part_tokens(part, count) for part in message.content)
     if message.name is not None:
         total += _NAME + count(message.name)
     elif message.tool_call_id is not None:
         total += count(message.tool_call_id)
     if message.tool_calls:
-        total += _calls(message.tool_calls, count)
+        total += _tool_call_tokens(message.tool_calls, count)
     return total + sum(
-        _value(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
+        _value_tokens(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
     )
 
 
@@ -65,7 +65,7 @@ def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: in
     """
     if not tools:
         return 0
-    return 12 + sum(func_init + _function(tool, count) for tool in tools)
+    return 12 + sum(func_init + _function_tokens(tool, count) for tool in tools)
 
 
 def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
@@ -75,12 +75,12 @@ def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     return _TEMPLATE_TOOLS + sum(count(_json(tool)) + 1 for tool in tools)
 
 
-def _calls(calls: Sequence[ToolCall], count: Count) -> int:
+def _tool_call_tokens(calls: Sequence[ToolCall], count: Count) -> int:
     text = sum(count(call.name) + count(call.arguments) for call in calls)
     return text + (_ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls))
 
 
-def _part(part: ContentPart, count: Count) -> int:
+def _part_tokens(part: ContentPart, count: Count) -> int:
     kind = part.get("type")
     for key in ("text", "refusal"):
         if isinstance(part.get(key), str):
@@ -94,39 +94,39 @@ def _part(part: ContentPart, count: Count) -> int:
     return count(_json(part))
 
 
-def _function(tool: Mapping[str, Any], count: Count) -> int:
+def _function_tokens(tool: Mapping[str, Any], count: Count) -> int:
     body = tool.get(str(tool.get("type") or "function"), tool)
     if not isinstance(body, Mapping):
         return count(_json(tool))
-    total = count(f"{body.get('name') or ''}:{_sentence(body)}")
+    total = count(f"{body.get('name') or ''}:{_description(body)}")
     schema = body.get("parameters")
     if not isinstance(schema, Mapping):
         rest = {k: v for k, v in body.items() if k not in ("name", "description", "strict", "type")}
-        return total + _value(rest, count)
+        return total + _value_tokens(rest, count)
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties:
-        total += 3 + sum(3 + _property(str(name), p, count) for name, p in properties.items())
+        total += 3 + sum(3 + _property_tokens(str(name), p, count) for name, p in properties.items())
     known = ("type", "properties", "required", "additionalProperties")
-    return total + _value({k: v for k, v in schema.items() if k not in known}, count)
+    return total + _value_tokens({k: v for k, v in schema.items() if k not in known}, count)
 
 
-def _property(name: str, schema: object, count: Count) -> int:
+def _property_tokens(name: str, schema: object, count: Count) -> int:
     if not isinstance(schema, Mapping):
         return count(f"{name}:{_json(schema)}")
-    total = count(f"{name}:{schema.get('type') or ''}:{_sentence(schema)}")
+    total = count(f"{name}:{schema.get('type') or ''}:{_description(schema)}")
     items = schema.get("enum")
     if isinstance(items, Sequence) and not isinstance(items, str):
         total += -3 + sum(3 + count(item if isinstance(item, str) else _json(item)) for item in items)
-    return total + _value(
+    return total + _value_tokens(
         {k: v for k, v in schema.items() if k not in ("type", "description", "enum")}, count
     )
 
 
-def _sentence(body: Mapping[str, Any]) -> str:
+def _description(body: Mapping[str, Any]) -> str:
     return str(body.get("description") or "").removesuffix(".")
 
 
-def _value(value: object, count: Count) -> int:
+def _value_tokens(value: object, count: Count) -> int:
     if value is None or value in ({}, [], ()):
         return 0
     return count(value if isinstance(value, str) else _json(value))

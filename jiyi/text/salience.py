@@ -13,7 +13,7 @@ from jiyi.text.traits import Trait, traits
 __all__ = ["salience"]
 
 _SAMPLE = 2_000  # characters that decide, as for `traits`
-_NOD = 45  # bytes an acknowledgement has at most: 15 Chinese characters, 8 words of English
+_MAX_ACKNOWLEDGEMENT = 45  # bytes an acknowledgement has at most: 15 Chinese characters, 8 words of English
 _SMALL_TALK, _PHRASE, _NODDED, _ORDINARY = 0.2, 0.25, 0.3, 0.5
 _PERSONAL, _MOST_DETAIL, _NEW, _OPEN, _KEY = 0.75, 0.8, 0.85, 0.9, 1.0
 
@@ -46,10 +46,10 @@ def salience(text: str) -> float:
     signs = traits(sample).value
     if signs & _GREETING:
         return _SMALL_TALK
-    details = _details(sample, lower, signs)
+    details = _count_details(sample, lower, signs)
     nods = (
-        len(text) <= _NOD
-        and len(text.encode("utf-8", "replace")) <= _NOD
+        len(text) <= _MAX_ACKNOWLEDGEMENT
+        and len(text.encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
         and details <= bool(signs & _NAME)
         and _signs().nods.match(lower)
     )  # "Hey Ana!"
@@ -63,7 +63,7 @@ def salience(text: str) -> float:
     if signs & _DATE and details == 1:
         worth = _ORDINARY + 0.05  # "today" alone is no detail
     if not signs & _ASKS:
-        worth = max(worth, _told(lower, signs))
+        worth = max(worth, _statement_score(lower, signs))
     if signs & _SUPPOSES and worth < _OPEN:
         worth -= 0.05
     if worth <= _ORDINARY and _signs().polite.search(lower):
@@ -71,7 +71,7 @@ def salience(text: str) -> float:
     return round(worth, 2)
 
 
-def _details(sample: str, lower: str, signs: int) -> int:
+def _count_details(sample: str, lower: str, signs: int) -> int:
     return (
         bool(signs & _NUMBER)
         + bool(signs & _DATE)
@@ -81,7 +81,7 @@ def _details(sample: str, lower: str, signs: int) -> int:
     )
 
 
-def _told(lower: str, signs: int) -> float:
+def _statement_score(lower: str, signs: int) -> float:
     """Return what a text that states something is worth for what it states."""
     if _decides(lower, signs):
         return _KEY

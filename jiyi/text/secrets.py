@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from jiyi.text.analyse import query_terms
-from jiyi.text.lexicon import filled, read_toml
+from jiyi.text.lexicon import fill_parts, read_toml
 
 __all__ = ["Secrecy", "Secret", "SecretKind", "secrets"]
 
@@ -23,8 +23,8 @@ _END = re.compile(
     r"[\"'`”’」』]?\s{0,2}(?:[.,;:!?，。；！？、()（）·|/-]|\Z|\n|(?:and|but|so|or|now|since|too|please)\b)"
 )
 _TAIL = ".,;:!?"
-_BEHIND = 20  # characters after a value that say whether it ends there
-_KEPT = 500  # characters up to which what a text holds is kept: what is shown once is shown again
+_LOOKAHEAD_CHARS = 20  # characters after a value that say whether it ends there
+_MAX_CACHED_CHARS = 500  # characters up to which what a text holds is kept: what is shown once is shown again
 _NUMBER = "#"  # the hint that stands for four digits in a row
 _FOUR_DIGITS = re.compile(r"\d{4}")
 _DATE = re.compile(r"(?:19|20)\d\d[-/. ]?\d{1,2}[-/. ]?\d{1,2}")
@@ -46,9 +46,9 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
     ``wordings`` say the same in other ways: what is a secret there is one here, where it stands here.
     """
-    found = [*(own := _written(text))]
+    found = [*(own := _cached_secrets(text))]
     for wording in wordings:
-        for other in own if wording == text else _written(wording):
+        for other in own if wording == text else _cached_secrets(wording):
             value = wording[other.start : other.end]
             start = text.rfind(value)
             end = start + len(value)
@@ -57,14 +57,14 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
     return tuple(sorted(found, key=lambda one: one.start))
 
 
-def _written(text: str) -> tuple[Secret, ...]:
-    return (_matched if len(text) <= _KEPT else _matched.__wrapped__)(text)
+def _cached_secrets(text: str) -> tuple[Secret, ...]:
+    return (_find_secrets if len(text) <= _MAX_CACHED_CHARS else _find_secrets.__wrapped__)(text)
 
 
 @lru_cache(maxsize=2048)
-def _matched(text: str) -> tuple[Secret, ...]:
+def _find_secrets(text: str) -> tuple[Secret, ...]:
     found: list[Secret] = []
-    known, lower, taken = _known(), text.lower(), bytearray(len(text))
+    known, lower, taken = _load_rules(), text.lower(), bytearray(len(text))
     hints = {hint for hint in known.hints if hint in lower}
     if _FOUR_DIGITS.search(text):
         hints.add(_NUMBER)
@@ -74,7 +74,7 @@ def _matched(text: str) -> tuple[Secret, ...]:
         for match in rule.pattern.finditer(text):
             start, end = match.span("value")
             end = start + len(text[start:end].rstrip(_TAIL))
-            if not any(taken[start:end]) and rule.check(text[start:end], text[end : end + _BEHIND]):
+            if not any(taken[start:end]) and rule.check(text[start:end], text[end : end + _LOOKAHEAD_CHARS]):
                 taken[start:end] = b"\1" * (end - start)
                 found.append(Secret(kind=rule.kind, start=start, end=end))
     return tuple(found)
@@ -93,7 +93,7 @@ class Secrecy:
     """
 
     def __init__(self, question: str, texts: Iterable[str], language: str) -> None:
-        known = _known()
+        known = _load_rules()
         self._asked = {kind for kind, asks in known.asks.items() if asks.search(question)}
         self._language = language
         self._named: set[str] = set()
@@ -115,7 +115,7 @@ class Secrecy:
         for one in found:
             if one.kind in self._asked and named:
                 continue
-            parts += [text[at : one.start], _known().stands_for[self._language][one.kind]]
+            parts += [text[at : one.start], _load_rules().stands_for[self._language][one.kind]]
             at = one.end
         return "".join([*parts, text[at:]])
 
@@ -133,7 +133,7 @@ class _Rule(NamedTuple):
     check: _Check
 
 
-class _Known(NamedTuple):
+class _SecretRules(NamedTuple):
     """The data file, ready for use."""
 
     rules: list[_Rule]  # the first that matches a place has it
@@ -144,18 +144,18 @@ class _Known(NamedTuple):
 
 
 @cache
-def _known() -> _Known:
+def _load_rules() -> _SecretRules:
     data = read_toml(__package__, "secrets")
     rules = [
         _Rule(
             rule["kind"],
             frozenset(rule["hints"]),
-            re.compile(filled(rule["pattern"], data["parts"])),
+            re.compile(fill_parts(rule["pattern"], data["parts"])),
             globals()[f"_is_{rule.get('check', 'any')}"],
         )
         for rule in data["rule"]
     ]
-    return _Known(
+    return _SecretRules(
         rules,
         hints=frozenset().union(*(rule.hints for rule in rules)) - {_NUMBER},
         asks={kind: re.compile(words) for kind, words in data["asks"].items()},
@@ -169,7 +169,7 @@ def _known() -> _Known:
 
 def _is_word(value: str, after: str) -> bool:
     """A value after "is": letters alone only where the clause ends after them."""
-    if value.casefold() in _known().harmless["en"]:
+    if value.casefold() in _load_rules().harmless["en"]:
         return False
     return not _PLAIN.fullmatch(value) or _END.match(after) is not None
 
@@ -193,7 +193,7 @@ def _is_token(value: str, _: str) -> bool:
 
 
 def _is_phrase(value: str, _: str) -> bool:
-    return not any(word in value for word in _known().harmless["zh"])
+    return not any(word in value for word in _load_rules().harmless["zh"])
 
 
 def _is_number(value: str, _: str) -> bool:

@@ -26,7 +26,7 @@ _MODELS = (  # the first pattern that fits the beginning of a model's name
     (re.compile(r"\A.*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
     (re.compile(r""), "o200k_base", 1.25),
 )
-_KEPT = 500  # characters up to which a text's count is kept: what is shown once is shown again
+_MAX_CACHED_CHARS = 500  # characters up to which a text's count is kept: what is shown once is shown again
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{1000}")
 
@@ -66,8 +66,8 @@ class TokenCounter:
 
     def count_text(self, text: str) -> int:
         """Return the tokens of ``text`` alone; 5 MB take about 0.1 s."""
-        found = (_count if len(text) <= _KEPT else _count.__wrapped__)(self.encoding, text)
-        return found if self.factor is None else _scaled(found, self.factor)
+        found = (_count if len(text) <= _MAX_CACHED_CHARS else _count.__wrapped__)(self.encoding, text)
+        return found if self.factor is None else _scale(found, self.factor)
 
     def count(self, message: Message) -> int:
         """Return the tokens ``message`` takes in a request.
@@ -114,7 +114,7 @@ class TokenCounter:
         limit = max_tokens
         if self.factor is not None:
             limit = int(max_tokens / self.factor) + 1
-            while limit > 0 and _scaled(limit, self.factor) > max_tokens:
+            while limit > 0 and _scale(limit, self.factor) > max_tokens:
                 limit -= 1
         kept = _truncate(self.encoding, text, limit) if limit > 0 else ""
         while kept and self.count_text(kept) > max_tokens:  # half a character less may group differently
@@ -185,7 +185,7 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
     raise AssertionError("the last pattern fits every name")
 
 
-def _scaled(tokens: int, factor: float) -> int:
+def _scale(tokens: int, factor: float) -> int:
     return math.ceil(tokens * factor - 1e-9)
 
 
@@ -210,15 +210,15 @@ def _vocabulary(encoding: str) -> tuple[Callable[[str], int], Callable[[str, int
 def _count(encoding: str, text: str) -> int:
     count, _ = _vocabulary(encoding)
     try:
-        return count(_prepared(encoding, text))
+        return count(_prepare(encoding, text))
     except UnicodeEncodeError:
-        return count(_prepared(encoding, _SURROGATE.sub("\ufffd", text)))
+        return count(_prepare(encoding, _SURROGATE.sub("\ufffd", text)))
 
 
 def _truncate(encoding: str, text: str, limit: int) -> str:
     _, truncate = _vocabulary(encoding)
     clean = _SURROGATE.sub("\ufffd", text)  # as long as the text: the cut is at the same place
-    if _prepared(encoding, clean) is clean:
+    if _prepare(encoding, clean) is clean:
         return text[: len(truncate(clean, limit))]
     # The vocabulary reads the text in another form: find the place by counting beginnings.
     count = _count.__wrapped__
@@ -227,7 +227,7 @@ def _truncate(encoding: str, text: str, limit: int) -> str:
     return text[: bisect_right(range(1, len(text) + 1), limit, key=lambda n: count(encoding, text[:n]))]
 
 
-def _prepared(encoding: str, text: str) -> str:
+def _prepare(encoding: str, text: str) -> str:
     """Return the form the vocabulary reads: Qwen's is NFC, the others take text as it is."""
     if encoding != "qwen3.5" or text.isascii():
         return text

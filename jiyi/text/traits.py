@@ -11,7 +11,7 @@ from functools import cache, partial
 from types import SimpleNamespace
 
 from jiyi.text.lexicon import lexicon
-from jiyi.text.modality import Mode, stance
+from jiyi.text.modality import Mode, message_modes
 
 __all__ = ["Trait", "asks_last", "traits"]
 
@@ -92,7 +92,7 @@ def traits(text: str) -> Trait:
         found |= _GREETING
     if signs.title.search(sample):
         found |= _NAME
-    stands = stance(text).value
+    stands = message_modes(text).value
     for mode, trait in _BY_STANCE:
         if stands & mode:
             found |= trait

@@ -12,7 +12,7 @@ from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
-from jiyi.text.cut import clipped
+from jiyi.text.cut import clip
 
 __all__ = ["WorkingMemory", "task_block"]
 
@@ -33,12 +33,12 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
         "request": task.request,
         "status": words[task.status],
         "target": task.target,
-        "context": clipped(_format_context(task.context, words), _MAX_CONTEXT_LENGTH),
-        "summary": clipped(_one_line(task.summary or ""), _MAX_CONTEXT_LENGTH),
+        "context": clip(_format_context(task.context, words), _MAX_CONTEXT_LENGTH),
+        "summary": clip(_one_line(task.summary or ""), _MAX_CONTEXT_LENGTH),
     }
     lines = [f"{words[name]}{words['is']}{text}" for name, text in shown.items() if text]
     for number, step in enumerate(task.steps, 1):
-        result = f" -> {clipped(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
+        result = f" -> {clip(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
     if now is not None:
         lines.append(f"{words['now']}{words['is']}{now.description}")
@@ -59,7 +59,7 @@ def _format_context(context: Mapping[str, Any], words: Mapping[str, str]) -> str
     for name, value in context.items():
         if not name.startswith("_"):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            notes.append(f"{_one_line(name)}{words['is']}{clipped(_one_line(text), _MAX_NOTE_LENGTH)}")
+            notes.append(f"{_one_line(name)}{words['is']}{clip(_one_line(text), _MAX_NOTE_LENGTH)}")
     return words["and"].join(notes)
 
 

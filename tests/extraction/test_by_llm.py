@@ -11,7 +11,7 @@ from tables import read_tables
 
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadReply
-from jiyi.extraction import extract_with, first_stretch, read_by_llm
+from jiyi.extraction import extract_with, first_batch_size, read_by_llm
 from jiyi.llm import OpenAILLM
 from jiyi.records import Fact, Message, Scope
 
@@ -280,11 +280,11 @@ def test_many_messages_go_in_stretches(llm_at):
 
 def test_a_stretch_is_as_long_as_its_tokens_let_it_be():
     long = [message("word " * 900, id=f"m-{n}") for n in range(9)]
-    assert first_stretch(long) == 4
-    assert first_stretch(long, most=2) == 2
-    assert first_stretch(long, tokens=10) == 1
-    assert first_stretch([message("word " * 90_000)] * 9) == 4
-    assert first_stretch([]) == 0
+    assert first_batch_size(long) == 4
+    assert first_batch_size(long, most=2) == 2
+    assert first_batch_size(long, tokens=10) == 1
+    assert first_batch_size([message("word " * 90_000)] * 9) == 4
+    assert first_batch_size([]) == 0
 
 
 def hostile(kind: str) -> list[Reply]:

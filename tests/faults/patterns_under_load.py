@@ -67,7 +67,7 @@ def load_all() -> None:
                 if "jiyi" in (error.name or "jiyi"):
                     raise  # only a package of an extra may be missing
     for language in ("en", "zh"):  # each of these is compiled when a sentence first has one of its hints
-        for form in forms._forms(language)[0]:
+        for form in forms._load_phrases(language)[0]:
             forms._compiled(form.pattern)
     with tempfile.TemporaryDirectory() as folder:
         memory = jiyi.open(Path(folder) / "agent.db", user_id="ana", background=False)

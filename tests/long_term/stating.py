@@ -7,7 +7,7 @@ from typing import Any
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.merge import Learned, merge
 from jiyi.long_term.facts.slots import Names
-from jiyi.long_term.facts.timeline import holding
+from jiyi.long_term.facts.timeline import facts_holding
 from jiyi.records import Fact, Scope
 
 SCOPE = Scope(user_id="ana", session_id="s")
@@ -63,6 +63,6 @@ class Known:
 
     def value_at(self, day: float) -> str | None:
         """What held on a day, of facts that are all of one slot."""
-        held = holding(self.facts.values(), at(day), Names(self.facts.values()))
+        held = facts_holding(self.facts.values(), at(day), Names(self.facts.values()))
         assert len(held) <= 1
         return held[0].object if held else None

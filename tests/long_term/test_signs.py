@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samples import AWKWARD
 from tables import read_tables
 
-from jiyi.extraction.values import values
+from jiyi.extraction.values import find_values
 from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
 from jiyi.text import traits
 
@@ -59,8 +59,8 @@ def test_time_is_linear_in_the_text(unit):
         found = re.compile(pattern, re.IGNORECASE)
         base = seconds(lambda found=found: list(found.finditer(short)))
         assert seconds(lambda found=found: list(found.finditer(long))) <= 32 * base + 0.05, name
-    base = seconds(lambda: list(values(short)))
-    assert seconds(lambda: list(values(long))) <= 32 * base + 0.05
+    base = seconds(lambda: list(find_values(short)))
+    assert seconds(lambda: list(find_values(long))) <= 32 * base + 0.05
 
 
 @pytest.mark.parametrize("unit", UNITS)

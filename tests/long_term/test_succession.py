@@ -82,14 +82,14 @@ def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(
     certain(9)
     say(STILL, 1)
     say(NEWER, 2)
-    compared = succession.compared
+    compare = succession.compare_fact
 
     def slow(*given):
-        found = compared(*given)
+        found = compare(*given)
         store.put([replace(fact, status="retracted") for fact in facts.facts(ANA) if fact.text == STILL])
         return found
 
-    monkeypatch.setattr(succession, "compared", slow)
+    monkeypatch.setattr(succession, "compare_fact", slow)
     flush()
     assert (told(facts), told(facts, "superseded")) == ([NEWER], [])
 

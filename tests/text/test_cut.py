@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jiyi.text import counter_for, excerpt, query_terms
-from jiyi.text.cut import clipped, word_break
+from jiyi.text.cut import clip, word_break
 
 COUNT = counter_for("gpt-4o").count_text
 
@@ -45,13 +45,13 @@ def test_a_break_is_a_place_at_or_before_the_one_given(text, place):
     ],
 )
 def test_a_long_text_ends_with_a_sentence_or_a_word(text, most, shown):
-    assert clipped(text, most) == shown
+    assert clip(text, most) == shown
     assert len(shown) <= most
 
 
 @given(st.text(alphabet="ab 服务器数据库。.", max_size=80), st.integers(1, 60))
 def test_what_is_clipped_is_never_longer(text, most):
-    assert len(clipped(text, most)) <= most
+    assert len(clip(text, most)) <= most
 
 
 @pytest.mark.parametrize("limit", [8, 15, 40, 90])

@@ -15,7 +15,7 @@ from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote, wording
 from jiyi.records import Episode, Knowledge, Outcome
 from jiyi.text import counter_for, language
-from jiyi.text.cut import clipped
+from jiyi.text.cut import clip
 
 __all__ = [
     "Brief",
@@ -114,13 +114,13 @@ class Lesson:
 
 
 def one_line(text: str, most: int) -> str:
-    """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clipped`."""
+    """Return a text on one line of at most ``most`` characters; see `jiyi.text.cut.clip`."""
     if len(text) <= most and text.isprintable() and "  " not in text:  # most texts are one already
         return text.strip()
     shown = " ".join(text[: 2 * most].split())
     if len(text) > 2 * most:
         shown = shown.ljust(most + 1)  # white space may hide that something was cut
-    return clipped(shown, most)
+    return clip(shown, most)
 
 
 def count_lesson(briefs: Sequence[Brief], total: int, words_in: Language, *, about: bool = True) -> Lesson:

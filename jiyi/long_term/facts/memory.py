@@ -1,4 +1,4 @@
-"""Facts: what is known, since when, from whom, and what it replaced."""
+"""The memory of facts: what is known, since when, from whom, and what it replaced."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,12 @@ from jiyi.clock import Clock, aware, to_micros, utc_now
 from jiyi.errors import BadQuery, InputError
 from jiyi.extraction import Reading, Statement, extract, extract_message, extract_with, read_by_llm
 from jiyi.llm import LLM
-from jiyi.long_term.facts.lookup import by_now, find_facts, known_for, likely_meant, names_in, said_of, wide
-from jiyi.long_term.facts.merge import Learned, joined, merge
+from jiyi.long_term.facts import lookup
+from jiyi.long_term.facts.lookup import facts_mentioned, find_facts, find_names, user_scope
+from jiyi.long_term.facts.merge import Learned, combine, merge
 from jiyi.long_term.facts.slots import NOTE, Names
-from jiyi.long_term.facts.succession import Succession, freed
-from jiyi.long_term.facts.timeline import holding, start_of
+from jiyi.long_term.facts.succession import Succession, facts_to_restore
+from jiyi.long_term.facts.timeline import facts_holding, start_of
 from jiyi.records import (
     Condition,
     Fact,
@@ -34,13 +35,13 @@ from jiyi.text.keys import predicate_key
 
 __all__ = ["FactMemory"]
 
-_MOST = 10_000
+_MAX_FACTS = 10_000
 # edge-02, db.main, web1
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]{1,60}(?:[-_.:/][A-Za-z0-9]+)+|[A-Za-z]{1,60}\d+")
-_MOST_CHARS = 1_000_000  # of what is told to remember
-_SHORT = 200  # characters of a message that what was said before it may complete
-_BEFORE = 3  # messages before it
-_SAID = 0.9  # confidence in what the caller says
+_MAX_CHARS = 1_000_000  # of a text to remember
+_SHORT = 200  # of a message that may answer the previous ones
+_CONTEXT_MESSAGES = 3  # messages before it
+_CALLER_CONFIDENCE = 0.9  # in what the caller states
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,77 +50,77 @@ class FactMemory:
 
     Facts of one user (and agent) are compared across sessions; a fact keeps the session it was
     first said in. Every change, including its reads, is one transaction of the store, so that
-    processes that learn at once leave the same as one after the other.
+    processes that learn at the same time have the same result as one after the other.
     """
 
-    store: Store  # where facts and messages are
+    store: Store  # of facts and messages
     _: KW_ONLY
-    succession: Succession | None = None  # compares new facts with those that name their point otherwise
-    llm: LLM | None = None  # reads messages better than the code does, when `learn_with_llm` is called
+    succession: Succession | None = None  # finds replaced facts that name their point differently
+    llm: LLM | None = None  # for `learn_with_llm`
     clock: Clock = utc_now
-    zone: tzinfo = UTC  # the days of the calendar are days there
+    zone: tzinfo = UTC  # of the days of the calendar
 
     def learn(self, messages: Sequence[Message]) -> Learned:
-        """Read stored messages without a model and keep what they state; joins the transaction around it.
+        """Read stored messages without a model and keep their facts; joins a running transaction.
 
         Takes well under a millisecond if nothing is stated. Reading a message again changes
         nothing; the order of messages does not matter.
         """
         read = self.stated(messages).items()
-        return joined([self._keep(scope, found, "patterns") for scope, found in read])
+        return combine([self._keep(scope, found, "patterns") for scope, found in read])
 
     def stated(self, messages: Sequence[Message]) -> dict[Scope, list[Statement]]:
-        """Return what `learn` reads in messages, by their scopes; nothing is kept."""
+        """Return the statements that `learn` reads in messages, by scope; nothing is kept."""
         read: dict[Scope, list[Statement]] = {}
         for place, message in enumerate(messages):
             if message.scope is None or message.created_at is None:
                 continue
-            found = extract_message(by_now(message, self.clock()), self.zone, self._before(messages, place))
-            if found:
+            dated, context = lookup.clamp_to_now(message, self.clock()), self._context_of(messages, place)
+            if found := extract_message(dated, self.zone, context):
                 read.setdefault(message.scope, []).extend(found)
         return read
 
     def learn_with_llm(self, scope: Scope, messages: Sequence[Message]) -> Learned:
-        """Read messages of a conversation by the language model and keep what they state.
+        """Read messages of a conversation with the language model and keep their facts.
 
         Without a model, or if it fails, they are read without one; the receipt says which way
         was used and why. The model is called outside of any transaction.
         """
-        known = likely_meant(self.store, scope, messages) if self.llm else []
+        known = facts_mentioned(self.store, scope, messages) if self.llm else []
         return self.keep(messages, extract_with(self.llm, messages, known=known, zone=self.zone))
 
     def read(self, llm: LLM, messages: Sequence[Message], before: Sequence[Message] = ()) -> Reading:
-        """Return what a stretch of one session states, read by a model, oldest first; nothing is kept.
+        """Return the statements of consecutive messages, read by a model, oldest first; nothing is kept.
 
         Raises:
             LLMError: the model gave no usable answer.
         """
         scope = messages[0].scope
         assert scope is not None, "stored messages have a scope"
-        known = likely_meant(self.store, scope, messages)
+        known = facts_mentioned(self.store, scope, messages)
         return read_by_llm(llm, messages, known=known, before=before, zone=self.zone)
 
     def keep(self, messages: Sequence[Message], reading: Reading) -> Learned:
         """Keep what was read in stored messages, each statement in the scope of its message.
 
-        What rests on a message that was forgotten or changed meanwhile is not kept. Joins the
-        transaction it is called in.
+        Statements from a message that was forgotten or changed meanwhile are not kept. Joins a
+        running transaction.
         """
         scopes = {message.id: message.scope for message in messages}
 
         def keep() -> list[Learned]:
             found: dict[Scope, list[Statement]] = {}
-            there = self._still_there(messages, reading.statements)
+            there = self._unchanged_sources(messages, reading.statements)
             for statement in reading.statements:
                 scope = scopes.get(statement.source)
                 if scope is not None and {statement.source, statement.replies_to} <= {"", *there}:
                     found.setdefault(scope, []).append(statement)
             return [self._keep(scope, said, reading.method) for scope, said in found.items()]
 
-        return joined(self.store.together(keep), method=reading.method, notes=reading.notes)
+        return combine(self.store.together(keep), method=reading.method, notes=reading.notes)
 
-    def _still_there(self, read: Iterable[Message], statements: Iterable[Statement]) -> set[str]:
-        """Return the ids of messages that statements rest on and that still say what was read."""
+    def _unchanged_sources(self, read: Iterable[Message], statements: Iterable[Statement]) -> set[str]:
+        """Return the ids of the source messages of statements whose text is still the same."""
         texts = {message.id: message.text for message in read}
         user = next((message.scope.user_id for message in read if message.scope), None)
         ids = {id_ for one in statements for id_ in (one.source, one.replies_to) if id_}
@@ -173,40 +174,41 @@ class FactMemory:
             ]
         else:
             raise BadQuery("remember a text, or subject=, predicate= and object= together")
-        if len(words) > _MOST_CHARS:
+        if len(words) > _MAX_CHARS:
             raise BadQuery(f"{len(words):,} characters are too many for a fact; save_message takes them")
         kind = "rule" if category == "rule" else NOTE
         note = Statement(category="note", subject=who, predicate=kind, object=words, quote=words, said_at=now)
         named = {"category": category, "valid_from": begins, "valid_to": ends}
         given = {name: value for name, value in named.items() if value is not None}
-        changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _SAID})
+        changed = cast("Mapping[str, Any]", {**given, "speaker": who, "confidence": _CALLER_CONFIDENCE})
         read = [replace(statement, **changed) for statement in found]
         labels = {} if metadata is None else check_metadata(metadata, InputError)
         return self.store.together(
-            lambda: self._labelled(scope, self._keep_whole(scope, read, replace(note, **changed)), labels)
+            lambda: self._add_metadata(scope, self._keep_text(scope, read, replace(note, **changed)), labels)
         )
 
-    def _labelled(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
+    def _add_metadata(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
         if not labels:
             return learned
         said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
         changed = {
             fact.id: replace(fact, metadata={**fact.metadata, **labels})
-            for fact in find_facts(self.store, wide(scope), ids=tuple(said), limit=len(said))
+            for fact in find_facts(self.store, user_scope(scope), ids=tuple(said), limit=len(said))
         }
         self.store.put(list(changed.values()))
         return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
-    def _keep_whole(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
-        """Keep what was read, and the whole text where no fact that was read has all of its words."""
+    def _keep_text(self, scope: Scope, read: Sequence[Statement], note: Statement) -> Learned:
+        """Keep what was read, and the whole text unless one fact has all of its words."""
         learned = self._keep(scope, read, "said")
         ids = (*learned.new, *learned.reinforced)
-        for fact in find_facts(self.store, wide(scope), ids=ids, limit=max(len(ids), 1), newest_first=False):
+        limit = max(len(ids), 1)
+        for fact in find_facts(self.store, user_scope(scope), ids=ids, limit=limit, newest_first=False):
             # The words alone do not tell Hunter2 from hunter2.
             if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
                 return replace(learned, kept=fact.id)
         noted = self._keep(scope, [note], "said")
-        return joined([learned, noted], method="said", kept=(*noted.new, *noted.reinforced)[0])
+        return combine([learned, noted], method="said", kept=(*noted.new, *noted.reinforced)[0])
 
     def facts(
         self,
@@ -222,7 +224,7 @@ class FactMemory:
         """Return what is known, oldest first, the newest ``limit`` of it.
 
         Without ``as_of`` and ``status``: active facts, including plans and what begins later.
-        With ``as_of``: what held at that moment, one fact for each point (see `holding`).
+        With ``as_of``: what held at that moment, one fact for each point (see `facts_holding`).
 
         Args:
             scope: whose; with a session only what was first said there.
@@ -234,66 +236,62 @@ class FactMemory:
             limit: how many at most.
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
-        names, _ = names_in(self.store, scope)
+        names, _ = find_names(self.store, scope)
         states = "active" if status is None and as_of is None else status
         statuses = (states,) if isinstance(states, str) else states if states is None else tuple(states)
         if as_of is None:
-            part = {"where": where, "after": before, "limit": min(limit, _MOST)}
-            found = self._about(scope, names, subject, fact_status=statuses, **part)
+            part = {"where": where, "after": before, "limit": min(limit, _MAX_FACTS)}
+            found = self._facts_about(scope, names, subject, fact_status=statuses, **part)
         else:  # what holds is known when all are; a filter would hide what took the place of others
-            found = self._about(scope, names, subject, as_of=as_of, fact_status=statuses)
-            held = holding(found, aware(as_of, "as_of"), names)
+            found = self._facts_about(scope, names, subject, as_of=as_of, fact_status=statuses)
+            held = facts_holding(found, aware(as_of, "as_of"), names)
             found = [fact for fact in held if where is None or matches(fact, where)]
-        known = sorted(found, key=_said)
-        return [fact for fact in known if before is None or _said(fact) < before][-limit:]
+        known = sorted(found, key=_sort_key)
+        return [fact for fact in known if before is None or _sort_key(fact) < before][-limit:]
 
     def history(self, scope: Scope, subject: str, predicate: str | None = None) -> list[Fact]:
         """Return everything ever known about something, oldest first, whatever its status.
 
         Statuses and links (``supersedes``, ``superseded_by``) say what replaced what.
         """
-        names, _ = names_in(self.store, scope)
-        found = self._about(scope, names, subject)
+        names, _ = find_names(self.store, scope)
+        found = self._facts_about(scope, names, subject)
         if predicate is not None:
             key = predicate_key(predicate)
             found = [fact for fact in found if predicate_key(fact.predicate) == key]
         return sorted(found, key=lambda fact: (start_of(fact), fact.created_at, fact.id))
 
     def expire(self, scope: Scope, now: datetime | None = None) -> int:
-        """End what is over by ``now``: expired, or superseded by what has begun; return how many."""
+        """End the facts that are over by ``now``, as expired or superseded; return how many."""
         at = aware(now, "now") if now else self.clock()
         return self.store.together(lambda: self._expire(scope, at))
 
     def _expire(self, scope: Scope, at: datetime) -> int:
         ended = 0
         over: dict[str, Any] = {"fact_status": ("active",), "where": Condition("valid_to", "lte", (at,))}
-        while page := find_facts(self.store, scope, newest_first=False, limit=_MOST, **over):
+        while page := find_facts(self.store, scope, newest_first=False, limit=_MAX_FACTS, **over):
             self.store.put(
                 [replace(one, status="superseded" if one.superseded_by else "expired") for one in page]
             )
             ended += len(page)
         return ended
 
-    def _before(self, messages: Sequence[Message], place: int) -> list[str]:
-        """Return the texts that a short message may answer, the last one last; none for a long one."""
+    def _context_of(self, messages: Sequence[Message], place: int) -> list[str]:
+        """Return the previous texts that a short message may answer, oldest first; none for a long one."""
         message = messages[place]
         if message.scope is None or message.role != "user" or len(message.text) > _SHORT:
             return []
-        here = [one.text for one in messages[max(0, place - _BEFORE) : place] if one.scope == message.scope]
-        if here or message.seq is None:
-            return here
-        earlier = Query(
-            scope=message.scope,
-            kinds=("message",),
-            until=message.created_at,
-            limit=_BEFORE + 1,
-            newest_first=True,
-        )
-        found = cast("list[Message]", self.store.find(earlier))[::-1]
+        previous = messages[max(0, place - _CONTEXT_MESSAGES) : place]
+        texts = [one.text for one in previous if one.scope == message.scope]
+        if texts or message.seq is None:
+            return texts
+        before: dict[str, Any] = {"until": message.created_at, "limit": _CONTEXT_MESSAGES + 1}
+        query = Query(scope=message.scope, kinds=("message",), newest_first=True, **before)
+        found = cast("list[Message]", self.store.find(query))[::-1]
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
     def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:
-        """Return what somebody states in a text about a named point of something; nothing is kept."""
+        """Return the statements of a text about a named point; nothing is kept."""
         found = extract(text, speaker=who, role="user", said_at=now, zone=self.zone)
         wanted = [one for one in found if one.category == "rule"] if only_rules else found
         return [statement for statement in wanted if statement.subject and statement.predicate]
@@ -304,19 +302,19 @@ class FactMemory:
         ordered = sorted(statements, key=lambda statement: statement.said_at)
 
         def keep() -> Learned:
-            known = known_for(self.store, scope, ordered)
-            said = said_of(self.store, scope, known)
+            known = lookup.facts_to_merge(self.store, scope, ordered)
+            said = lookup.source_times(self.store, scope, known)
             learned = merge(ordered, known, self.clock(), scope=scope, method=method, said=said, part=True)
             if learned.facts:
-                self.store.put([*learned.facts, *freed(self.store, scope, learned.facts)])
+                self.store.put([*learned.facts, *facts_to_restore(self.store, scope, learned.facts)])
                 if self.succession:
                     self.succession.note(scope, learned.new)
             return learned
 
         return self.store.together(keep)
 
-    def _about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
-        """Return the facts about something, or about what an identifier in its name stands for."""
+    def _facts_about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
+        """Return the facts about something, else about the identifiers in its name."""
         if subject is None:
             return self._find(scope, [None], narrowed)
         found = self._find(scope, names.of(subject), narrowed)
@@ -329,10 +327,10 @@ class FactMemory:
     def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
         found: dict[str, Fact] = {}
         for subject in subjects:
-            facts = find_facts(self.store, scope, subject=subject, **{"limit": _MOST, **narrowed})
+            facts = find_facts(self.store, scope, subject=subject, **{"limit": _MAX_FACTS, **narrowed})
             found.update((fact.id, fact) for fact in facts)
         return list(found.values())
 
 
-def _said(fact: Fact) -> tuple[int, str]:
+def _sort_key(fact: Fact) -> tuple[int, str]:
     return to_micros(fact.created_at), fact.id

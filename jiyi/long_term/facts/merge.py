@@ -6,106 +6,106 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
-from jiyi.long_term.facts.references import ended_by, meant_by, reverted_to, slot_meant
+from jiyi.long_term.facts.references import facts_to_end, facts_to_retract, resolve_revert, resolve_slot
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
-from jiyi.long_term.facts.timeline import inserted, is_temporary, relinked, start_of
+from jiyi.long_term.facts.timeline import insert_fact, is_temporary, relink, start_of
 from jiyi.records import Fact, FactMethod, Scope
 
-__all__ = ["Learned", "joined", "merge"]
+__all__ = ["Learned", "combine", "merge"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What was learned from messages, or from what the caller said."""
+    """What was learned from messages or from what the caller said."""
 
     facts: tuple[Fact, ...] = ()  # every fact that is new or changed, as stored
     new: tuple[str, ...] = ()  # ids of facts that were not known
     reinforced: tuple[str, ...] = ()  # ids of facts that were said again
-    superseded: tuple[str, ...] = ()  # ids of facts whose place a newer one took
-    retracted: tuple[str, ...] = ()  # ids of facts that were taken back
+    superseded: tuple[str, ...] = ()  # ids of facts that a newer one replaced
+    retracted: tuple[str, ...] = ()  # ids
     revived: tuple[str, ...] = ()  # ids of facts that hold again
-    kept: str | None = None  # id of the fact that holds the whole of what was told to remember
-    passed: int = 0  # statements that changed nothing: known already, or about nothing known
+    kept: str | None = None  # id of the fact with all of a remembered text
+    passed: int = 0  # statements that changed nothing: already known, or about nothing known
     method: FactMethod = "patterns"  # how the messages were read
-    notes: tuple[str, ...] = ()  # what was not as it should be, such as why the model was not used
+    notes: tuple[str, ...] = ()  # problems, such as why the model was not used
 
 
-def joined(parts: Sequence[Learned], **same: Any) -> Learned:
-    """Return several receipts as one; ``same`` are the fields that hold for all of them."""
+def combine(parts: Sequence[Learned], **same: Any) -> Learned:
+    """Combine receipts into one; ``same`` are fields with one value for all of them."""
     lists = ("facts", "new", "reinforced", "superseded", "retracted", "revived")
-    whole: dict[str, Any] = {name: tuple(x for part in parts for x in getattr(part, name)) for name in lists}
-    return Learned(passed=sum(part.passed for part in parts), **whole, **same)
+    fields: dict[str, Any] = {name: tuple(x for part in parts for x in getattr(part, name)) for name in lists}
+    return Learned(passed=sum(part.passed for part in parts), **fields, **same)
 
 
 @dataclass(slots=True)
 class _Ledger:
-    at: datetime
-    said: Mapping[str, datetime]
+    now: datetime
+    source_times: Mapping[str, datetime]
     facts: dict[str, Fact]
     names: Names
-    part: bool = False  # of some slots only the facts nearest in time are here
+    is_partial: bool = False  # some slots have only the facts nearest in time
     slots: dict[Slot, dict[str, Fact]] = field(default_factory=dict)  # the same facts, by slot and id
     reinforced: list[str] = field(default_factory=list)
     retracted: list[str] = field(default_factory=list)
     passed: int = 0
 
-    def sort(self) -> None:
-        """Put every fact into its slot: at first, and where two names have become one."""
+    def rebuild_slots(self) -> None:
+        """Put every fact into its slot: at the start, and after two names became one."""
         self.slots.clear()
         for fact in list(self.facts.values()):
-            self.note(fact)
+            self.put(fact)
 
-    def slot(self, slot: Slot) -> list[Fact]:
+    def facts_in(self, slot: Slot) -> list[Fact]:
         return list(self.slots.get(slot, {}).values())
 
-    def write(self, facts: Iterable[Fact]) -> None:
-        for fact in relinked(list(facts), self.at, part=self.part):
-            self.note(fact)
+    def relink(self, facts: Iterable[Fact]) -> None:
+        for fact in relink(list(facts), self.now, part=self.is_partial):
+            self.put(fact)
 
-    def note(self, fact: Fact) -> None:
+    def put(self, fact: Fact) -> None:
         self.facts[fact.id] = fact
         self.slots.setdefault(slot_of(fact, self.names), {})[fact.id] = fact
 
     def add(self, fact: Fact, *, by_person: bool = True, corrects: bool = False) -> None:
-        slot = self.slot(slot_of(fact, self.names))
-        facts, id_ = inserted(slot, fact, self.said, corrects=corrects)
+        slot = self.facts_in(slot_of(fact, self.names))
+        facts, id_ = insert_fact(slot, fact, self.source_times, corrects=corrects)
         if id_ is None:
             self.passed += 1
             return
         if id_ != fact.id:
             self.reinforced.append(id_)
-        self.write(facts)
+        self.relink(facts)
         if by_person:
-            self.outweigh(self.facts[id_])
+            self.supersede_others(self.facts[id_])
         if self.names.join(fact):  # the slots of two names become one
-            self.sort()
+            self.rebuild_slots()
             key = self.names.key(fact.subject)
             for joined_slot in [slot for slot in self.slots if slot[0] == key]:
-                self.write(self.slot(joined_slot))
+                self.relink(self.facts_in(joined_slot))
 
-    def outweigh(self, fact: Fact) -> None:
-        """Let what a person says take the place of what others, but not the owner, said of the same point."""
+    def supersede_others(self, fact: Fact) -> None:
+        """Supersede what others, except the owner, said about the same point."""
         *point, voice = slot_of(fact, self.names)
         if fact.status != "active" or is_temporary(fact):
             return
         others = [slot for slot in self.slots if slot[:3] == tuple(point) and slot[3] not in (voice, OWNER)]
         begins = start_of(fact)
         for slot in others:
-            for other in self.slot(slot):
-                earlier = other.status == "active" and start_of(other) < begins <= self.at
+            for other in self.facts_in(slot):
+                earlier = other.status == "active" and start_of(other) < begins <= self.now
                 if earlier and not (is_temporary(other) or other.pinned):
-                    self.note(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
+                    self.put(replace(other, status="superseded", superseded_by=fact.id, valid_to=begins))
 
     def end(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
-            self.note(replace(fact, valid_to=when, status="expired" if when <= self.at else fact.status))
+            self.put(replace(fact, valid_to=when, status="expired" if when <= self.now else fact.status))
 
     def retract(self, facts: Sequence[Fact], when: datetime) -> None:
         for fact in facts:
             slot = slot_of(fact, self.names)
-            self.note(replace(fact, status="retracted", valid_to=max(when, fact.created_at)))
+            self.put(replace(fact, status="retracted", valid_to=max(when, fact.created_at)))
             self.retracted.append(fact.id)
-            self.write(self.slot(slot))
+            self.relink(self.facts_in(slot))
 
 
 def merge(
@@ -118,36 +118,34 @@ def merge(
     said: Mapping[str, datetime] | None = None,
     part: bool = False,
 ) -> Learned:
-    """Return what statements change in what is known; pure.
+    """Return the changes that statements make to known facts; pure.
 
     - The same value again: more confidence and one more source; the same source twice changes nothing.
     - Another value: the older one is superseded, with links both ways, and ends where the newer
-      begins. What counts is the time from which it holds, not when it arrived.
-    - By somebody else: a person's statement replaces what other people, assistants and tools
-      said, but not what the owner of the memory said, who speaks without a name. That of an
-      assistant or a tool ends nobody else's.
-    - For a while only: the lasting one stays, and holds again afterwards.
-    - Taken back: the fact is retracted, and what it had superseded is active again.
+      begins. What counts is the time from which a fact holds, not when it arrived.
+    - By another speaker: a person's statement replaces those of other people, assistants and tools,
+      but not those of the owner of the memory, who speaks without a name. An assistant or a tool
+      replaces only what it said itself.
+    - Temporary: the lasting fact stays, and holds again afterwards.
+    - Retracted: what the fact had superseded is active again.
     - Back to the old value: a new fact with it.
 
     Nothing is deleted. Statements without a subject that fit nothing known, or several things, are skipped.
 
     Args:
         new: in the order they were said.
-        known: of one user: all facts about what they are about, and those a retraction may mean.
-        at: now: what begins later does not supersede yet.
+        known: facts of one user: all about the same subjects, and those a retraction may mean.
+        at: now; what begins later does not supersede yet.
         scope, method: of new facts.
-        said: when the messages that known facts rest on were said, where that is known.
-        part: of slots with many facts ``known`` has only those nearest in time.
+        said: the times of the source messages of known facts, as far as known.
+        part: ``known`` has only the facts nearest in time of slots with many.
     """
     before = {fact.id: fact for fact in known}
-    ledger = _Ledger(
-        at=at, said=dict(said or {}), facts=dict(before), names=Names(before.values()), part=part
-    )
-    ledger.sort()
+    ledger = _Ledger(at, dict(said or {}), dict(before), Names(before.values()), is_partial=part)
+    ledger.rebuild_slots()
     for statement in new:
         if statement.source:
-            ledger.said = {**ledger.said, statement.source: statement.said_at}
+            ledger.source_times = {**ledger.source_times, statement.source: statement.said_at}
         _apply(ledger, statement, scope, method)
     changed = [fact for id_, fact in ledger.facts.items() if before.get(id_) != fact]
     became = [(before[fact.id].status, fact) for fact in changed if fact.id in before]
@@ -166,14 +164,14 @@ def merge(
 def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMethod) -> None:
     facts = list(ledger.facts.values())
     if statement.action == "retract":
-        gone = meant_by(statement, facts, ledger.names, scope.session_id)
+        gone = facts_to_retract(statement, facts, ledger.names, scope.session_id)
         ledger.passed += not gone
         ledger.retract(gone, statement.said_at)
         return
     whole: Statement | None = statement
     rule = statement.category == "rule"
     if rule or statement.action in ("end", "over"):
-        ended = ended_by(statement, facts, ledger.names)
+        ended = facts_to_end(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
         if rule and not statement.object:  # it only takes back
             ledger.passed += not ended
@@ -181,11 +179,11 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
         if statement.action == "over":
             return
     if statement.action == "revert":
-        whole = reverted_to(statement, facts, ledger.names)
+        whole = resolve_revert(statement, facts, ledger.names)
     elif statement.action == "rename":
         whole = replace(statement, predicate=ALIAS, category="relation")
     elif statement.vague and statement.action == "state":
-        whole, ended = slot_meant(statement, facts, ledger.names)
+        whole, ended = resolve_slot(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
     if whole is None or not (whole.subject and whole.predicate and whole.object):
         ledger.passed += 1

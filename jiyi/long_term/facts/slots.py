@@ -1,11 +1,11 @@
-"""Which facts speak about the same point, and which of them say the same.
+"""Which facts are about the same point, and which of them state the same value.
 
 A slot holds one value at a time for one speaker: a person has one birthday, a service one port.
-What others say about the same point, such as a web page or a tool, is kept next to it. Facts that can
-be true together (what somebody likes, owns, plans, has to do, is allergic to, is called, their rules,
-and all whose point is not named) have a slot each; liking and disliking the same thing share one. A
-rule about the language or the length of answers, about units or how somebody is called has the slot
-of that point, and its value is the language, in whatever words it is given.
+What other speakers say about the same point, such as a web page or a tool, is kept next to it. Facts
+that can be true together (likes, possessions, plans, to-dos, allergies, names, rules, and all without
+a named point) have a slot each; liking and disliking the same thing share one. A rule about the language
+or length of answers, about units or the form of address has the slot of that point; its value is the
+setting, in whatever words.
 """
 
 import re
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from jiyi.extraction import RULE_POINTS, meaning_of
-from jiyi.extraction.values import table
+from jiyi.extraction import RULE_POINTS, rule_meaning
+from jiyi.extraction.values import load_table
 from jiyi.records import Fact, FactCategory, single_valued
 from jiyi.text import analyse
 from jiyi.text.keys import entity_key, predicate_key
@@ -28,8 +28,8 @@ __all__ = [
     "Names",
     "Slot",
     "is_alias",
-    "is_taste",
-    "rule_point_of",
+    "is_preference",
+    "point_of_rule",
     "slot_of",
     "terms_of",
     "tokens_of",
@@ -39,12 +39,12 @@ __all__ = [
 ]
 
 Slot = tuple[str, str, str, str]
-"""Keys of subject and point, of the value where several can hold at once, and who says it."""
+"""Keys of subject and point, of the value if several can hold at once, and the speaker."""
 
-ALIAS = "alias"  # the predicate of facts that give something another name
-OWNER = "user"  # who speaks where nobody is named: the one whose memory it is
-NOTE = "note"  # the predicate of texts that are kept whole
-_MANY_CATEGORIES: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "preference"})
+ALIAS = "alias"  # predicate of facts that give another name
+OWNER = "user"  # the default speaker: whose memory it is
+NOTE = "note"  # predicate of texts that are kept whole
+_MULTI_VALUED: frozenset[FactCategory] = frozenset({"plan", "todo", "rule", "preference"})
 _FAVOURITE = re.compile(r"favou?rite|最(?:喜欢|爱|\s)")
 _SPACE = re.compile(r"[\s,，。.!！?？;；:：\"“”「」'‘’`()（）]+")
 _LATIN = re.compile(r"[a-z]{2,}")
@@ -52,54 +52,55 @@ _AMOUNT = re.compile(r"([$€£¥]?\d[\d,]{0,30}(?:\.\d{1,30})?)\s*([a-z%％\u4e
 
 
 def value_key(value: str) -> str:
-    """Return the key of a value: "30 days", "30 d" and "30 天" have one."""
-    plain = unicodedata.normalize("NFKC", value).casefold().strip()
-    amount = _AMOUNT.fullmatch(plain)
+    """Return the key of a value; "30 days", "30 d" and "30 天" have the same."""
+    normalized = unicodedata.normalize("NFKC", value).casefold().strip()
+    amount = _AMOUNT.fullmatch(normalized)
     unit = _points().units.get(amount[2]) if amount else None
     if amount and unit:
         return amount[1].replace(",", "") + " " + unit
-    plain = re.sub(r"^(?:the|a|an)\s+", "", plain)
-    inner = re.sub(r"(?<=\d)[.:,](?=\d)", lambda match: {".": "\1", ":": "\2", ",": ""}[match[0]], plain)
+    normalized = re.sub(r"^(?:the|a|an)\s+", "", normalized)
+    inner = re.sub(r"(?<=\d)[.:,](?=\d)", lambda match: {".": "\1", ":": "\2", ",": ""}[match[0]], normalized)
     words = _SPACE.sub(" ", inner).replace("\1", ".").replace("\2", ":").strip()
     if not _LATIN.search(words):  # Chinese is written with and without spaces
         words = words.replace(" ", "")
-    return words or plain
+    return words or normalized
 
 
 class Names:
-    """Which names mean the same thing, by the facts that say so; cycles are handled."""
+    """The names that mean the same thing according to facts; cycles are handled."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        self._up: dict[str, str] = {}
-        self._said: dict[str, str] = {}
+        self._parent: dict[str, str] = {}
+        self._spelling: dict[str, str] = {}
         for fact in facts:
             self.join(fact)
 
     def join(self, fact: Fact) -> bool:
-        """Take in a fact; return whether it is one that gives another name."""
+        """Add a fact; return whether it gives another name."""
         if not is_alias(fact) or fact.status in ("retracted", "expired"):
             return False
-        one, other = entity_key(fact.subject), entity_key(fact.object)
-        self._said.setdefault(one, fact.subject)
-        self._said.setdefault(other, fact.object)
-        tops = sorted((self._top(one), self._top(other)))
-        self._up[tops[1]] = tops[0]
+        subject, object_ = entity_key(fact.subject), entity_key(fact.object)
+        self._spelling.setdefault(subject, fact.subject)
+        self._spelling.setdefault(object_, fact.object)
+        roots = sorted((self._root(subject), self._root(object_)))
+        self._parent[roots[1]] = roots[0]
         return True
 
     def key(self, name: str) -> str:
         """Return one key for all names of a thing."""
-        return self._top(entity_key(name))
+        return self._root(entity_key(name))
 
     def of(self, name: str) -> list[str]:
-        """Return all known names of a thing as they were said, ``name`` first."""
-        own = entity_key(name)
-        top = self._top(own)
-        return [name, *(said for key, said in self._said.items() if key != own and self._top(key) == top)]
+        """Return all known names of a thing as written, ``name`` first."""
+        own_key = entity_key(name)
+        root = self._root(own_key)
+        others = (key for key in self._spelling if key != own_key and self._root(key) == root)
+        return [name, *(self._spelling[key] for key in others)]
 
-    def _top(self, key: str) -> str:
-        while (up := self._up.get(key, key)) != key:
-            self._up[key] = self._up.get(up, up)  # halve the way for the next time
-            key = up
+    def _root(self, key: str) -> str:
+        while (parent := self._parent.get(key, key)) != key:
+            self._parent[key] = self._parent.get(parent, parent)  # path halving
+            key = parent
         return key
 
 
@@ -108,13 +109,13 @@ def is_alias(fact: Fact) -> bool:
     return predicate_key(fact.predicate) == predicate_key(ALIAS)
 
 
-def is_taste(predicate: str) -> bool:
+def is_preference(predicate: str) -> bool:
     """Return whether a predicate says that somebody likes or dislikes something."""
     return predicate_key(predicate) in _points().tastes
 
 
-def rule_point_of(fact: Fact) -> str:
-    """Return which of `RULE_POINTS` a rule settles, "" for none and for what is no rule."""
+def point_of_rule(fact: Fact) -> str:
+    """Return which of `RULE_POINTS` a rule settles, "" for none."""
     return _points().rules.get(predicate_key(fact.predicate), "") if fact.category == "rule" else ""
 
 
@@ -126,21 +127,21 @@ def slot_of(fact: Fact, names: Names) -> Slot:
 def _point_of(fact: Fact, names: Names) -> tuple[str, str, str]:
     subject, point, known = names.key(fact.subject), predicate_key(fact.predicate), _points()
     if fact.category == "note" or point == known.note:
-        return subject, point, fact.object  # letter by letter: it may hold a password
+        return subject, point, fact.object  # verbatim: it may be a password
     if point in known.tastes:
         return subject, "taste", value_key(fact.object)
     if not single_valued(fact.predicate):
         return subject, fact.predicate, value_key(fact.object)
-    many = point in known.many or fact.category in _MANY_CATEGORIES
-    if many and not _FAVOURITE.search(point) and not rule_point_of(fact):
+    multi_valued = point in known.many or fact.category in _MULTI_VALUED
+    if multi_valued and not _FAVOURITE.search(point) and not point_of_rule(fact):
         return subject, point, value_key(fact.object)
     return subject, point, ""
 
 
 def value_of(fact: Fact) -> str:
-    """Return what a fact says about its slot; equal for facts that say the same."""
-    if point := rule_point_of(fact):
-        return meaning_of(fact.object).points.get(point) or value_key(fact.object)
+    """Return a fact's value for its slot; equal for facts that state the same."""
+    if point := point_of_rule(fact):
+        return rule_meaning(fact.object).points.get(point) or value_key(fact.object)
     return _points().tastes.get(predicate_key(fact.predicate)) or value_key(fact.object)
 
 
@@ -150,17 +151,17 @@ def terms_of(texts: Iterable[str]) -> set[str]:
 
 
 def tokens_of(name: str) -> frozenset[str]:
-    """Return the words of a name's key, without those that tell nothing."""
+    """Return the words of a name's key."""
     return frozenset(entity_key(name).replace("-", " ").split())
 
 
 @dataclass(frozen=True, slots=True)
 class _Points:
-    many: frozenset[str]  # hold several values at once
+    many: frozenset[str]  # predicates with several values at once
     tastes: Mapping[str, str]  # "likes" or "dislikes"
     rules: Mapping[str, str]  # one of `RULE_POINTS`
     note: str
-    units: Mapping[str, str]  # the first of those that mean the same
+    units: Mapping[str, str]  # to the first one with the same meaning
 
 
 @cache
@@ -177,4 +178,4 @@ def _points() -> _Points:
 
 def word_lists() -> Mapping[str, Any]:
     """Return the lists of slots.toml."""
-    return table("slots", "jiyi.long_term.facts")
+    return load_table("slots", "jiyi.long_term.facts")

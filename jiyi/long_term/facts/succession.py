@@ -2,8 +2,8 @@
 
 Facts of one slot replace each other when they are merged. Everyday talk rarely names its point twice in
 the same words, so each new fact is compared with the facts nearest to it in meaning, as soon as it has
-a vector: by the features with which search compares messages (`jiyi.long_term.recall.pairs`) and by
-some of facts alone. ``python bench/learn_facts.py`` learns the weights.
+a vector: by the features with which search compares messages (`jiyi.long_term.recall.pairs`) and some of
+facts alone. ``python bench/learn_facts.py`` learns the weights.
 """
 
 import threading
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
-from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
 from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
@@ -26,59 +26,60 @@ from jiyi.records import Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Key, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["FACT_SIGNS", "MAYBE", "SURE", "Succession", "compared", "freed", "in_range"]
+__all__ = ["FACT_SIGNS", "MAYBE", "SURE", "Succession", "compare_fact", "facts_to_restore", "is_comparable"]
 
 _Floats = NDArray[np.float64]
-_OF_FACTS = (
+_FACT_FEATURES = (
     *("same subject", "same point", "same point of a subject", "one names a point", "both name one"),
     *("same category", "confidence of the earlier", "confidence of the later"),
 )
-FACT_SIGNS = (*PAIR_SIGNS, *_OF_FACTS)  # the names of the signs of two facts, an earlier and a later one
-_NEAR = 100  # nearest messages and facts, whose middle the vectors are seen from
-_MOST = 400  # facts that rest on them
-_COMPARED = 15  # of them that are compared
-_APART = ("plan", "todo", "note", "rule")  # categories that neither end others nor are ended so
-SURE = 0.9  # probability from which on a fact is superseded
-MAYBE = 0.1  # probability, of one newer fact alone, from which on it is no longer sure that a fact holds
-_MAYBE_NAMED = 0.2  # the same of a fact that names its point: its slot tells of most of its changes
-_MOST_WAITING = 10_000  # facts that wait to be compared, in this process
-_PATIENCE = 20  # how often a fact is looked for that is not stored or has no vector yet
-_FEW = 50  # facts that are compared in one go
+FACT_SIGNS = (*PAIR_SIGNS, *_FACT_FEATURES)  # names of the features of an earlier and a later fact
+_NEAREST = 100  # messages and facts; their mean is subtracted from the vectors
+_MAX_NEAR = 400  # facts with these sources
+_MAX_COMPARED = 15  # of these
+_EXEMPT = ("plan", "todo", "note", "rule")  # that neither end other facts this way nor are ended
+SURE = 0.9  # probability from which a fact is superseded
+MAYBE = 0.1  # probability for one newer fact from which a fact is unsure
+_MAYBE_NAMED = 0.2  # the same for a fact with a named point: its slot shows most changes
+_MAX_WAITING = 10_000  # facts queued in this process
+_MAX_TRIES = 20  # for a fact that is not stored or has no vector yet
+_BATCH = 50  # facts compared at once
 
 
-def in_range(fact: Fact) -> bool:
-    """Say whether a fact is compared at all: plans, rules and what holds for a while only are not."""
-    return fact.status in ("active", "unsure") and fact.category not in _APART and not is_temporary(fact)
+def is_comparable(fact: Fact) -> bool:
+    """Return whether a fact is compared: plans, to-dos, notes, rules and temporary facts are not."""
+    return fact.status in ("active", "unsure") and fact.category not in _EXEMPT and not is_temporary(fact)
 
 
-def compared(
+def compare_fact(
     store: Store, vectors: VectorIndex, fact: Fact
 ) -> tuple[Sequence[Fact], NDArray[np.float64]] | None:
-    """Return the facts that one is compared with, and (others, `FACT_SIGNS`) of each with that one.
+    """Return the facts that one is compared with, and their features (others, `FACT_SIGNS`).
 
-    None where there are none, or the fact has no vector.
+    None if there are none or the fact has no vector.
     """
-    scope = wide(fact.scope)
-    said = _messages(store, scope, [fact])
-    own = _vectors(vectors, scope, [_key(fact, said)])[0]
+    scope = user_scope(fact.scope)
+    said = _sources_of(store, scope, [fact])
+    own = _read_vectors(vectors, scope, [_vector_key(fact, said)])[0]
     if not own.any():
         return None
-    near = vectors.nearest(Query(scope=scope, kinds=("message", "fact"), limit=_NEAR), own.astype(np.float32))
+    query = Query(scope=scope, kinds=("message", "fact"), limit=_NEAREST)
+    near = vectors.nearest(query, own.astype(np.float32))
     keys: list[Key] = [(one.kind, one.id) for one in near]
-    others = _resting_on(store, scope, keys, fact)
+    others = _candidate_facts(store, scope, keys, fact)
     if not others:
         return None
     facts = [fact, *others]
-    said = _messages(store, scope, facts)
-    middle = _middle(_vectors(vectors, scope, [key for key in keys if key[0] == "message"]))
-    seen = _centred(_vectors(vectors, scope, [_key(one, said) for one in facts]), middle)
+    said = _sources_of(store, scope, facts)
+    middle = _mean_vector(_read_vectors(vectors, scope, [key for key in keys if key[0] == "message"]))
+    seen = _center(_read_vectors(vectors, scope, [_vector_key(one, said) for one in facts]), middle)
     order = [place for place in np.argsort(-(seen @ seen[0]), kind="stable").tolist() if place]
-    order = [0, *(place for place in order if seen[place].any())][: _COMPARED + 1]
+    order = [0, *(place for place in order if seen[place].any())][: _MAX_COMPARED + 1]
     if len(order) < 2:
         return None
     chosen = [facts[place] for place in order]
-    before = _before(store, scope, chosen, said)
-    turns = _vectors(vectors, scope, [("message", one.id) if one else None for one in before])
+    before = _preceding_messages(store, scope, chosen, said)
+    turns = _read_vectors(vectors, scope, [("message", one.id) if one else None for one in before])
     of_place = [said.get(one.id) for one in chosen]
     place = {message.id: number for number, message in enumerate(of_place) if message}
     roles = [message.role if message else "user" for message in of_place]
@@ -86,44 +87,44 @@ def compared(
     group = Statements(
         signs=[signs_of(one.text) for one in chosen],
         vectors=seen[order],
-        before=_centred(turns, middle),
+        before=_center(turns, middle),
         reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
         after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
         after_question=np.array(asked, np.float64),
         at=np.array([to_micros(start_of(one)) for one in chosen], np.int64),
-        session=_numbered([_place(message)[0] for message in of_place]),
-        speaker=_numbered([one.speaker for one in chosen]),
+        session=_number_names([_position(message)[0] for message in of_place]),
+        speaker=_number_names([one.speaker for one in chosen]),
         role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
         among=len(keys),
     )
     pairs, rows = pair_signs(group), []
     for other in range(1, len(chosen)):
         i, j = (0, other) if group.at[0] < group.at[other] else (other, 0)
-        rows.append([*pairs[i, j], *_of_facts(chosen[i], chosen[j])])
+        rows.append([*pairs[i, j], *_fact_features(chosen[i], chosen[j])])
     return chosen[1:], np.array(rows, np.float64)
 
 
-def _resting_on(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
+def _candidate_facts(store: Store, scope: Scope, near: Sequence[Key], fact: Fact) -> list[Fact]:
     found: dict[str, Fact] = {}
     for part, kind in (("sources", "message"), ("ids", "fact")):
-        narrowed: dict[str, Any] = {part: tuple(id_ for what, id_ in near if what == kind), "limit": _MOST}
-        if narrowed[part]:
+        if ids := tuple(id_ for what, id_ in near if what == kind):
+            narrowed: dict[str, Any] = {part: ids, "limit": _MAX_NEAR}
             some = find_facts(store, scope, fact_status=("active", "unsure"), **narrowed)
             found.update((one.id, one) for one in some)
-    return [one for one in found.values() if one.id != fact.id and _comparable(fact, one)]
+    return [one for one in found.values() if one.id != fact.id and _may_replace(fact, one)]
 
 
-def _comparable(one: Fact, other: Fact) -> bool:
-    """Say whether one of two facts may take the other's place: what is said at once stands side by side."""
+def _may_replace(one: Fact, other: Fact) -> bool:
+    """Return whether one of two facts may replace the other: not if both were said at once."""
     return (
-        in_range(other)
+        is_comparable(other)
         and start_of(one) != start_of(other)
         and one.created_at != other.created_at
         and value_key(one.object) != value_key(other.object)
     )
 
 
-def _messages(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
+def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
     ids = tuple(dict.fromkeys(id_ for fact in facts for id_ in fact.sources))[:10_000]
     if not ids:
         return {}
@@ -138,13 +139,13 @@ def _messages(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Me
     return out
 
 
-def _key(fact: Fact, said: Mapping[str, Message]) -> Key:
+def _vector_key(fact: Fact, said: Mapping[str, Message]) -> Key:
     message = said.get(fact.id)
     return ("message", message.id) if message else ("fact", fact.id)
 
 
-def _vectors(vectors: VectorIndex, scope: Scope, keys: Sequence[Key | None]) -> _Floats:
-    """Return (keys, dims) the vectors of records, of their first part; zeros where there is none."""
+def _read_vectors(vectors: VectorIndex, scope: Scope, keys: Sequence[Key | None]) -> _Floats:
+    """Return the vectors of the first parts of records (keys, dims), zeros for none."""
     asked = list(dict.fromkeys(key for key in keys if key))
     parts = vectors.read(Scope(user_id=scope.user_id), asked)
     dims = parts.vectors.shape[1] if parts.vectors.ndim == 2 else 0
@@ -158,12 +159,12 @@ def _vectors(vectors: VectorIndex, scope: Scope, keys: Sequence[Key | None]) -> 
     return out
 
 
-def _middle(vectors: _Floats) -> _Floats:
+def _mean_vector(vectors: _Floats) -> _Floats:
     there = vectors[np.flatnonzero(vectors.any(axis=1))]
     return there.mean(axis=0) if len(there) > 1 else np.zeros(vectors.shape[1])
 
 
-def _centred(vectors: _Floats, middle: _Floats) -> _Floats:
+def _center(vectors: _Floats, middle: _Floats) -> _Floats:
     there = np.asarray(vectors.any(axis=1))
     if not there.any():
         return np.zeros((len(vectors), len(middle)))
@@ -171,27 +172,27 @@ def _centred(vectors: _Floats, middle: _Floats) -> _Floats:
     return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9))
 
 
-def _before(
+def _preceding_messages(
     store: Store, scope: Scope, facts: Sequence[Fact], said: Mapping[str, Message]
 ) -> list[Message | None]:
-    """Return what was said just before each fact, in its session."""
-    places = [_place(said.get(fact.id)) for fact in facts]
+    """Return the message just before each fact in its session."""
+    places = [_position(said.get(fact.id)) for fact in facts]
     stretches = tuple((session, seq - 1, seq - 1) for session, seq in dict.fromkeys(places) if seq > 0)
     if not stretches:
         return [None] * len(facts)
     query = Query(scope=scope, kinds=("message",), stretches=stretches, limit=len(stretches))
-    found = {_place(one): one for one in cast("list[Message]", store.find(query))}
+    found = {_position(one): one for one in cast("list[Message]", store.find(query))}
     return [found.get((session, seq - 1)) for session, seq in places]
 
 
-def _place(message: Message | None) -> tuple[str, int]:
-    """Return the session of a message and its place there, -1 for none."""
+def _position(message: Message | None) -> tuple[str, int]:
+    """Return the session of a message and its position there, -1 for none."""
     if message is None or message.scope is None or message.seq is None:
         return "", -1
     return message.scope.session_id or "", message.seq
 
 
-def _of_facts(earlier: Fact, later: Fact) -> list[float]:
+def _fact_features(earlier: Fact, later: Fact) -> list[float]:
     subject = entity_key(earlier.subject) == entity_key(later.subject)
     point = predicate_key(earlier.predicate) == predicate_key(later.predicate)
     named = single_valued(earlier.predicate), single_valued(later.predicate)
@@ -199,8 +200,8 @@ def _of_facts(earlier: Fact, later: Fact) -> list[float]:
     return [*map(float, signs), earlier.confidence, later.confidence]
 
 
-def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return a number for each name, the same for the same; -1 for none."""
+def _number_names(names: Sequence[str | None]) -> NDArray[np.int64]:
+    """Number names, equal names alike; -1 for none."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return np.array([numbers[name] if name else -1 for name in names], np.int64)
 
@@ -208,29 +209,29 @@ def _numbered(names: Sequence[str | None]) -> NDArray[np.int64]:
 class Succession:
     """Compares new facts with older ones once they have vectors.
 
-    Guarantees: what is surely replaced is superseded, linked both ways, and stays in the history; what
-    is likely replaced gets the status "unsure" and names what may have replaced it; nothing is deleted.
-    What somebody else or an assistant says never ends what a person said of themselves: it makes it
-    unsure at most. Comparing again changes nothing.
+    Guarantees: a fact that is surely replaced is superseded, linked both ways, and stays in the history;
+    one that is likely replaced becomes "unsure" and names its possible successor; nothing is deleted.
+    What others or an assistant say never ends what a person said of themselves: at most it makes it
+    unsure. Comparing again changes nothing.
     """
 
     def __init__(self, store: Store, vectors: VectorIndex) -> None:
         self._store = store
         self._vectors = vectors
         self._lock = threading.Lock()
-        self._settling = threading.Lock()  # whoever flushes waits for what the worker has in hand
-        self._waiting: dict[Scope, dict[str, int]] = {}  # ids, and how often they were looked for
-        self._late: dict[Scope, dict[str, int]] = {}  # of them, what had no vector: looked for next time
+        self._settling = threading.Lock()  # a flush waits for the batch of the worker
+        self._waiting: dict[Scope, dict[str, int]] = {}  # ids and their number of tries
+        self._late: dict[Scope, dict[str, int]] = {}  # those without a vector, for the next round
 
     def note(self, scope: Scope, ids: Iterable[str]) -> None:
-        """Remember facts that are to be compared."""
-        self._wait(wide(scope), dict.fromkeys(ids, 0))
+        """Queue facts to be compared."""
+        self._wait(user_scope(scope), dict.fromkeys(ids, 0))
 
     def settle(self) -> bool:
-        """Compare a few of the facts that wait and have vectors by now; return whether more do.
+        """Compare a batch of the waiting facts that have vectors; return whether more do.
 
         Raises:
-            StorageError: the database cannot take it; what was not compared waits on.
+            StorageError: the database failed; what was not compared stays queued.
         """
         with self._settling:
             for scope in list(self._waiting):
@@ -244,7 +245,7 @@ class Succession:
     def _settle_few(self, scope: Scope) -> bool:
         with self._lock:
             waiting = self._waiting.pop(scope, {})
-        few = dict(islice(waiting.items(), _FEW))
+        few = dict(islice(waiting.items(), _BATCH))
         self._wait(scope, {id_: tries for id_, tries in waiting.items() if id_ not in few})
         try:
             return bool(few) and self._settle(scope, few)
@@ -258,54 +259,56 @@ class Succession:
         with self._lock:
             waiting = self._waiting.setdefault(scope, {})
             waiting.update(ids)
-            while len(waiting) > _MOST_WAITING:
+            while len(waiting) > _MAX_WAITING:
                 del waiting[next(iter(waiting))]
 
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
-        """Compare facts; return whether there was any that could be."""
+        """Compare facts; return whether any of them could be."""
         facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
-        ranged = [fact for fact in facts.values() if in_range(fact)]
-        said = _messages(self._store, scope, ranged)
-        vectors = _vectors(self._vectors, scope, [_key(fact, said) for fact in ranged]) if ranged else ()
+        ranged = [fact for fact in facts.values() if is_comparable(fact)]
+        said = _sources_of(self._store, scope, ranged)
+        keys = [_vector_key(fact, said) for fact in ranged]
+        vectors = _read_vectors(self._vectors, scope, keys) if keys else ()
         lacking = {fact.id for fact, vector in zip(ranged, vectors, strict=True) if not vector.any()}
         ready = facts.keys() - lacking
-        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _PATIENCE}
+        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _MAX_TRIES}
         self._late.setdefault(scope, {}).update(late)
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
-            if in_range(facts[id_]):
+            if is_comparable(facts[id_]):
                 self._compare(scope, id_)
         return bool(ready)
 
     def _compare(self, scope: Scope, id_: str) -> None:
-        """Compare a fact, as it is by now, with those around it.
+        """Compare the current state of a fact with the facts near it.
 
-        Nothing is written to meanwhile: inside a transaction the index would be read from its start.
+        This runs outside a transaction: inside one the index would be read from its start.
         """
         found = find_facts(self._store, scope, ids=(id_,), limit=1)
-        group = compared(self._store, self._vectors, found[0]) if found else None
+        group = compare_fact(self._store, self._vectors, found[0]) if found else None
         if group is not None:
             others, signs = group
             likely = chance(dot(FACTS, FACT_SIGNS, signs))
             self._store.together(partial(self._judge, scope, found[0], others, likely))
 
     def _judge(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
-        """Write what becomes of facts that were compared, but for what changed since."""
+        """Write the result of a comparison, except for facts that have changed since."""
         ids = (fact.id, *(other.id for other in others))
-        now = {one.id: one for one in find_facts(self._store, wide(scope), ids=ids, limit=len(ids))}
+        now = {one.id: one for one in find_facts(self._store, user_scope(scope), ids=ids, limit=len(ids))}
         same = [place for place, other in enumerate(others) if now.get(other.id) == other]
         if now.get(fact.id) == fact and same:
-            self._store.put(_changed(fact, [others[place] for place in same], likely[same]))
+            self._store.put(_updated_facts(fact, [others[place] for place in same], likely[same]))
 
 
-def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
-    """Return, as they hold again, the facts of other slots whose place facts had that are taken back now."""
+def facts_to_restore(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
+    """Return the facts of other slots that hold again because the facts that replaced them are retracted."""
     here = {fact.id for fact in changed}
     gone = {fact.id: fact for fact in changed if fact.status == "retracted"}
     if not gone:
         return []
-    found = find_facts(store, wide(scope), fact_status=("unsure",), limit=_MOST_WAITING)
+    found = find_facts(store, user_scope(scope), fact_status=("unsure",), limit=_MAX_WAITING)
     if ids := tuple({fact.supersedes for fact in gone.values() if fact.supersedes} - here):
-        found += find_facts(store, wide(scope), ids=ids, fact_status=("superseded",), limit=_MOST_WAITING)
+        narrowed: dict[str, Any] = {"fact_status": ("superseded",), "limit": _MAX_WAITING}
+        found += find_facts(store, user_scope(scope), ids=ids, **narrowed)
     return [
         replace(fact, status="active", superseded_by=None, valid_to=None)
         for fact in found
@@ -313,8 +316,8 @@ def freed(store: Store, scope: Scope, changed: Sequence[Fact]) -> list[Fact]:
     ]
 
 
-def _changed(first: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> list[Fact]:
-    """Return what becomes of the facts: only pairs with the one that is new are looked at."""
+def _updated_facts(first: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> list[Fact]:
+    """Return the facts that change; only pairs with the first one are considered."""
     facts = {first.id: first, **{other.id: other for other in others}}
     pairs = sorted(zip(likely.tolist(), others, strict=True), key=lambda pair: -pair[0])
     for chance_of_it, other in pairs:
@@ -335,5 +338,5 @@ def _changed(first: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -
 
 
 def _may_end(by: Fact, fact: Fact) -> bool:
-    """Say whether one fact may end another: nobody ends what somebody else said."""
+    """Return whether one fact may end another: both have the same speaker."""
     return by.speaker == fact.speaker and ("(assistant)" in by.predicate) <= ("(assistant)" in fact.predicate)

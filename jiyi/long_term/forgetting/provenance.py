@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
-from jiyi.long_term.facts.timeline import relinked
+from jiyi.long_term.facts.timeline import relink
 from jiyi.records import (
     FORGETTABLE,
     Episode,
@@ -245,7 +245,7 @@ def mended(
     known: dict[Scope, tuple[Names, Names]] = {}
     done: set[tuple[Scope, str]] = set()
     for fact in touched:
-        scope = wide(fact.scope)
+        scope = user_scope(fact.scope)
         if scope not in known:
             aliases = _find(store, scope, predicate=ALIAS)
             known[scope] = (
@@ -282,7 +282,7 @@ def _in_order(facts: Iterable[Fact], names: Names, at: datetime, linked: Collect
     for fact in known.values():
         slots.setdefault(slot_of(fact, names), []).append(fact)
     return [
-        new for slot in slots.values() for new in relinked(slot, at, elsewhere=linked) if new != known[new.id]
+        new for slot in slots.values() for new in relink(slot, at, elsewhere=linked) if new != known[new.id]
     ]
 
 

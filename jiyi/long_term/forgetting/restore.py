@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
-from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
 from jiyi.long_term.forgetting.plan import (
     Forgotten,
@@ -157,7 +157,7 @@ class Restoring:
         point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate}
         point |= {"limit": 100, "newest_first": False}
         sources = image.sources or ("",)
-        for fact in find_facts(self.rows.store, wide(image.scope), sources=sources, **point):
+        for fact in find_facts(self.rows.store, user_scope(image.scope), sources=sources, **point):
             same = fact.id != image.id and value_of(fact) == value_of(image)
             if same and set(fact.sources) <= set(image.sources):
                 self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))

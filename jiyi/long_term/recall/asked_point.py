@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from jiyi.long_term.facts.lookup import find_facts, wide
+from jiyi.long_term.facts.lookup import find_facts
+from jiyi.long_term.facts.lookup import user_scope as wide
 from jiyi.records import Fact, FactStatus, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
-from jiyi.text.lexicon import filled, read_toml
+from jiyi.text.lexicon import fill_parts as filled
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["AskedPoint", "asked_point", "holding", "is_in_part"]
 

@@ -14,7 +14,8 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.extraction.values import table, values
+from jiyi.extraction.values import find_values as values
+from jiyi.extraction.values import load_table as table
 from jiyi.long_term.recall.question import DAY, cues
 from jiyi.long_term.recall.weights import PAIR, Weights, dot, row_of
 from jiyi.text import Trait, analyse, language, traits

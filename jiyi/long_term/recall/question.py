@@ -10,8 +10,8 @@ from typing import Literal
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.extraction.clauses import is_chinese
-from jiyi.extraction.times import ahead
-from jiyi.extraction.values import patterns
+from jiyi.extraction.times import next_occurrence as ahead
+from jiyi.extraction.values import load_patterns as patterns
 from jiyi.text import TimeSpan, analyse, find_dates, has_date, query_terms
 from jiyi.text.analyse import stopwords
 

@@ -16,20 +16,20 @@ __all__ = [
     "Part",
     "Unit",
     "add_months",
+    "adjacent",
     "around",
-    "beside",
-    "counted",
-    "counted_from",
+    "count_from",
+    "count_from_day",
     "day_number",
     "in_year",
+    "locate",
     "month_day",
-    "narrowed",
+    "narrow",
     "nth",
     "one_day",
     "part_of_year",
-    "placed",
     "season",
-    "shifted",
+    "shift_day",
     "weekday",
     "weekday_near",
     "year",
@@ -126,7 +126,7 @@ def season(at_year: int, name: str) -> Days:
     return _months(at_year * 12 + month - 1, count, "season")
 
 
-def shifted(day: int, unit: Unit, count: int) -> Days:
+def shift_day(day: int, unit: Unit, count: int) -> Days:
     """Return the day, or the calendar week, weekend, month, quarter or year, ``count`` from ``day``'s."""
     if unit == "day":
         return Days(day + count, day + count + 1)
@@ -141,10 +141,10 @@ def shifted(day: int, unit: Unit, count: int) -> Days:
     return year(at.year + count)
 
 
-def beside(days: Days, unit: Unit, count: int) -> Days:
+def adjacent(days: Days, unit: Unit, count: int) -> Days:
     """Return the ``count`` units right after ``days``; before them where ``count`` is negative."""
     if unit == "weekend":
-        return _weekend_beside(days, count)
+        return _adjacent_weekend(days, count)
     edge = days.end if count > 0 else days.first
     if unit in ("day", "week"):
         other = edge + count * (7 if unit == "week" else 1)
@@ -153,7 +153,7 @@ def beside(days: Days, unit: Unit, count: int) -> Days:
     return Days(min(edge, other), max(edge, other), "day" if abs(other - edge) == 1 else "span", days.exact)
 
 
-def _weekend_beside(days: Days, count: int) -> Days:
+def _adjacent_weekend(days: Days, count: int) -> Days:
     if count > 0:
         saturday = days.end + (5 - weekday(days.end)) % 7 + 7 * (count - 1)
     else:
@@ -212,7 +212,7 @@ def day_number(today: int, number: int, name: int | None = None, side: int = -1)
     return None
 
 
-def narrowed(days: Days, part: Part) -> Days:
+def narrow(days: Days, part: Part) -> Days:
     """Return the first, middle or last third of ``days``; of a year three, four or three months."""
     if days.end - days.first == 1:
         return days
@@ -233,7 +233,7 @@ def narrowed(days: Days, part: Part) -> Days:
     return replace(days, first=first, end=end, unit="span", exact=False, weak=False)
 
 
-def placed(at: Callable[[int], Days | None], today: int, number: int | None, step: int | None = None) -> Days:
+def locate(at: Callable[[int], Days | None], today: int, number: int | None, step: int | None = None) -> Days:
     """Return what comes back every year in the year ``number``, or where that is None as ``step`` says.
 
     -1 is the latest that is over, 0 the present one or this year's, 1 the first still to begin;
@@ -244,17 +244,17 @@ def placed(at: Callable[[int], Days | None], today: int, number: int | None, ste
     """
     current = date.fromordinal(today).year
     if number is not None:
-        return _known(at(number))
+        return _require(at(number))
     if step == 0:
         before = at(current - 1)
-        return before if before and before.first <= today < before.end else _known(at(current))
+        return before if before and before.first <= today < before.end else _require(at(current))
     # Eight years: 29 February may be missing that long (1896 to 1904).
     for asked in range(current, current + 9) if step == 1 else range(current, current - 9, -1):
         try:
             found = at(asked)
         except ValueError:
             continue
-        found = _known(found)
+        found = _require(found)
         if step is None and found.first <= today:
             return replace(found, exact=False, turn="year")
         if (step == -1 and found.end <= today) or (step == 1 and found.first > today):
@@ -262,7 +262,7 @@ def placed(at: Callable[[int], Days | None], today: int, number: int | None, ste
     raise ValueError("no such day")
 
 
-def _known(days: Days | None) -> Days:
+def _require(days: Days | None) -> Days:
     if days is None:
         raise ValueError("no such day is known")
     return days
@@ -278,25 +278,25 @@ def in_year(days: Days, number: int) -> Days:
 
 def around(days: Days, unit: Unit) -> Days:
     """Return the unit around a day; longer stretches stay: the week of 9 June."""
-    return replace(shifted(days.first, unit, 0), exact=days.exact) if days.unit == "day" else days
+    return replace(shift_day(days.first, unit, 0), exact=days.exact) if days.unit == "day" else days
 
 
-def counted(day: int, amount: Amount, unit: Unit, side: int) -> Days:
+def count_from_day(day: int, amount: Amount, unit: Unit, side: int) -> Days:
     """Return the units so many before (side -1) or after (1) that of ``day``; vague where the amount is."""
     if amount.low == amount.high and amount.low != int(amount.low):
         amount, unit = _in_smaller(amount.low, unit)
-    one = shifted(day, unit, side * int(amount.low))
+    one = shift_day(day, unit, side * int(amount.low))
     if amount.low == amount.high:
         return one
-    other = shifted(day, unit, side * int(amount.high))
+    other = shift_day(day, unit, side * int(amount.high))
     return Days(min(one.first, other.first), max(one.end, other.end), "span", exact=False)
 
 
-def counted_from(days: Days, amount: Amount, unit: Unit, side: int) -> Days | None:
+def count_from(days: Days, amount: Amount, unit: Unit, side: int) -> Days | None:
     """Return what is counted back or on from a day (two weeks after 3 May), None for longer stretches."""
     if days.unit != "day":
         return None
-    found = counted(days.first, amount, unit, side)
+    found = count_from_day(days.first, amount, unit, side)
     return replace(found, exact=found.exact and days.exact)
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, tzinfo
 from jiyi.clock import aware
 from jiyi.text.dates.calendar import Days, in_year
 from jiyi.text.dates.grammar import Grammar, Piece
-from jiyi.text.dates.slots import Scene
+from jiyi.text.dates.slots import Context
 
 __all__ = ["TimeSpan", "find_dates", "has_date"]
 
@@ -28,14 +28,14 @@ _CHINESE = Grammar("zh")
 _CHINESE_AFTER = Grammar("zh", "after_date")  # what changes the expression right before it: 6月9日前一周
 
 _LATIN = re.compile(r"[0-9a-z]")
-_FORMS = dict(
+_SIMPLIFIED = dict(
     zip(
         "　’週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
         " '周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
         strict=True,
     )
 )
-_OTHER_FORMS = re.compile(f"[０-９Ａ-Ｚａ-ｚ－／：．{''.join(_FORMS)}]")
+_NOT_NORMAL = re.compile(f"[０-９Ａ-Ｚａ-ｚ－／：．{''.join(_SIMPLIFIED)}]")
 _PREFIX_GAP = re.compile(r"[ -]?(?:the |on |in )?")
 _DAY_GAP = re.compile(r" ?[,(（]? ?(?:the )?| is (?:a )?|是|那个|那一?天?是?")
 _TO = re.compile(
@@ -49,7 +49,7 @@ _MAYBE_SINCE = re.compile(
     r"since|自|打从|以来|至今|到现在|到今天|开始|起| (?:to|until|till) (?:now|the present)\b"
 )
 _STARTING = re.compile(r"(?:就?开始|起)(?![床来飞])")
-_LONGEST_GAP = 12
+_MAX_GAP = 12
 _FIRST, _LAST = date(1, 1, 3).toordinal(), date(9999, 12, 29).toordinal()  # a zone may move them by a day
 
 
@@ -63,45 +63,44 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
         NaiveDatetime: ``now`` has no time zone.
     """
     try:
-        scene = Scene(text=_plain(text), raw=text, now=aware(now, "now").astimezone(zone))
+        scene = Context(text=_normalize(text), raw=text, now=aware(now, "now").astimezone(zone))
     except OverflowError:  # the first or last hours of the calendar
         return []
-    pieces = _changed(scene, _pieces(scene))
+    pieces = _apply_prefixes(scene, _find_pieces(scene))
     if any(piece.days and piece.days.turn == "week" for piece in pieces):
         pieces = _without_lone_weekdays(scene, pieces)
-    pieces = _ranges(scene, pieces)
+    pieces = _join_ranges(scene, pieces)
     if _MAYBE_SINCE.search(scene.text):
-        pieces = [_since(scene, piece) for piece in pieces]
-    spans = (_span(scene, piece) for piece in pieces)
+        pieces = [_extend_to_now(scene, piece) for piece in pieces]
+    spans = (_to_time_span(scene, piece) for piece in pieces)
     return [span for span in spans if span is not None]
 
 
 def has_date(text: str) -> bool:
     """Return whether ``text`` may hold a time expression; where this is False, `find_dates` finds none."""
-    plain = _plain(text)
-    return (bool(_LATIN.search(plain)) and _ENGLISH.any(plain)) or (
-        not plain.isascii() and _CHINESE.any(plain)
-    )
+    plain = _normalize(text)
+    english = bool(_LATIN.search(plain)) and _ENGLISH.any(plain)
+    return english or (not plain.isascii() and _CHINESE.any(plain))
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return ``text`` in lower case, half width and simplified, every character in its place."""
     plain = text.lower()
     if len(plain) != len(text):  # "İ" becomes two characters
         plain = "".join(low if len(low := character.lower()) == 1 else character for character in text)
-    if not plain.isascii() and _OTHER_FORMS.search(plain):
-        plain = _OTHER_FORMS.sub(_form, plain)
+    if not plain.isascii() and _NOT_NORMAL.search(plain):
+        plain = _NOT_NORMAL.sub(_normalize_char, plain)
     if "_" in plain:
         plain = plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
     return plain
 
 
-def _form(match: re.Match[str]) -> str:
+def _normalize_char(match: re.Match[str]) -> str:
     character = match[0]
-    return _FORMS[character] if character in _FORMS else chr(ord(character) - 0xFEE0).lower()
+    return _SIMPLIFIED[character] if character in _SIMPLIFIED else chr(ord(character) - 0xFEE0).lower()
 
 
-def _pieces(scene: Scene) -> list[Piece]:
+def _find_pieces(scene: Context) -> list[Piece]:
     """Return what both languages find, the earlier and longer first, each with what follows it."""
     found: list[Piece] = []
     if _LATIN.search(scene.text):
@@ -119,16 +118,16 @@ def _pieces(scene: Scene) -> list[Piece]:
     return pieces
 
 
-def _with_words_after(scene: Scene, piece: Piece) -> Piece:
+def _with_words_after(scene: Context, piece: Piece) -> Piece:
     for _ in range(2):  # 6月9日前一周的第一天
         after = _CHINESE_AFTER.match(scene, piece.end) if piece.days else None
-        if after is None or (changed := _change(after, piece)) is None:
+        if after is None or (changed := _apply_change(after, piece)) is None:
             return piece
         piece = Piece(piece.at, after.end, changed)
     return piece
 
 
-def _change(change: Piece, piece: Piece) -> Days | None:
+def _apply_change(change: Piece, piece: Piece) -> Days | None:
     if change.change is None or piece.days is None:
         return None
     try:
@@ -138,66 +137,66 @@ def _change(change: Piece, piece: Piece) -> Days | None:
     return days and replace(days, weak=False)
 
 
-def _changed(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+def _apply_prefixes(scene: Context, pieces: list[Piece]) -> list[Piece]:
     """Put words such as "the week before" together with the expression that follows."""
-    done: list[Piece] = []
+    merged: list[Piece] = []
     for piece in reversed(pieces):
         if piece.days is not None:
-            done.append(piece)
-        elif done and _between(scene, piece, done[-1], _PREFIX_GAP):
-            days = _change(piece, done[-1])
+            merged.append(piece)
+        elif merged and _separated_by(scene, piece, merged[-1], _PREFIX_GAP):
+            days = _apply_change(piece, merged[-1])
             if days is not None:
-                done[-1] = Piece(piece.at, done[-1].end, days)
-    done.reverse()
-    return done
+                merged[-1] = Piece(piece.at, merged[-1].end, days)
+    merged.reverse()
+    return merged
 
 
-def _between(scene: Scene, one: Piece, other: Piece, pattern: re.Pattern[str]) -> bool:
-    if other.at - one.end > _LONGEST_GAP:
+def _separated_by(scene: Context, one: Piece, other: Piece, pattern: re.Pattern[str]) -> bool:
+    if other.at - one.end > _MAX_GAP:
         return False
     return pattern.fullmatch(scene.text, one.end, other.at) is not None
 
 
-def _without_lone_weekdays(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+def _without_lone_weekdays(scene: Context, pieces: list[Piece]) -> list[Piece]:
     """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
     kept: list[Piece] = []
     for piece in pieces:
-        before = kept[-1] if kept else None
-        if before and before.days and piece.days and _between(scene, before, piece, _DAY_GAP):
-            lone = [days.turn == "week" for days in (before.days, piece.days)]
+        previous = kept[-1] if kept else None
+        if previous and previous.days and piece.days and _separated_by(scene, previous, piece, _DAY_GAP):
+            lone = [days.turn == "week" for days in (previous.days, piece.days)]
             if lone == [True, False] and piece.days.unit == "day":
                 kept[-1] = piece
                 continue
-            if lone == [False, True] and before.days.unit == "day":
+            if lone == [False, True] and previous.days.unit == "day":
                 continue
         kept.append(piece)
     return kept
 
 
-def _ranges(scene: Scene, pieces: list[Piece]) -> list[Piece]:
+def _join_ranges(scene: Context, pieces: list[Piece]) -> list[Piece]:
     """Join "from A to B", "A - B" and "between A and B"."""
-    kept: list[Piece] = []
+    joined: list[Piece] = []
     for piece in pieces:
-        before = kept[-1] if kept else None
-        if before and before.days and piece.days and _linked(scene, before, piece):
-            days = _joined(before.days, piece.days)
+        previous = joined[-1] if joined else None
+        if previous and previous.days and piece.days and _is_range(scene, previous, piece):
+            days = _join_days(previous.days, piece.days)
             if days is not None:
-                kept[-1] = Piece(before.at, piece.end, days)
+                joined[-1] = Piece(previous.at, piece.end, days)
                 continue
-        kept.append(piece)
-    return [piece for piece in kept if piece.days and not piece.days.weak]
+        joined.append(piece)
+    return [piece for piece in joined if piece.days and not piece.days.weak]
 
 
-def _linked(scene: Scene, one: Piece, other: Piece) -> bool:
-    if _between(scene, one, other, _TO):
+def _is_range(scene: Context, one: Piece, other: Piece) -> bool:
+    if _separated_by(scene, one, other, _TO):
         return True
-    if not _between(scene, one, other, _AND):
+    if not _separated_by(scene, one, other, _AND):
         return False
     head = scene.text[max(0, one.at - 12) : one.at]
     return head.endswith(("between ", "between the ")) or scene.text.startswith("之间", other.end)
 
 
-def _joined(one: Days, other: Days) -> Days | None:
+def _join_days(one: Days, other: Days) -> Days | None:
     """Return the stretch from ``one`` to ``other``; a year that only one of them names counts for both."""
     exact = one.exact and other.exact
     try:
@@ -221,19 +220,19 @@ def _joined(one: Days, other: Days) -> Days | None:
     return Days(one.first, other.end, "span", exact, one.turn, open=other.open)
 
 
-def _since(scene: Scene, piece: Piece) -> Piece:
+def _extend_to_now(scene: Context, piece: Piece) -> Piece:
     """Let what is said with "since" last until now."""
     days = piece.days
     if days is None or days.open or days.first >= scene.today:
         return piece
-    head = scene.text[max(0, piece.at - _LONGEST_GAP) : piece.at]
+    head = scene.text[max(0, piece.at - _MAX_GAP) : piece.at]
     since = _SINCE.search(head) or _UNTIL_NOW.match(scene.text, piece.end)
     if not since and not (_FROM.search(head) and _STARTING.match(scene.text, piece.end)):
         return piece
     return Piece(piece.at, piece.end, replace(days, end=scene.today + 1, unit="span", open=True))
 
 
-def _span(scene: Scene, piece: Piece) -> TimeSpan | None:
+def _to_time_span(scene: Context, piece: Piece) -> TimeSpan | None:
     days = piece.days
     if days is None or not _FIRST <= days.first < days.end <= _LAST:
         return None
@@ -243,6 +242,6 @@ def _span(scene: Scene, piece: Piece) -> TimeSpan | None:
     return TimeSpan(start=start, end=end, text=scene.raw[piece.at : piece.end], at=piece.at, exact=days.exact)
 
 
-def _midnight(day: int, scene: Scene) -> datetime:
+def _midnight(day: int, scene: Context) -> datetime:
     at = date.fromordinal(day)
     return datetime(at.year, at.month, at.day, tzinfo=scene.now.tzinfo)

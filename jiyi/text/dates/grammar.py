@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.meanings import Change, meaning
-from jiyi.text.dates.slots import Scene, Slots, Words
-from jiyi.text.lexicon import filled, read_toml
+from jiyi.text.dates.slots import Context, Slots, Words
+from jiyi.text.lexicon import fill_parts, read_toml
 
 __all__ = ["Grammar", "Piece"]
 
@@ -127,7 +127,7 @@ _T = TypeVar("_T")
 _GROUP = re.compile(r"\(\?P<\w+>")
 
 
-class _kept(Generic[_T]):
+class _cached(Generic[_T]):
     """A cached_property without the lock of Python 3.11's, which a forked process could find held."""
 
     def __init__(self, make: Callable[[Any], _T]) -> None:
@@ -168,7 +168,7 @@ class Grammar:
         """Return whether some pattern matches in ``text``."""
         return self._together.search(text) is not None
 
-    def find(self, scene: Scene) -> Iterator[Piece]:
+    def find(self, scene: Context) -> Iterator[Piece]:
         """Give what means something, in order, without overlaps."""
         search, at = self._together.search, 0
         while found := search(scene.text, at):
@@ -177,16 +177,16 @@ class Grammar:
             if piece and (piece.days or piece.change):
                 yield piece
 
-    def match(self, scene: Scene, at: int) -> Piece | None:
+    def match(self, scene: Context, at: int) -> Piece | None:
         """Return what means something and begins at ``at``."""
         found = self._together.match(scene.text, at)
         return self._piece(found.lastindex or 1, at, scene) if found else None
 
-    @_kept
+    @_cached
     def _data(self) -> Mapping[str, Any]:
         return read_toml(__package__, self.language)
 
-    @_kept
+    @_cached
     def _parts(self) -> Mapping[str, str]:
         words = {
             f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
@@ -195,7 +195,7 @@ class Grammar:
         holidays = {"holiday": "|".join(self._data["holidays"].values())}
         return {**words, **self._data["parts"], **holidays}
 
-    @_kept
+    @_cached
     def _words(self) -> Words:
         data = self._data
         return Words(
@@ -205,7 +205,7 @@ class Grammar:
             after={kind: tuple(words.split()) for kind, words in data["after"].items()},
         )
 
-    @_kept
+    @_cached
     def _rules(self) -> list[_Rule]:
         return [
             _Rule(
@@ -217,14 +217,14 @@ class Grammar:
             for one in self._data[self.rules]
         ]
 
-    @_kept
+    @_cached
     def _together(self) -> re.Pattern[str]:
         rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
         begins = _lookahead(self._begins()) if self.rules == "rules" else ""
         return re.compile(f"{self.lead}{begins}(?:{rules})", re.ASCII)
 
     def _filled(self, pattern: str) -> str:
-        return filled(pattern, self._parts).replace("\n", "")
+        return fill_parts(pattern, self._parts).replace("\n", "")
 
     def _begins(self) -> list[str]:
         data = self._data["begins"]
@@ -235,7 +235,7 @@ class Grammar:
             begins += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
         return begins
 
-    def _piece(self, number: int, at: int, scene: Scene) -> Piece | None:
+    def _piece(self, number: int, at: int, scene: Context) -> Piece | None:
         rule = self._rules[number - 1]
         match = re.compile(rule.pattern, re.ASCII).match(scene.text, at)  # re keeps what it compiled
         if match is None:

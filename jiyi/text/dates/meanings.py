@@ -12,7 +12,7 @@ from typing import cast
 
 from jiyi.text.dates import calendar
 from jiyi.text.dates.calendar import Amount, Days, Unit, nth, one_day
-from jiyi.text.dates.slots import Measure, Scene, Slots
+from jiyi.text.dates.slots import Context, Measure, Slots
 from jiyi.text.lexicon import read_toml
 
 __all__ = ["Change", "holiday", "holiday_week", "meaning"]
@@ -90,7 +90,7 @@ _VAGUE_ZH = ("几", "两", "好几", "数")
 
 
 def _part(said: Slots, days: Days) -> Days:
-    return calendar.narrowed(days, said.part) if said.part else days
+    return calendar.narrow(days, said.part) if said.part else days
 
 
 def _month_day(said: Slots) -> Days:
@@ -99,7 +99,7 @@ def _month_day(said: Slots) -> Days:
     step = said.step
     if step is None:
         step = said.words.slots["which"].get(said.word_before())
-    found = calendar.placed(
+    found = calendar.locate(
         lambda year: calendar.month_day(year, month, day, last), said.scene.today, said.year, step
     )
     return _part(said, found)
@@ -112,7 +112,7 @@ def _month_or_day_first(said: Slots) -> Days | None:
     if month > 12 or (mark == "." and day <= 12):
         month, day = day, month
     if year is None:
-        found = calendar.placed(lambda at: calendar.month_day(at, month, day), said.scene.today, None)
+        found = calendar.locate(lambda at: calendar.month_day(at, month, day), said.scene.today, None)
         return replace(found, exact=False, turn="year")
     number = int(year)
     if mark != said.match["mark_2"] or (len(year) == 2 and (mark != "/" or 40 < number < 70)):
@@ -131,7 +131,7 @@ def _months(said: Slots) -> Days | None:
     def at(year: int) -> Days:
         return Days(calendar.month_day(year, first).first, calendar.month_day(year, last).end, "span")
 
-    return calendar.placed(at, said.scene.today, said.year)
+    return calendar.locate(at, said.scene.today, said.year)
 
 
 def _year(said: Slots) -> Days:
@@ -156,7 +156,7 @@ def _half_year(said: Slots) -> Days:
 def _quarter(said: Slots) -> Days:
     """Q1 2023, 第三季度."""
     number = said.number("quarter") or 0
-    return calendar.placed(
+    return calendar.locate(
         lambda year: calendar.part_of_year(year, "quarter", number), said.scene.today, said.year
     )
 
@@ -166,7 +166,7 @@ def _season(said: Slots) -> Days:
     name, year = said.value("season"), said.year
     if name == "winter" and said.text("year") in ("this year", "今年") and said.scene.now.month < 3:
         year = said.scene.now.year - 1
-    return calendar.placed(lambda at: calendar.season(at, name), said.scene.today, year, said.step)
+    return calendar.locate(lambda at: calendar.season(at, name), said.scene.today, year, said.step)
 
 
 def _holiday(said: Slots) -> Days:
@@ -177,7 +177,7 @@ def _holiday(said: Slots) -> Days:
     ]
     name = next((name for name, at in found if at == end), found[0][0])
     days = holiday_week if said.text("days_off") else holiday
-    return calendar.placed(partial(days, name=name), said.scene.today, said.year, said.step)
+    return calendar.locate(partial(days, name=name), said.scene.today, said.year, said.step)
 
 
 def _in_year(said: Slots) -> Days | Change | None:
@@ -207,7 +207,7 @@ def _day_of_some_month(said: Slots) -> Days | None:
 
 def _unit_near(said: Slots) -> Days:
     """This month, 上上周, 上季度, 上周三, Friday last week, the 5th of last month, 这个月底."""
-    found = calendar.shifted(said.scene.today, said.unit, said.step or 0)
+    found = calendar.shift_day(said.scene.today, said.unit, said.step or 0)
     if said.weekday is not None:
         return one_day(found.first + said.weekday)
     day = said.number("day")
@@ -226,16 +226,16 @@ def _week_or_last_days(said: Slots) -> Days:
 def _weekend(said: Slots) -> Days:
     """Over the weekend, 周末: the latest that has begun."""
     today = said.scene.today
-    found = calendar.shifted(today, "weekend", 0)
+    found = calendar.shift_day(today, "weekend", 0)
     if found.first > today:
-        found = calendar.shifted(today, "weekend", -1)
+        found = calendar.shift_day(today, "weekend", -1)
     return replace(found, exact=False, turn="week")
 
 
 def _two_away(said: Slots) -> Days:
     """The week before last, the Friday after next."""
     if said.weekday is None:
-        return calendar.shifted(said.scene.today, said.unit, 2 * said.side)
+        return calendar.shift_day(said.scene.today, said.unit, 2 * said.side)
     return one_day(calendar.weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side)
 
 
@@ -258,7 +258,7 @@ def _weekday_alone(said: Slots) -> Days:
         return one_day(calendar.weekday_near(today, name, -1))
     if (said.text("which") or "").endswith("coming"):
         return one_day(calendar.weekday_near(today, name, 1))
-    return one_day(calendar.shifted(today, "week", step).first + name)
+    return one_day(calendar.shift_day(today, "week", step).first + name)
 
 
 def _counted_from_now(said: Slots) -> Days | None:
@@ -283,16 +283,16 @@ def _last_several(said: Slots) -> Days | None:
     return _rolling(said.scene, amount, unit, said.side)
 
 
-def _from_now(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
+def _from_now(scene: Context, amount: Amount, unit: Measure, side: int) -> Days:
     """Return what is so many units before or after the present moment; hours and minutes as their days."""
     if unit in _CLOCK:
         size = timedelta(hours=1) if unit == "hour" else timedelta(minutes=1)
         one, other = ((scene.now + side * number * size).toordinal() for number in (amount.low, amount.high))
         return Days(min(one, other), max(one, other) + 1, "day" if one == other else "span")
-    return calendar.counted(scene.today, amount, cast(Unit, unit), side)
+    return calendar.count_from_day(scene.today, amount, cast(Unit, unit), side)
 
 
-def _rolling(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
+def _rolling(scene: Context, amount: Amount, unit: Measure, side: int) -> Days:
     """Return the last so many units up to now, or the next so many from today on."""
     number, exact = amount.high, amount.low == amount.high
     today = scene.today
@@ -310,7 +310,7 @@ def _rolling(scene: Scene, amount: Amount, unit: Measure, side: int) -> Days:
 
 def _part_of(said: Slots) -> Change:
     """Early, in the middle of, at the end of."""
-    return partial(calendar.narrowed, part=said.part or "start")
+    return partial(calendar.narrow, part=said.part or "start")
 
 
 def _unit_around(said: Slots) -> Change:
@@ -334,7 +334,7 @@ def _units_beside(said: Slots) -> Change | None:
     found = said.measured() if said.text("n") else (Amount(1, 1), said.unit)
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.beside, unit=cast(Unit, found[1]), count=said.side * int(found[0].high))
+    return partial(calendar.adjacent, unit=cast(Unit, found[1]), count=said.side * int(found[0].high))
 
 
 def _weekday_beside(days: Days, name: int, side: int) -> Days:
@@ -347,7 +347,7 @@ def _units_from(said: Slots) -> Change | None:
     found = said.measured()
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.counted_from, amount=found[0], unit=cast(Unit, found[1]), side=said.side)
+    return partial(calendar.count_from, amount=found[0], unit=cast(Unit, found[1]), side=said.side)
 
 
 def _units_before_or_after(said: Slots) -> Change | None:

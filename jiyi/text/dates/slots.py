@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from jiyi.text.dates.calendar import Amount, Part, Unit
 
-__all__ = ["Measure", "Scene", "Slots", "Words"]
+__all__ = ["Context", "Measure", "Slots", "Words"]
 
 Measure = Unit | Literal["hour", "minute"]
 """What is counted."""
@@ -21,7 +21,7 @@ _SINGLE = frozenset(("天", "日", "年", "周", "分钟"))  # units that are co
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Context:
     """A text and the moment it speaks from."""
 
     text: str  # lower case, half-width digits, the same length as raw
@@ -50,7 +50,7 @@ class Slots:
     A slot is None where its group took no part. A pattern can have two groups for one slot (`_SECOND`).
     """
 
-    def __init__(self, match: re.Match[str], scene: Scene, words: Words, given: Mapping[str, str]) -> None:
+    def __init__(self, match: re.Match[str], scene: Context, words: Words, given: Mapping[str, str]) -> None:
         self.match = match
         self.scene = scene
         self.words = words
