@@ -235,12 +235,12 @@ def test_changes_grow_with_what_memory_must_notice(every):
         lambda: trash.restore(ANA, key),
         lambda: store.amend(ANA, "message", [Amendment(id="a", pinned=True)]),
         lambda: store.amend(ANA, "message", [Amendment(id="a", pinned=False)]),
+        lambda: store.amend(ANA, "message", [Amendment(id="b", importance=0.1)]),
         lambda: store.delete(Query(scope=ANA, ids=("a",))),
     ):
         change()
         numbers.append(store.changes(ANA))
     assert numbers == sorted({*numbers})
-    store.amend(ANA, "message", [Amendment(id="b", importance=0.1)])
     store.put([message("d")])
     assert store.changes(ANA) == numbers[-1]
     assert store.changes(BEN) == 0
