@@ -10,13 +10,7 @@ import pytest
 from uses import uses
 
 import jiyi
-from jiyi.errors import (
-    EmbedderMismatch,
-    ForeignDatabase,
-    NewerDatabase,
-    SettingsError,
-    StorageError,
-)
+from jiyi.errors import EmbedderMismatch, ForeignDatabase, NewerDatabase, SettingsError, StorageError
 from jiyi.long_term import ForgetRule
 from jiyi.storage import SqliteDatabase
 from jiyi.testing import HashEmbedder, ManualClock
@@ -84,12 +78,7 @@ def test_foreign_and_newer_files_are_refused(path, open_memory):
 
 def test_a_failed_open_leaves_no_thread_and_no_lock(path, open_memory):
     before = threading.active_count()
-    for options in (
-        {"embedder": HashEmbedder(dims=32)},
-        {"max_turns": 0},
-        {"model": ""},
-        {"colour": "red"},
-    ):
+    for options in ({"embedder": HashEmbedder(dims=32)}, {"max_turns": 0}, {"model": ""}, {"colour": "red"}):
         with open_memory() as memory:
             memory.save_message("s", role="user", content="x")
             memory.flush()

@@ -52,10 +52,7 @@ def test_an_endpoint_that_reranks_gets_its_own_key_or_none():
     with ScriptedRerank() as server:
         for key in (None, "sk-own"):
             settings = load_settings(
-                reranker="endpoint",
-                reranker_model="bge",
-                reranker_base_url=server.url,
-                reranker_api_key=key,
+                reranker="endpoint", reranker_model="bge", reranker_base_url=server.url, reranker_api_key=key
             )
             reranker = reranker_for(settings)
             assert isinstance(reranker, EndpointReranker)

@@ -102,12 +102,7 @@ def shown(block: Block, where: str, names: dict[str, object], capsys: pytest.Cap
     ids=name_of,
 )
 @pytest.mark.usefixtures("quiet_surroundings")
-def test_examples_run(
-    page,
-    monkeypatch,
-    capsys,
-    request,
-):
+def test_examples_run(page, monkeypatch, capsys, request):
     """A page's Python blocks run in order; a ```text output block is what the one before printed."""
     if page not in READMES:  # the READMEs run with the bundled model
         monkeypatch.setattr(wiring, "embedder_for", lambda settings: HashEmbedder())

@@ -78,10 +78,7 @@ VERBS: dict[str, tuple[int, Verb]] = {
         4,
         lambda m, d, u: m.save_messages("s1", [{"role": "user", "content": _said(d)}] * 3, user_id=u),
     ),
-    "build_context": (
-        20,
-        lambda m, d, u: m.build_context(f"s{d.randrange(3)}", query=_said(d), user_id=u),
-    ),
+    "build_context": (20, lambda m, d, u: m.build_context(f"s{d.randrange(3)}", query=_said(d), user_id=u)),
     "search": (15, lambda m, d, u: m.search(_said(d), user_id=u)),
     "remember": (5, lambda m, d, u: m.remember(f"{_said(d)}. I live in {d.choice(WORDS)}.", user_id=u)),
     "facts": (3, lambda m, d, u: (m.facts(user_id=u), m.profile(user_id=u))),

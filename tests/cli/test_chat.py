@@ -119,12 +119,7 @@ def test_commands(talk, saved):
             options=["--session", "s"],
             code=1,
         )
-    for words in (
-        "nothing was asked yet",
-        "say what to look for",
-        "'nope'",
-        "no command /nonsense",
-    ):
+    for words in ("nothing was asked yet", "say what to look for", "'nope'", "no command /nonsense"):
         assert words in result.stderr
     assert "/recall WORDS" in result.stderr
     assert "In the window" in result.stdout

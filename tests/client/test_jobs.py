@@ -42,10 +42,7 @@ DONE = job("done", 2, result=2)
     [
         ([events(job("running"), job("running", 1), job("running", 1), DONE)], 2),
         ([events(job("running", 1)), events(DONE)], 3),  # the stream ended before the job
-        (
-            [(*events(job("running", 1), DONE), 60), events(job("running", 1), DONE)],
-            3,
-        ),  # cut off
+        ([(*events(job("running", 1), DONE), 60), events(job("running", 1), DONE)], 3),  # cut off
         ([(0, {}, b""), (0, {}, b""), (200, {}, json.dumps(job("running", 1)).encode()), events(DONE)], 5),
         ([events(job("running", 1)), NOBODY, begun(), events(DONE)], 5),  # the server began again
     ],

@@ -81,10 +81,7 @@ def test_erasing_is_narrowed_by_all_that_is_given(store, trash):
         )
         discard(trash, ("message", f"{i}"), ("task", f"{i}"), at=START + timedelta(days=i))
     later = START + timedelta(days=3)
-    agent_a, in_b0 = (
-        Scope(user_id="ana", agent_id="a"),
-        Scope(user_id="ana", agent_id="b", session_id="0"),
-    )
+    agent_a, in_b0 = (Scope(user_id="ana", agent_id="a"), Scope(user_id="ana", agent_id="b", session_id="0"))
     assert trash.erase(agent_a, keys=[("message", "1"), ("task", "1")]) == 0
     assert trash.erase(agent_a, keys=[("message", "2"), ("task", "x")]) == 1
     assert trash.erase(ANA, keys=[]) == 0

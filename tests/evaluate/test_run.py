@@ -9,15 +9,7 @@ import pytest
 
 from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
-from jiyi.evaluate import (
-    BASELINES,
-    METRICS,
-    evaluate,
-    load_dataset,
-    open_sqlite,
-    opener_for,
-    read_dataset,
-)
+from jiyi.evaluate import BASELINES, METRICS, evaluate, load_dataset, open_sqlite, opener_for, read_dataset
 from jiyi.evaluate.baselines import POLICIES
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
@@ -228,10 +220,7 @@ def test_an_excerpt_counts_as_shown():
 def test_a_question_larger_than_the_budget_counts_as_nothing_shown():
     dataset = talk(
         ["nginx"],
-        [
-            {"question": "nginx?", "evidence": ["m0"]},
-            {"question": "nginx? " * 200, "evidence": ["m0"]},
-        ],
+        [{"question": "nginx?", "evidence": ["m0"]}, {"question": "nginx? " * 200, "evidence": ["m0"]}],
     )
     for one in run(dataset, budgets=[100], baselines=["bm25"]):
         assert one.evidence_in_context == {100: 0.5}

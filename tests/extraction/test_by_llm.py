@@ -187,8 +187,7 @@ def test_of_an_assistant_only_what_it_says_of_things_is_believed(llm_at):
 
 
 @pytest.mark.parametrize(
-    ("text", "quote", "value", "believed"),
-    read_tables(__file__)["words of any language"],
+    ("text", "quote", "value", "believed"), read_tables(__file__)["words of any language"]
 )
 def test_words_are_checked_in_any_language(llm_at, text, quote, value, believed):
     with ScriptedChat(says(found(facts=[fact("I", "at", value, quote=quote)]))) as server:

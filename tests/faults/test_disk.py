@@ -9,14 +9,7 @@ import sys
 import pytest
 
 import jiyi
-from jiyi.errors import (
-    DatabaseDamaged,
-    DiskFull,
-    ForeignDatabase,
-    JiyiError,
-    NewerDatabase,
-    StorageError,
-)
+from jiyi.errors import DatabaseDamaged, DiskFull, ForeignDatabase, JiyiError, NewerDatabase, StorageError
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
 from jiyi.storage.transfer.repair import repair_file

@@ -6,19 +6,7 @@ import traceback
 from typing import Any
 
 import pytest
-from scripted_chat import (
-    END,
-    ScriptedChat,
-    answer,
-    call,
-    calls,
-    delta,
-    refuses,
-    says,
-    sse,
-    streams,
-    turn,
-)
+from scripted_chat import END, ScriptedChat, answer, call, calls, delta, refuses, says, sse, streams, turn
 from scripted_endpoint import Reply
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable
@@ -132,10 +120,7 @@ BAD_CALLS = {
     "an object for arguments": [piece({"cmd": "ls"}, id="c1", name="shell")],
     "without an index": [piece("", id="c1", name="shell"), piece('{"cmd":'), piece(' "ls"}')],
     "the id again": [piece('{"cmd":', id="c1", index=0, name="shell"), piece(' "ls"}', id="c1", index=0)],
-    "no arguments at first": [
-        piece(None, id="c1", index=0, name="shell"),
-        piece('{"cmd": "ls"}', index=0),
-    ],
+    "no arguments at first": [piece(None, id="c1", index=0, name="shell"), piece('{"cmd": "ls"}', index=0)],
 }
 
 

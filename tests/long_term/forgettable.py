@@ -32,10 +32,7 @@ class Memory:
         self.summaries = Summaries(self.store, clock=lambda: NOON)
         self.consolidation = Consolidation(self.store, None, clock=lambda: LATER)
         self.forgetting = Forgetting(
-            self.store,
-            self.trash,
-            rewrite=self.consolidation.rewritten,
-            learn=self.facts.learn,
+            self.store, self.trash, rewrite=self.consolidation.rewritten, learn=self.facts.learn
         )
 
     def say(self, text, session="s", *, at=0, learn=True, **fields):

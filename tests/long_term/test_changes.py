@@ -15,13 +15,7 @@ from samples import START, message
 from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
 from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.outdated import (
-    ORDER_SIGNS,
-    SUCCESSION_SIGNS,
-    dealt,
-    judge,
-    judged_rows,
-)
+from jiyi.long_term.recall.outdated import ORDER_SIGNS, SUCCESSION_SIGNS, dealt, judge, judged_rows
 from jiyi.long_term.recall.ranking import rank
 from jiyi.records import Scope
 

@@ -7,12 +7,7 @@ from consolidation_tools import episode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.consolidation.lesson import (
-    Brief,
-    confidence_of,
-    count_lesson,
-    language_of_group,
-)
+from jiyi.long_term.consolidation.lesson import Brief, confidence_of, count_lesson, language_of_group
 
 RESTART, CHECK = "docker restart nginx", "curl -I localhost"
 

@@ -2,17 +2,7 @@
 
 import numpy as np
 import pytest
-from candidate_tables import (
-    Row,
-    at_random,
-    evidence,
-    permuted,
-    question,
-    questions,
-    table,
-    tables,
-    units,
-)
+from candidate_tables import Row, at_random, evidence, permuted, question, questions, table, tables, units
 from hypothesis import assume, given
 from hypothesis import strategies as st
 

@@ -261,10 +261,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):
     gate.store.put([knowledge(confidence=0.5), fact(status="retracted"), message("hi", at=-9e7)])
     gate.clock.forward(days=200)
     before, options = everything(gate), {"rule": SMALL, "batch": 3}
-    options["others"] = (
-        *ForgetGate(gate.store, gate.trash).others[:2],
-        MessageRule(max_age=DAY),
-    )
+    options["others"] = (*ForgetGate(gate.store, gate.trash).others[:2], MessageRule(max_age=DAY))
     dry = gate.run(dry_run=True, **options)
     assert everything(gate) == before
     real = gate.run(**options)

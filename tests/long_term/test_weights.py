@@ -8,16 +8,7 @@ from jiyi.long_term.recall.features import NAMES
 from jiyi.long_term.recall.outdated import ORDER_SIGNS, SUCCESSION_SIGNS
 from jiyi.long_term.recall.pairs import PAIR_SIGNS
 from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS
-from jiyi.long_term.recall.weights import (
-    MISSING,
-    NOTHING,
-    ORDER,
-    PAIR,
-    PLAIN,
-    PRIORS,
-    SUCCESSION,
-    WEIGHTS,
-)
+from jiyi.long_term.recall.weights import MISSING, NOTHING, ORDER, PAIR, PLAIN, PRIORS, SUCCESSION, WEIGHTS
 
 TABLES = {
     "features": (WEIGHTS, NAMES),

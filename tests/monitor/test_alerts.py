@@ -57,13 +57,7 @@ def test_few_windows_say_nothing(monitor, window_of):
     assert monitor.alerts() == ()
     monitor.window(window_of("?", "a b c", tokens=1000), session_id="s", milliseconds=9999)
     monitor.reply("s", "no", usage={"completion_tokens": 5000})
-    assert names(monitor) == {
-        "context_share",
-        "hit_rate",
-        "milliseconds",
-        "output_share",
-        "summaries",
-    }
+    assert names(monitor) == {"context_share", "hit_rate", "milliseconds", "output_share", "summaries"}
 
 
 def test_long_replies_name_the_reserve_they_need(monitor, window_of):

@@ -133,10 +133,7 @@ def test_a_run_without_steps_is_over_after_half_an_hour(window_of: WindowOf) -> 
     assert monitor.drift("unknown") is None
 
 
-@given(
-    values=st.lists(st.integers(0, 10_000), min_size=1, max_size=120),
-    keep=st.integers(1, 40),
-)
+@given(values=st.lists(st.integers(0, 10_000), min_size=1, max_size=120), keep=st.integers(1, 40))
 def test_percentiles_are_exact_for_what_is_kept(values: list[int], keep: int) -> None:
     ring = Ring(keep)
     for value in values:

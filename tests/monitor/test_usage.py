@@ -17,10 +17,7 @@ CHAT = {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": {
     [
         (FULL, FULL),
         (CHAT, FULL),
-        (
-            SimpleNamespace(**CHAT | {"prompt_tokens_details": SimpleNamespace(cached_tokens=64)}),
-            FULL,
-        ),
+        (SimpleNamespace(**CHAT | {"prompt_tokens_details": SimpleNamespace(cached_tokens=64)}), FULL),
         ({"completion_tokens": 9, "prompt_tokens_details": None}, Usage(completion_tokens=9)),
     ],
 )

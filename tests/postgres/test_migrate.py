@@ -252,8 +252,4 @@ def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url):
             Store(database).put([message("a")])
     finally:
         database.close()
-        order(
-            postgres_server.url_of(name, superuser=True),
-            "DROP OWNED BY reader",
-            "DROP ROLE reader",
-        )
+        order(postgres_server.url_of(name, superuser=True), "DROP OWNED BY reader", "DROP ROLE reader")

@@ -44,11 +44,7 @@ def test_it_is_ready_for_a_plain_role_with_the_extension(server):
     assert asked(server.url, "SELECT current_user, current_database()") == ("jiyi", "jiyi")
     assert asked(
         server.url, "SELECT rolsuper, rolbypassrls, rolcreaterole FROM pg_roles WHERE rolname = 'jiyi'"
-    ) == (
-        False,
-        False,
-        False,
-    )
+    ) == (False, False, False)
     assert asked(server.url, "SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec") == (0.0,)
     assert asked(server.superuser_url, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") == (
         True,

@@ -97,11 +97,7 @@ def test_later_changes_on_either_side_do_not_reach_the_other():
     out = read.to_dict()
     out["content"][0]["text"] = "c"
     out["meta"]["k"].append(3)
-    assert read.to_dict() == {
-        "role": "user",
-        "content": [{"type": "text", "text": "a"}],
-        "meta": {"k": [1]},
-    }
+    assert read.to_dict() == {"role": "user", "content": [{"type": "text", "text": "a"}], "meta": {"k": [1]}}
 
 
 def test_developer_is_read_as_system_and_written_as_it_was():

@@ -19,8 +19,7 @@ def test_each_row_is_sourced_and_possible():
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["gpt-4o", "GPT-4o", "openai/gpt-4o", "gpt-4o-2024-08-06", "azure/openai/gpt-4o", "gpt-4o:latest"],
+    "name", ["gpt-4o", "GPT-4o", "openai/gpt-4o", "gpt-4o-2024-08-06", "azure/openai/gpt-4o", "gpt-4o:latest"]
 )
 def test_a_model_goes_by_several_names(name):
     assert model_size(name) is model_sizes()["gpt-4o"]

@@ -21,10 +21,7 @@ def test_a_line_for_each_skill():
     shown = cards(some(2), COUNTER, "en", 1000)
     head, *lines = shown.text.splitlines()
     assert "open_skill" in head
-    assert lines == [
-        f"- skill-000: {ENGLISH.format(n=0)}",
-        f"- skill-001: {ENGLISH.format(n=1)}",
-    ]
+    assert lines == [f"- skill-000: {ENGLISH.format(n=0)}", f"- skill-001: {ENGLISH.format(n=1)}"]
     assert shown.tokens == COUNTER.count_text(shown.text)
     assert shown.note == ""
     assert "open_skill" in cards(some(2), COUNTER, "zh", 1000).text.splitlines()[0]

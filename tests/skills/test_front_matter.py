@@ -39,11 +39,7 @@ metadata: {author: 小舟}
 
 def test_a_plain_value_with_a_colon_is_taken_as_it_is_meant():
     fields = parse('name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n')
-    assert fields == {
-        "name": "one",
-        "description": 'Use it when: "x" is \\ asked, or: y',
-        "license": "MIT",
-    }
+    assert fields == {"name": "one", "description": 'Use it when: "x" is \\ asked, or: y', "license": "MIT"}
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])))

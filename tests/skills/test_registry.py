@@ -158,8 +158,7 @@ def test_what_is_unknown_names_what_there_is(write_skill):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["../secret.txt", "files/../../secret.txt", "", "a\0b", "..", "~/secret.txt", "..\\secret.txt"],
+    "name", ["../secret.txt", "files/../../secret.txt", "", "a\0b", "..", "~/secret.txt", "..\\secret.txt"]
 )
 def test_a_name_that_leads_out_is_refused(write_skill, name):
     folder = write_skill(references__codes_md="42")

@@ -60,11 +60,7 @@ def test_tools_count_what_the_api_counted(model, tokens):
 
 @pytest.mark.parametrize(("pairs", "tokens"), [(1, 40), (2, 89), (3, 114)])
 def test_tool_calls_count_what_the_api_counted(pairs, tokens):
-    call = {
-        "id": "a",
-        "type": "function",
-        "function": {"name": "calculator", "arguments": '{"a":2, "b":2}'},
-    }
+    call = {"id": "a", "type": "function", "function": {"name": "calculator", "arguments": '{"a":2, "b":2}'}}
     messages = [
         said([{"type": "text", "text": "How much is 2 plus 2?"}]),
         Message.from_openai({"role": "assistant", "tool_calls": [call] * pairs}),

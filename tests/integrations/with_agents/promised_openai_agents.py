@@ -54,10 +54,7 @@ class Promised:
         with model(*([call] if call else []), [says(f"done {text[:6]}")]) as (url, asked):
             client = AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
             agent = agents.Agent(
-                name="a",
-                instructions=system,
-                tools=made,
-                model=agents.OpenAIResponsesModel("gpt-4o", client),
+                name="a", instructions=system, tools=made, model=agents.OpenAIResponsesModel("gpt-4o", client)
             )
             try:
                 await agents.Runner.run(agent, text, session=own, run_config=own.run_config(budget))
@@ -86,10 +83,7 @@ def _plain(asked: Mapping[str, Any]) -> Request:
     return {
         "system": asked.get("instructions") or "",
         "tools": [
-            {
-                "type": "function",
-                "function": {k: tool[k] for k in ("name", "description", "parameters")},
-            }
+            {"type": "function", "function": {k: tool[k] for k in ("name", "description", "parameters")}}
             for tool in asked["tools"]
         ],
         "messages": messages,

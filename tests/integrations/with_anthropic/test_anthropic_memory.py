@@ -76,9 +76,7 @@ def test_versions_stay_and_what_is_deleted_can_be_brought_back(memory):
     assert "1111" in run(tool, "view", path="/memories/a/doors.md")
 
 
-def test_files_of_another_agent_are_not_touched(
-    open_memory,
-):
+def test_files_of_another_agent_are_not_touched(open_memory):
     agents, plain = JiyiMemoryTool(open_memory(agent_id="bot")), JiyiMemoryTool(open_memory())
     for tool, name in ((agents, "bot.md"), (plain, "mine.md")):
         run(tool, "create", path=f"/memories/a/{name}", file_text=NOTE)

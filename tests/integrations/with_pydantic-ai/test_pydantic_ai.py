@@ -98,11 +98,7 @@ TALK: list[Any] = [
         ]
     ),
     ModelRequest(
-        [
-            ToolReturnPart("look", {"n": 42}, "c1"),
-            ToolReturnPart("look", "42", "c2"),
-            UserPromptPart("Well?"),
-        ]
+        [ToolReturnPart("look", {"n": 42}, "c1"), ToolReturnPart("look", "42", "c2"), UserPromptPart("Well?")]
     ),
     ModelResponse([TextPart("It is 42.")]),
 ]
