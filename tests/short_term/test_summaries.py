@@ -160,13 +160,11 @@ def _folding(path, name, ready, go):
 
 
 @pytest.mark.slow
-def test_two_processes_fold_at_once_and_nothing_is_lost_or_twice(store, summaries, tmp_path):
+def test_two_processes_fold_at_once_and_nothing_is_lost_or_twice(store, summaries, path):
     save(store, *[user(f"{n}") for n in range(60)])
     context = multiprocessing.get_context("spawn")
     ready, go = context.Queue(), context.Event()
-    workers = [
-        context.Process(target=_folding, args=(tmp_path / "sessions.db", n, ready, go)) for n in range(2)
-    ]
+    workers = [context.Process(target=_folding, args=(path, n, ready, go)) for n in range(2)]
     for worker in workers:
         worker.start()
     assert {ready.get(timeout=60) for _ in workers} == {0, 1}
