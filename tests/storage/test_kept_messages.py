@@ -12,13 +12,6 @@ KEYS = [("message", "a"), ("message", "b"), ("fact", "f")]
 
 
 @pytest.fixture
-def database(path):
-    database = SqliteDatabase(path)
-    yield database
-    database.close()
-
-
-@pytest.fixture
 def store(database):
     store = Store(database)
     store.put([message("the port", id="a"), message("of staging", id="b"), fact(id="f")])

@@ -57,13 +57,13 @@ def asked_point(text: str) -> AskedPoint | None:
 
 
 @cache
-def _forms(english: bool) -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
-    """Return how points are asked for, English first, or in English alone."""
+def _forms(english_only: bool) -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
+    """Return how points are asked for, English first."""
     table = read_toml(__package__, "points")
     return [
-        (tuple(row["points"]), re.compile(filled(pattern, parts), re.I))
+        (tuple(row["points"]), re.compile(filled(pattern, table["parts"][language]), re.I))
         for row in table["point"]
-        for language, parts in list(table["parts"].items())[: 1 if english else 2]
+        for language in (["en"] if english_only else ["en", "zh"])
         for pattern in row[language]
     ]
 
