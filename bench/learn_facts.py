@@ -87,11 +87,10 @@ def compared(
     points = {fact.id: _points(fact, change) for fact in facts}
     compare = memory._long_term.facts.succession
     assert compare is not None
+    snapshot = memory._store.snapshot(memory._scope(None, None).user_id)
     seen: set[tuple[str, str]] = set()
-    for fact in facts:
-        found = (
-            succession.compare_fact(memory._store, compare._vectors, fact) if is_comparable(fact) else None
-        )
+    for fact in filter(is_comparable, facts):
+        found = succession.compare_fact(memory._store, compare._vectors, fact, snapshot)
         for other, signs in zip(*found, strict=True) if found else ():
             earlier, later = sorted((fact, other), key=start_of)
             ids = (earlier.id, later.id)
