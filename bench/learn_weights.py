@@ -244,7 +244,7 @@ def measure(
     scores = ranked.scores.astype(np.float64)
     scores[judged.rows] = judged.scores
     order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")].tolist()
-    ids = [one.table.keys[row][1] for row in order[:20]]
+    ids = [one.table.key(row)[1] for row in order[:20]]
     question = one.question
     some = question.one_is_enough
     found = recall_at(ids, question.evidence, 10, one_is_enough=some)

@@ -1,6 +1,6 @@
 """What text search hands to a ranking: rows as columns, with what was said around them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,8 +42,9 @@ class Candidates:
     case. Columns are not to be written to.
     """
 
-    keys: tuple[Key, ...]  # kind and id of each row
-    rows: Rows  # its place in the user's memory
+    rows: Rows  # place of each row in the user's memory
+    ids: Sequence[str]  # of all records of that memory
+    kinds: NDArray[np.int8]  # place in `jiyi.records.SEARCHABLE`
     text: NDArray[np.float32]  # BM25 of the question's words, 0 where the row has none of them
     words: NDArray[np.float32]  # (n, terms): what each term gives each row, before its idf, 0..1
     eligible: NDArray[np.bool_]  # may be returned; the others are here as neighbours only
@@ -61,7 +62,16 @@ class Candidates:
     idf: NDArray[np.float32]  # of each term; ``text`` is the sum of words x idf
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.rows)
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """Kind and id of each row; made anew at each call."""
+        return tuple(map(self.key, range(len(self))))
+
+    def key(self, row: int) -> Key:
+        """Return kind and id of a row."""
+        return SEARCHABLE[self.kinds[row]], self.ids[self.rows[row]]
 
 
 def label_each(pairs: Iterable[tuple[Kind, Role | None]]) -> list[int]:

@@ -9,7 +9,7 @@ from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Query
 from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows, labels_of
 from jiyi.storage.user_terms import UserTerms
-from jiyi.text import query_terms
+from jiyi.text import Trait, query_terms
 
 __all__ = ["PLACES_OF_KINDS", "allowed_rows", "candidates"]
 
@@ -34,7 +34,7 @@ def candidates(
     words = mine.score(terms)
     scope = _in_scope(mine, query)
     allowed = allowed_rows(mine, query, docs)
-    best = _best_of_each_kind(mine, words.text, allowed, query.limit)
+    best = _best_of_each_group(mine, words.text, allowed, query.limit)
     known = near if isinstance(near, np.ndarray) else mine.rows_of(near)
     known = known[known >= 0]
     known = known[allowed[known]]
@@ -47,8 +47,9 @@ def candidates(
     places[rows] = np.arange(len(rows))
     labels = mine.columns["label"][rows].astype(np.int8)
     return Candidates(
-        keys=tuple(mine.keys(rows)),
         rows=rows,
+        ids=mine.ids,
+        kinds=PLACES_OF_KINDS[labels],
         text=words.text[rows],
         words=words.words(rows),
         eligible=allowed[rows],
@@ -100,14 +101,18 @@ def _in_scope(mine: UserTerms, query: Query) -> _Flags:
     return inside
 
 
-def _best_of_each_kind(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
-    """Return the rows of the best scores above 0, ``limit`` of each kind, best first; newer ones win ties."""
+def _best_of_each_group(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
+    """Return the rows of the best scores above 0, ``limit`` of each group, best first; newer ones win ties.
+
+    A group is a kind. Texts that mostly ask are one of their own: however often a question was asked,
+    its answer is found.
+    """
     rows = np.flatnonzero(allowed & (scores > 0))
     if len(rows) > limit:
-        kinds = PLACES_OF_KINDS[mine.columns["label"][rows]]
-        rows = np.concatenate(
-            [_highest(rows[kinds == kind], scores, limit) for kind in range(len(SEARCHABLE))]
-        )
+        asks = (mine.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
+        groups = np.where(asks, len(SEARCHABLE), PLACES_OF_KINDS[mine.columns["label"][rows]])
+        found = [_highest(rows[groups == group], scores, limit) for group in range(len(SEARCHABLE) + 1)]
+        rows = np.concatenate(found)
     return rows[np.lexsort((-rows, -scores[rows]))]
 
 

@@ -171,8 +171,8 @@ class Store:
 
         The answer holds
 
-        * the best ``query.limit`` records of each kind by words (BM25; any word is enough)
-          that all conditions of the query allow,
+        * the best ``query.limit`` records of each kind by words (BM25; any word is enough) that all
+          conditions of the query allow; texts that mostly ask count apart, with the same limit,
         * the records of ``near``, which another index found, by their keys or as rows of ``seen``,
           as far as the conditions allow them; unknown ones are left out,
         * of the best 100 by words and the first 100 of ``near``, the messages of the same

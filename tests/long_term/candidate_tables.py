@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.features import evidence_of
 from jiyi.long_term.recall.question import read_question
+from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES, Candidates
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -44,8 +45,9 @@ def table(*rows, terms=("disk", "full"), idf=None):
             last[row.session] = place
     moments = [place / 86_400 if row.at is None else row.at for place, row in enumerate(rows)]
     return Candidates(
-        keys=tuple((row.kind, str(place)) for place, row in enumerate(rows)),
         rows=np.arange(len(rows)),
+        ids=[str(place) for place in range(len(rows))],
+        kinds=np.array([SEARCHABLE.index(row.kind) for row in rows], np.int8),
         text=words @ rarity,
         words=words,
         eligible=np.array([row.eligible for row in rows], np.bool_),
@@ -70,12 +72,12 @@ def permuted(found, order):
     place = np.empty(len(order) + 1, np.int32)
     place[order], place[-1] = np.arange(len(order)), -1
     names = [
-        "rows", "text", "words", "eligible", "session", "speaker", "roles", "created_at", "traits",
+        "rows", "kinds", "text", "words", "eligible", "session", "speaker", "roles", "created_at", "traits",
         "length",
     ]  # fmt: skip
     columns = {name: getattr(found, name)[order] for name in names}
     links = {name: place[getattr(found, name)[order]] for name in ("previous", "following")}
-    return replace(found, keys=tuple(found.keys[i] for i in order), **columns, **links)
+    return replace(found, **columns, **links)
 
 
 def question(text="is the disk full?", days=0.0):

@@ -8,7 +8,6 @@ the question, and reordered by the result. Pure functions; all weights are learn
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from jiyi.long_term.recall.features import Features
 from jiyi.long_term.recall.question import DAY, asks_again, validity
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import ORDER, PAIR, SUCCESSION, Weights, chance, dot
+from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES
 from jiyi.text import Trait
 
@@ -100,8 +100,9 @@ class Judged:
 
 def judged_rows(ranked: Ranked) -> list[int]:
     """Return the rows of the best messages, best first, `JUDGED` at most."""
-    kinds = ranked.table.keys
-    return list(islice((row for row in ranked.rows.tolist() if kinds[row][0] == "message"), JUDGED))
+    messages = ranked.table.kinds[ranked.rows] == SEARCHABLE.index("message")
+    rows: list[int] = ranked.rows[messages][:JUDGED].tolist()
+    return rows
 
 
 def judge(

@@ -1,12 +1,13 @@
 """Recall: from a question to the records that answer it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, tzinfo
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jiyi.breaker import Breaker
 from jiyi.clock import Clock, utc_now
@@ -30,15 +31,13 @@ __all__ = ["Recall", "Second"]
 
 _CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
 _DEEPER = 8  # times as many are fetched where repeats leave too few
-_FEWEST = 200  # candidates of each kind from each index: neighbours and sessions need company
+_FEWEST = 64  # candidates of each kind from each index: neighbours and sessions need company
 _MOST = 10_000
 _FALL = 3.0  # points of score below the best for which relevance falls to 1/e
 _READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
 _FURTHEST = 1_000  # messages on either side of a hit
 _ANSWERED = 0.1  # the highest doubt where a fact says what is asked for
 _WITHOUT = "vector search unavailable, text search only: {}"
-
-_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +198,7 @@ class Recall:
         """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
         table, best = ranked.table, judged_rows(ranked)
         sought = {key for answer in answers for key in answer}
-        also = [row for row in ranked.rows.tolist() if table.keys[row] in sought] if sought else []
+        also = [row for row in ranked.rows.tolist() if table.key(row) in sought] if sought else []
         records, said = self._fetched(query, ranked, limits, [*best, *also], seen)
         texts = {row: records[row][1] for row in best if row in records}
         with np.errstate(invalid="ignore"):  # as in `examine`
@@ -214,7 +213,8 @@ class Recall:
             found, notes = _reranked(self.second, query.text, found)
         again = repeats([said[one.row] for one in found])
         best_first = [found[place] for place in sorted(range(len(found)), key=again.__getitem__)]
-        chosen = _first(best_first, [table.keys[one.row][0] for one in best_first], limits)[: query.limit]
+        kinds = table.kinds[[one.row for one in best_first]]
+        chosen = [best_first[place] for place in _first(kinds, limits)[: query.limit]]
         return list(as_hits(chosen, ranked, judged, relevance)), notes, nothing
 
     def _fetched(
@@ -225,13 +225,13 @@ class Recall:
         Return by row those that are there still, and what they say.
         """
         more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
-        keys, order = ranked.table.keys, ranked.rows.tolist()
-        kinds = [keys[row][0] for row in order]
+        table, kinds = ranked.table, ranked.table.kinds[ranked.rows]
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
-            rows = list(dict.fromkeys([*_first(order, kinds, most), *best]))
-            there = self._there(seen, [keys[row] for row in rows])
-            found = {row: there[keys[row]] for row in rows if keys[row] in there}
+            rows = list(dict.fromkeys([*ranked.rows[_first(kinds, most)].tolist(), *best]))
+            keys = list(map(table.key, rows))
+            there = self._there(seen, keys)
+            found = {row: there[key] for row, key in zip(rows, keys, strict=True) if key in there}
             said = wordings(found.values(), query.text)
             told = len(set(said))
             if told >= query.limit or more > _CANDIDATES or told == len(found):
@@ -248,14 +248,11 @@ class Recall:
         }
 
 
-def _first(found: Iterable[_Row], kinds: Iterable[Kind], most: Mapping[Kind, int]) -> list[_Row]:
-    """Return the first of each kind, at most so many, in their order."""
-    left, chosen = dict(most), []
-    for one, kind in zip(found, kinds, strict=True):
-        if left.get(kind, 0) > 0:
-            left[kind] -= 1
-            chosen.append(one)
-    return chosen
+def _first(kinds: NDArray[np.int8], most: Mapping[Kind, int]) -> list[int]:
+    """Return the places of the first of each kind, at most so many, ascending."""
+    wanted = [np.flatnonzero(kinds == SEARCHABLE.index(kind))[:limit] for kind, limit in most.items()]
+    places: list[int] = np.sort(np.concatenate(wanted)).tolist()
+    return places
 
 
 def _reranked(second: Second, question: str, found: list[Weighed]) -> tuple[list[Weighed], list[str]]:

@@ -49,19 +49,20 @@ def weighed(records: Mapping[int, Worded], ranked: Ranked, judged: Judged) -> li
 def _after_successors(found: list[Weighed], ranked: Ranked, judged: Judged) -> list[Weighed]:
     """Order by score, a fact after what likely replaced its message, or, asked of now, itself."""
     table, time = ranked.table, ranked.features.question.time
-    later = {table.keys[row]: table.keys[successor] for row, successor in judged.marked(LIFTED).items()}
+    later = {table.key(row): table.key(successor) for row, successor in judged.marked(LIFTED).items()}
     if time and time.kind == "now":
-        facts = ((table.keys[one.row], one.record) for one in found if isinstance(one.record, Fact))
-        later |= {key: ("fact", one.superseded_by or "") for key, one in facts if one.status == "superseded"}
-    scores = {table.keys[one.row]: one.score for one in found}
+        facts = (one.record for one in found if isinstance(one.record, Fact))
+        ended = (fact for fact in facts if fact.status == "superseded")
+        later |= {("fact", fact.id): ("fact", fact.superseded_by or "") for fact in ended}
+    scores = {table.key(one.row): one.score for one in found} if later else {}
     moved = []
-    for one in found:
-        fact = one.record if later and isinstance(one.record, Fact) else None
-        after = later.get(_source(fact, table.keys[one.row])) if fact else None
+    for one in found if later else ():
+        fact = one.record if isinstance(one.record, Fact) else None
+        after = later.get(_source(fact, ("fact", fact.id))) if fact else None
         lower = one.score if after is None else scores.get(after, one.score) - _STEP
         why = {"in_force": round(lower - one.score, 6)} if lower < one.score else {}
         moved.append(one._replace(score=lower, why={**why, **one.why}) if why else one)
-    return sorted(moved, key=itemgetter(0), reverse=True)
+    return sorted(moved or found, key=itemgetter(0), reverse=True)
 
 
 def _source(record: Searchable, key: Key) -> Key:
@@ -107,19 +108,19 @@ def as_hits(
     """Give candidates as hits, with what their features gave them and what took their place."""
     table, features = ranked.table, ranked.features
     sure = judged.marked(SURE)
-    doubted = {table.keys[row]: table.keys[later][1] for row, later in judged.marked(MAYBE).items()}
+    doubted = {table.key(row): table.key(later)[1] for row, later in judged.marked(MAYBE).items()}
     shares = ranked.why([one.row for one in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
         firm = row in sure or "asked_point" in why  # what answers is not doubted for the rest of its message
         yield Hit(
             record=record,
-            kind=table.keys[row][0],
+            kind=table.key(row)[0],
             score=score,
             relevance=relevance[row],
             similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=None if firm else doubted.get(_source(record, table.keys[row])),
+            maybe_outdated_by=None if firm else doubted.get(_source(record, table.key(row))),
         )
 
 
@@ -127,4 +128,4 @@ def _successor(record: Searchable, table: Candidates, row: int | None) -> str | 
     """Return the id of what took a record's place: known of a fact, judged of a message."""
     if isinstance(record, Fact):
         return record.superseded_by if record.status == "superseded" else None
-    return None if row is None else table.keys[row][1]
+    return None if row is None else table.key(row)[1]
