@@ -255,7 +255,7 @@ VERBS: dict[Callable[[Me], Any], int] = {
     trespass: 14,
     forget: 6,
     transfer: 1,
-    look_after: 2,
+    look_after: 1,
     still: 2,
 }
 
