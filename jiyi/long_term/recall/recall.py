@@ -228,7 +228,8 @@ class Recall:
         table, kinds = ranked.table, ranked.table.kinds[ranked.rows]
         while True:
             most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
-            rows = list(dict.fromkeys([*ranked.rows[_first(kinds, most)].tolist(), *best]))
+            first = _first(kinds, most)[: (1 + more) * query.limit]
+            rows = list(dict.fromkeys([*ranked.rows[first].tolist(), *best]))
             keys = list(map(table.key, rows))
             there = self._there(seen, keys)
             found = {row: there[key] for row, key in zip(rows, keys, strict=True) if key in there}

@@ -59,10 +59,18 @@ def _after_successors(found: list[Weighed], ranked: Ranked, judged: Judged) -> l
     for one in found if later else ():
         fact = one.record if isinstance(one.record, Fact) else None
         after = later.get(_source(fact, ("fact", fact.id))) if fact else None
-        lower = one.score if after is None else scores.get(after, one.score) - _STEP
+        if after is not None and after not in scores:
+            scores[after] = _score_of(after, ranked, one.score)
+        lower = one.score if after is None else scores[after] - _STEP
         why = {"in_force": round(lower - one.score, 6)} if lower < one.score else {}
         moved.append(one._replace(score=lower, why={**why, **one.why}) if why else one)
     return sorted(moved or found, key=itemgetter(0), reverse=True)
+
+
+def _score_of(key: Key, ranked: Ranked, default: float) -> float:
+    """Return the score of a record that may be returned but was not fetched."""
+    rows = ranked.rows.tolist()
+    return next((float(ranked.scores[row]) for row in rows if ranked.table.key(row) == key), default)
 
 
 def _source(record: Searchable, key: Key) -> Key:
