@@ -1,7 +1,7 @@
 """Where memory is kept: small protocols, and the SQL for them."""
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database
 from jiyi.storage.ledger import Answered, Claim, Due, Ledger
 from jiyi.storage.relational.users import Snapshot
@@ -24,7 +24,7 @@ __all__ = [
     "Candidates",
     "Claim",
     "Cursor",
-    "Damaged",
+    "DamagedRecord",
     "Database",
     "Discarded",
     "Due",

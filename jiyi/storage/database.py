@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
@@ -63,7 +63,7 @@ class Connection(Protocol):
     """
 
     dialect: Dialect
-    damage: Damage  # takes in the rows that cannot be read
+    damage: DamageLog  # takes in the rows that cannot be read
 
     @property
     def in_transaction(self) -> bool:
@@ -119,7 +119,7 @@ class Database(Protocol):
     """Where the tables are."""
 
     cache: UserCache  # what was read of users for searching
-    damage: Damage  # the damaged records that were met
+    damage: DamageLog  # the damaged records that were met
     place: str  # names it in messages
     overwrites: bool  # whether `scrub` leaves no byte of what was dropped
     retries: bool  # whether `attempt` does anything again

@@ -10,9 +10,9 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key, Rows
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
-from jiyi.storage.matching import candidates
+from jiyi.storage.matching import find_candidates
 from jiyi.storage.relational.conditions import on_documents, on_kind
 from jiyi.storage.relational.find import Cursor, find_named, find_records, scan_records
 from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
@@ -185,7 +185,7 @@ class Store:
         with self._db.read(query.scope.user_id) as db:
             seen = seen_or_look(self._db, db, query.scope.user_id, seen)
             allowed = read_allowed(db, query)
-        return candidates(seen.terms, query, near, allowed)
+        return find_candidates(seen.terms, query, near, allowed)
 
     @retried(repeatable=False, removes=True)
     def delete(self, query: Query) -> Mapping[Kind, int]:
@@ -212,16 +212,16 @@ class Store:
             rows = db.rows("item_paths", values | {"after_path": after, "limit": query.limit}, where=where)
         return [str(row[0]) for row in rows]
 
-    def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
+    def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[DamagedRecord]:
         """Return the damaged records that reading met in a scope so far; ``ids`` narrows."""
-        return self._db.damage.of(scope, ids)
+        return self._db.damage.in_scope(scope, ids)
 
     def notes(self, scope: Scope) -> tuple[str, ...]:
         """Return what a reader of a scope should know of damaged records: nothing, or one line."""
         return self._db.damage.notes(scope)
 
     @retried(repeatable=False)
-    def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
+    def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[DamagedRecord]:
         """Remove what `damaged` returns, for good, and return it."""
         lost = self.damaged(scope, ids)
         if lost:

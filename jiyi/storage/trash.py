@@ -14,7 +14,15 @@ from jiyi.storage.database import Connection, Database, Dialect, grouped, retrie
 from jiyi.storage.relational.conditions import Where, on_kind
 from jiyi.storage.relational.find import whole
 from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, kind_of, seal
+from jiyi.storage.rows import (
+    DECODE_ERRORS,
+    Row,
+    is_storable,
+    kind_of,
+    record_from_json,
+    record_to_json,
+    row_checksum,
+)
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "key_of", "whole_entries"]
@@ -88,7 +96,7 @@ class Trash:
                 out = [
                     {name: row.get(name) for name in _KEPT}
                     | taken
-                    | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
+                    | {"entry": first + place, "kind": kind, "body": record_to_json(record)}
                     for place, (record, row) in enumerate(found)
                 ]
                 db.many("put_trash", out)
@@ -266,10 +274,10 @@ def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discard
     """Give the entries of rows, each with its row; those that are damaged are noted and left out."""
     for row in rows:
         try:
-            if "crc" in row and row["crc"] != seal("trash", row):
+            if "crc" in row and row["crc"] != row_checksum("trash", row):
                 raise DatabaseDamaged("its checksum is another")
-            record, at = decode_whole(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
-        except (DatabaseDamaged, *NO_RECORD) as error:
+            record, at = record_from_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
+        except (DatabaseDamaged, *DECODE_ERRORS) as error:
             db.damage.add(row["kind"], {**row, "doc": None}, error)
         else:
             yield Discarded(record=record, kind=row["kind"], reason=row["reason"], discarded_at=at), row

@@ -47,4 +47,4 @@ def _around(terms: UserTerms, row: int, steps: int) -> list[Key]:
 
 def _lies_in(scope: Scope, message: Message) -> bool:
     own = cast("Scope", message.scope)
-    return scope.agent_id in (None, own.agent_id) and scope.session_id in (None, own.session_id)
+    return scope.covers(own.user_id, own.agent_id, own.session_id)

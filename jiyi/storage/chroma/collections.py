@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query
+from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
 from jiyi.storage.database import Database
-from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.vectors import Vector
 
@@ -225,7 +225,7 @@ _MOST = 5_000  # beyond that all that the rows allow are compared
 _EVERY = 2**31 - 1
 _SAME = 1e-6  # scores no further apart are those of equal vectors
 
-Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], KnownVectors]
+Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], CachedVectors]
 """Gives the vectors that Chroma has of a user and a set: by the numbers of records, with token and parts."""
 
 _Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record

@@ -13,13 +13,13 @@ import numpy as np
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.records import Kind, Match, Query, Scope
 from jiyi.settings import Settings
+from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item, Nearest
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.elsewhere import bind
-from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
@@ -140,18 +140,18 @@ class ChromaVectors(VectorIndex):
         docs = [rows[key][0] if key in rows else -1 for key in keys]
         return self._recall(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
 
-    def _recall(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> KnownVectors:
+    def _recall(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
         """See `Recall`: what is read of Chroma stays in memory."""
 
-        def extend(known: KnownVectors) -> None:
-            known.turn_to(space)
+        def extend(known: CachedVectors) -> None:
+            known.use_space(space)
             lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.places}
             asked = {token: tokens[doc][1] for token, doc in lacking.items()}
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})
 
         keep = not self._db.in_transaction  # numbers may be given again where it is undone
-        return self._db.cache.use(user_id, KnownVectors, 0, extend, keep=keep)
+        return self._db.cache.use(user_id, CachedVectors, 0, extend, keep=keep)
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""

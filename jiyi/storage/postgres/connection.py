@@ -10,7 +10,7 @@ from psycopg.pq import TransactionStatus
 
 from jiyi.errors import StorageError
 from jiyi.records import Kind
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Answer, Call, Connection, Values
 from jiyi.storage.postgres.statements import POSTGRES, STEADY, Statement, named, set_local
 from jiyi.storage.rows import Row
@@ -285,7 +285,7 @@ class PostgresConnection(Connection):
 
     _channel: Reading | Writing
     _user_id: str | None
-    damage: Damage
+    damage: DamageLog
     _to_lock: bool = False  # nobody else may write what concerns all users between its reads and writes
     dialect = POSTGRES
 

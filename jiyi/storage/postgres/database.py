@@ -11,7 +11,7 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from jiyi.errors import DatabaseReadOnly, WrongState
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Call, Database
 from jiyi.storage.postgres.connection import PostgresConnection, Reading, Writing
 from jiyi.storage.postgres.errors import Conflict, repeat, translate
@@ -128,7 +128,7 @@ class PostgresDatabase(Database):
         """
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
-        self.damage = Damage()
+        self.damage = DamageLog()
         self.recent = Recent[None]()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds

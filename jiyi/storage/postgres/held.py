@@ -52,9 +52,9 @@ def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
 def _take_in(db: Connection, seen: Snapshot, mine: HeldVectors) -> None:
     """Hold what is new since the last time, or nothing where it is too much."""
     if mine.space != seen.spaces.number:
-        mine.begin_again(seen.spaces.number)
+        mine.reset(seen.spaces.number)
     if not mine.many and (seen.terms.size > HELD or not _add_new(db, seen, mine)):
-        mine.begin_again(mine.space)
+        mine.reset(mine.space)
         mine.many = True
 
 

@@ -15,9 +15,9 @@ from psycopg import errors as pg
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
+from jiyi.storage.cached_vectors import CachedVectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import retried
-from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
@@ -26,7 +26,7 @@ from jiyi.storage.postgres.held import as_floats, held_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import on_documents
 from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
-from jiyi.storage.user_vectors import Floats, Ints, near_held, parts_held
+from jiyi.storage.user_vectors import Floats, Ints, nearest_in_memory, vectors_in_memory
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
 
 __all__ = ["PostgresVectors"]
@@ -155,7 +155,7 @@ class PostgresVectors(VectorIndex):
     def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
         """See `VectorIndex.near`."""
         _, held = self._near_held(query, vector, seen)
-        return super().near(query, vector, seen) if held is None else seen.terms.places_of(held[0])
+        return super().near(query, vector, seen) if held is None else seen.terms.rows_of_docs(held[0])
 
     @retried()
     def _near_held(
@@ -170,7 +170,7 @@ class PostgresVectors(VectorIndex):
             if mine.size and mine.dims != len(vector):
                 raise self._other_dims(mine.dims, vector)
             docs = read_allowed(db, query)
-        return seen, near_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return seen, nearest_in_memory(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -194,7 +194,7 @@ class PostgresVectors(VectorIndex):
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
+                return read_uncached(db, scope.user_id, keys, partial(_read, db, scope.user_id))
             seen = seen_or_look(self._db, db, scope.user_id, seen)
         return self.parts(seen, seen.terms.rows_of(keys))
 
@@ -205,18 +205,22 @@ class PostgresVectors(VectorIndex):
             if db.in_transaction:
                 return super().parts(seen, rows)
             mine = held_vectors(self._db, db, seen)
-            return self._recall_parts(db, seen, rows) if mine is None else parts_held(seen.terms, mine, rows)
+            return (
+                self._recall_parts(db, seen, rows)
+                if mine is None
+                else vectors_in_memory(seen.terms, mine, rows)
+            )
 
     def _recall_parts(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
         assert seen.owner is not None
         docs = np.where(rows >= 0, seen.terms.columns["doc"][rows], -1)
 
-        def extend(known: KnownVectors) -> None:
-            known.turn_to(seen.spaces.number)
-            known.add(_read(db, seen.user_id, known.space, known.unknown(docs[docs >= 0])))
+        def extend(known: CachedVectors) -> None:
+            known.use_space(seen.spaces.number)
+            known.add(_read(db, seen.user_id, known.space, known.missing(docs[docs >= 0])))
 
-        return self._db.cache.use(seen.user_id, KnownVectors, seen.owner[1], extend).parts(docs)
+        return self._db.cache.use(seen.user_id, CachedVectors, seen.owner[1], extend).parts(docs)
 
     def make_ann_index(self) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`."""

@@ -12,8 +12,8 @@ from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
 from jiyi.storage.relational.spaces import Spaces, spaces_of
-from jiyi.storage.user_cache import Extend, Held
-from jiyi.storage.user_terms import TermRow, UserTerms, are_sound
+from jiyi.storage.user_cache import CachedPart, Extend
+from jiyi.storage.user_terms import TermRow, UserTerms, are_valid_rows
 
 __all__ = ["Snapshot", "hold", "look", "read_allowed", "seen_or_look"]
 
@@ -22,7 +22,7 @@ _PIECE = 20_000  # rows read at once: a million must not be in memory at once
 _NOT_IN_MEMORY = ("ids", "pinned", *OF_TASKS, *(name for name in OF_DOCUMENTS if name != "roles"))
 _parts_of = attrgetter(*_NOT_IN_MEMORY)
 
-_H = TypeVar("_H", bound=Held)
+_H = TypeVar("_H", bound=CachedPart)
 
 
 @dataclass(slots=True)
@@ -85,8 +85,8 @@ def _extend(db: Connection, seen: Snapshot, after: int, new: list[TermRow], held
 def _append(db: Connection, user_id: str, held: UserTerms, new: list[TermRow]) -> None:
     """Take in rows; damaged ones, whose words cannot be searched, are noted and left out."""
     sound = new
-    if not are_sound(new):
-        sound = [row for row in new if are_sound([row])]
+    if not are_valid_rows(new):
+        sound = [row for row in new if are_valid_rows([row])]
         for odd in new:
             if odd not in sound:
                 row = {"user_id": user_id, "id": odd[2], "session_id": odd[4], "agent_id": odd[5]}

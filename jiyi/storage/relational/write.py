@@ -23,7 +23,7 @@ from jiyi.records import (
     Task,
 )
 from jiyi.storage.candidates import Key
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.find import find_named
 from jiyi.storage.rows import Row, encode, kind_of
@@ -141,12 +141,12 @@ def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = 
 
 def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:
     found = find_named(db, user_id, [(kind, id_) for id_ in ids])
-    lost = [one for one in db.damage.of(Scope(user_id=user_id), ids) if one.kind == kind]
+    lost = [one for one in db.damage.in_scope(Scope(user_id=user_id), ids) if one.kind == kind]
     drop_damaged(db, user_id, lost)  # what is written makes good what was damaged
     return {id_: record for (_, id_), record in found.items()}
 
 
-def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
+def drop_damaged(db: Connection, user_id: str, lost: Sequence[DamagedRecord]) -> None:
     """Remove the rows of damaged records by their numbers: their ids may be damaged, too."""
     if not lost:
         return
@@ -155,7 +155,7 @@ def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
     db.run("delete_numbered", {"user_id": user_id, "docs": db.dialect.listed(docs)})
     _mend_sessions(db, user_id, (one.session_id for one in lost if one.kind == "message"))
     db.run("bump_generation", {"user_id": user_id})
-    db.damage.gone(lost)
+    db.damage.forget(lost)
 
 
 def _enter_session(db: Connection, rows: Sequence[Row]) -> None:

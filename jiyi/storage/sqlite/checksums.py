@@ -8,8 +8,8 @@ import apsw
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import SEARCHABLE
-from jiyi.storage.damage import Damaged, readable
-from jiyi.storage.rows import SEALED, TABLES, Row, seal
+from jiyi.storage.damage import DamagedRecord, decode_text
+from jiyi.storage.rows import CHECKSUM_COLUMNS, TABLES, Row, row_checksum
 from jiyi.storage.sqlite.connection import SqliteConnection
 
 __all__ = ["damaged_records", "fill_checksums", "readable_rows"]
@@ -23,16 +23,16 @@ _Ask = Callable[[int, int], list[Row]]
 
 def fill_checksums(connection: apsw.Connection) -> None:
     """Give every row its checksum; 0 to one whose text is damaged already."""
-    connection.create_scalar_function("seal", _seal)
+    connection.create_scalar_function("row_checksum", _seal)
     for kind, table in TABLES.items():
         found = f"SELECT {_sealed(kind)} FROM documents AS d WHERE d.doc = t.doc"
         value = f"({found})" if kind in SEARCHABLE else _sealed(kind)
         connection.execute(f"UPDATE {table} AS t SET crc = coalesce({value}, 0)")
 
 
-def damaged_records(connection: apsw.Connection) -> Iterator[Damaged]:
+def damaged_records(connection: apsw.Connection) -> Iterator[DamagedRecord]:
     """Give the records whose rows are not what was written; steps are named by their task's user."""
-    connection.create_scalar_function("seal", _seal)
+    connection.create_scalar_function("row_checksum", _seal)
     for kind, table in TABLES.items():
         names = [_column(kind, name) for name in ("user_id", "id", "session_id", "agent_id")]
         if kind == "step":
@@ -45,16 +45,16 @@ def damaged_records(connection: apsw.Connection) -> Iterator[Damaged]:
             f"SELECT {shown}, {number}, {real} FROM {table} AS t{joined} WHERE t.crc IS NOT {_sealed(kind)}"
         )
         for *texts, row, of in rows:
-            user_id, id_, *within = map(readable, texts)
+            user_id, id_, *within = map(decode_text, texts)
             where = dict(zip(("session_id", "agent_id"), within, strict=True))
-            named: Any = readable(of) if isinstance(of, bytes) else of
-            yield Damaged(user_id=user_id or "?", kind=named, id=id_ or "?", number=row, **where)
+            named: Any = decode_text(of) if isinstance(of, bytes) else of
+            yield DamagedRecord(user_id=user_id or "?", kind=named, id=id_ or "?", number=row, **where)
 
 
 def _sealed(kind: str) -> str:
     """Return the expression for the checksum of a row t, with its row d of documents; texts as bytes."""
-    columns = ", ".join(f"CAST({_column(kind, name)} AS BLOB)" for name in (*SEALED[kind], "body"))
-    return f"seal('{kind}', {columns})"
+    columns = ", ".join(f"CAST({_column(kind, name)} AS BLOB)" for name in (*CHECKSUM_COLUMNS[kind], "body"))
+    return f"row_checksum('{kind}', {columns})"
 
 
 def _column(kind: str, name: str) -> str:
@@ -67,7 +67,7 @@ def _seal(*given: Any) -> int:
     kind, *columns = given
     try:
         texts = [None if value is None else value.decode() for value in columns]
-        return seal(kind, dict(zip((*SEALED[kind], "body"), texts, strict=True)))
+        return row_checksum(kind, dict(zip((*CHECKSUM_COLUMNS[kind], "body"), texts, strict=True)))
     except (UnicodeDecodeError, AttributeError):
         return 0
 

@@ -11,9 +11,9 @@ import apsw.ext
 
 from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
-from jiyi.storage.rows import SEALED, Row, seal
+from jiyi.storage.rows import CHECKSUM_COLUMNS, Row, row_checksum
 from jiyi.storage.sql import load_conditions, load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]
@@ -38,7 +38,7 @@ SQLITE = Dialect(
 )
 
 _SQL = load_queries("sqlite")
-_SEALED = {f"put_{kind}": kind for kind in SEALED} | {"add_summary": "summary"}
+_SEALED = {f"put_{kind}": kind for kind in CHECKSUM_COLUMNS} | {"add_summary": "summary"}
 
 
 class SqliteConnection(Connection):
@@ -46,7 +46,7 @@ class SqliteConnection(Connection):
 
     dialect = SQLITE
 
-    def __init__(self, raw: apsw.Connection, damage: Damage) -> None:
+    def __init__(self, raw: apsw.Connection, damage: DamageLog) -> None:
         self.raw = raw
         self.damage = damage
 
@@ -80,7 +80,7 @@ class SqliteConnection(Connection):
     def many(self, name: str, values: Iterable[Values]) -> None:
         """See `Connection.many`."""
         if name in _SEALED:
-            values = ({**row, "crc": seal(_SEALED[name], row)} for row in values)
+            values = ({**row, "crc": row_checksum(_SEALED[name], row)} for row in values)
         self.raw.executemany(_SQL[name], values)
 
     def take_numbers(self, user_id: str, count: int) -> int:
@@ -121,7 +121,7 @@ class SqliteConnection(Connection):
 
     def _execute(self, name: str, values: Values, parts: Mapping[str, str]) -> apsw.Cursor:
         if name in _SEALED:
-            values = {**values, "crc": seal(_SEALED[name], values)}
+            values = {**values, "crc": row_checksum(_SEALED[name], values)}
         return self.raw.execute(_written(name, parts), values)
 
 

@@ -24,7 +24,7 @@ from jiyi.errors import (
     WrongState,
 )
 from jiyi.forks import leave_at_fork, quiet
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Database
 from jiyi.storage.sqlite.checksums import damaged_records
 from jiyi.storage.sqlite.connection import SqliteConnection
@@ -45,7 +45,7 @@ class SqliteDatabase(Database):
 
     Guarantees: what a `write` block committed survives a crash of the process and of the
     machine (``synchronous=FULL``); readers never wait for writers; a file that is not
-    jiyi's or was written by a newer jiyi is refused before anything in it changes. Damage
+    jiyi's or was written by a newer jiyi is refused before anything in it changes. DamageLog
     is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere. Where the file
     is moved, deleted or replaced no write is acknowledged any more. A forked process has it closed.
 
@@ -73,7 +73,7 @@ class SqliteDatabase(Database):
         self.path = Path(path)
         self.place = str(self.path)
         self.cache = UserCache(cache_bytes)
-        self.damage = Damage()
+        self.damage = DamageLog()
         self._timeout_ms = int(lock_timeout * 1000)
         self._translated = _Translated(self.path, self._timeout_ms / 1000)
         self._name = os.path.abspath(self.path)  # also where the process goes to another folder

@@ -11,7 +11,7 @@ import apsw
 from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
 from jiyi.forks import quiet
 from jiyi.records import Episode, Kind, Searchable
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import decode
 from jiyi.storage.sql import load_migrations, load_queries
 from jiyi.storage.sqlite.checksums import fill_checksums
@@ -115,7 +115,7 @@ def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
 
 def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable]]:
     """Give the records of all users with their numbers, in batches; tell of work on a large file."""
-    db, done = SqliteConnection(connection, Damage()), 0
+    db, done = SqliteConnection(connection, DamageLog()), 0
     for kind in _OLDEST:
         after = 0
         while batch := db.records(

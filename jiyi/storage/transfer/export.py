@@ -18,7 +18,7 @@ from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
 from jiyi.records.argument_errors import explain_mismatch
 from jiyi.records.checks import check_id
 from jiyi.storage.pages import all_messages, all_records, all_sessions
-from jiyi.storage.rows import CLASSES, dump, kind_of
+from jiyi.storage.rows import CLASSES, dump_json, kind_of
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import open_to_read, whole_file
 from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
@@ -193,7 +193,7 @@ def _header(scope: Scope, counts: _Counts) -> bytes:
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    return dump(value).encode() + b"\n"
+    return dump_json(value).encode() + b"\n"
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:

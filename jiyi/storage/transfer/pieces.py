@@ -15,7 +15,7 @@ from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
 from jiyi.storage.pages import all_pages, all_records, walk
-from jiyi.storage.rows import encode_whole
+from jiyi.storage.rows import record_to_json
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.words import Words
@@ -87,8 +87,8 @@ class Digest:
 def text_of(item: Entry) -> str:
     """Return everything a record says as one text, the same on every backend; vectors are no part of it."""
     if isinstance(item, Discarded):
-        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_whole(item.record)}"
-    return encode_whole(item)
+        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {record_to_json(item.record)}"
+    return record_to_json(item)
 
 
 def pieces(
