@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Call, Connection, grouped
-from jiyi.storage.relational.spaces import spaces_of
+from jiyi.storage.relational.spaces import parse_spaces
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.vectors import Parts
 
@@ -90,14 +90,14 @@ def read_uncached(
     """
     ids = grouped(dict.fromkeys(keys))
     calls = [
-        Call("docs_of", {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(kind_ids)})
+        Call("docs_of_ids", {"user_id": user_id, "kind": kind, "ids": db.dialect.array(kind_ids)})
         for kind, kind_ids in ids.items()
     ]
-    meta, *answers = db.all_of([Call("all_meta", {}), *calls])
+    meta, *answers = db.fetch_all([Call("all_meta", {}), *calls])
     numbers = {
         (kind, row[0]): row[1] for kind, answer in zip(ids, answers, strict=True) for row in answer.rows
     }
     docs = np.array([numbers.get(key, -1) for key in keys], np.int64)
     vectors = CachedVectors()
-    vectors.add(read(spaces_of(meta.rows).number, vectors.missing(docs[docs >= 0])))
+    vectors.add(read(parse_spaces(meta.rows).number, vectors.missing(docs[docs >= 0])))
     return vectors.parts(docs)

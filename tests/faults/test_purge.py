@@ -276,7 +276,7 @@ def test_killed_before_the_overwriting_the_next_open_finishes_it(folder, open_me
     killed(folder, "before the overwriting")
     memory = open_memory(folder / "agent.db")
     assert marked(folder) == []
-    assert not memory.parts.long_term.forgetting.trash.owed
+    assert not memory.parts.long_term.forgetting.trash.overwrite_pending
     memory.close()
     assert marked(folder) == []
 

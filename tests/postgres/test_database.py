@@ -281,5 +281,5 @@ def test_room_is_freed_outside_transactions_only(database, store):
 
 def test_a_statement_is_rewritten_for_psycopg():
     assert converted("SELECT :a::text, 5 % 2, b::int, :b_c") == "SELECT %(a)s::text, 5 %% 2, b::int, %(b_c)s"
-    assert "--" not in named("settle")
+    assert "--" not in named("complete")
     assert named("count_task", where="t.id = :id").endswith("WHERE t.id = %(id)s")

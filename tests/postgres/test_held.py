@@ -99,7 +99,7 @@ def test_what_another_program_removes_or_embeds_anew_is_seen_at_once(sides):
     there.vectors.switch("other")
     assert here.near(2) == {"1": 0.0, "2": 1.0}
     assert here.held().size == 4
-    there.vectors.empty()
+    there.vectors.drop_all()
     assert here.near(2) == {}
 
 

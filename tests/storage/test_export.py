@@ -301,7 +301,7 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     memory.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
     memory.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
     whole = memory.export(tmp_path / "a.jsonl")
-    monkeypatch.setattr(pages, "_MOST", 5)
+    monkeypatch.setattr(pages, "_MAX_FOUND", 5)
     monkeypatch.setattr("jiyi.storage.transfer.export._PIECE", 3)
     assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

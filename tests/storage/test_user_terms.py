@@ -61,10 +61,10 @@ def state(mine):
     return {
         "columns": {name: column[:n].tolist() for name, column in mine.columns.items()},
         "keys": mine.keys(every),
-        "beside": [mine.beside(every, link).tolist() for link in ("previous", "following")],
+        "beside": [mine.neighbours(every, link).tolist() for link in ("previous", "following")],
         "rows": mine.rows_of([("message", f"id{i}") for i in range(2 * n + 3)]).tolist(),
         "text": words.text.tolist(),
-        "words": words.words(every).tolist(),
+        "words": words.by_term(every).tolist(),
         "idf": words.idf.tolist(),
     }
 
@@ -121,7 +121,7 @@ def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessio
 def links(view):
     """The neighbours of each row."""
     every = np.arange(view.size)
-    return list(zip(*(view.beside(every, link).tolist() for link in ("previous", "following")), strict=True))
+    return list(zip(*(view.neighbours(every, link).tolist() for link in ("previous", "following")), strict=True))
 
 
 def test_rows_added_one_by_one_leave_few_segments():

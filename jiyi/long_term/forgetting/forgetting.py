@@ -141,7 +141,7 @@ class Forgetting:
         try:
             receipt = self.store.together(lambda: self._purge(request))
         except NotFound:
-            if not self.trash.owed:
+            if not self.trash.overwrite_pending:
                 raise
             receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
         return replace(receipt, overwritten=self.trash.scrub())
@@ -275,7 +275,7 @@ class Forgetting:
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
-        self.trash.owe()
+        self.trash.mark_overwrite_pending()
         erased = self._erase(rows.user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 

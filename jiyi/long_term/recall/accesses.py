@@ -102,7 +102,8 @@ class Accesses(Worker):
 
     def _write(self, user_id: str, accesses: dict[_Place, _Accessed]) -> None:
         there = cast(
-            "dict[Key, Episode | Knowledge | Fact]", self._store.named(user_id, [key for _, key in accesses])
+            "dict[Key, Episode | Knowledge | Fact]",
+            self._store.find_by_keys(user_id, [key for _, key in accesses]),
         )
         counted = [
             replace(

@@ -16,7 +16,7 @@ from jiyi.records import SEARCHABLE, Kind, Match, Query
 from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
 from jiyi.storage.database import Database
-from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.vectors import Vector
 
 __all__ = ["Collections", "Item", "Nearest", "Recall", "vector_ids"]
@@ -280,15 +280,15 @@ class Nearest:
 
     def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect)
-            tokens = db.dialect.listed(list(scores))
+            where, values = document_conditions(query, db.dialect)
+            tokens = db.dialect.array(list(scores))
             rows = db.rows("chroma_among", values | {"tokens": tokens, "space": self._space}, where=where)
         return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
 
     def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
         """Return token, vectors, kind, id and number of the records that a question allows."""
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect)
+            where, values = document_conditions(query, db.dialect)
             if kind is not None:
                 where += f" AND d.kind = '{kind}'"
             rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)

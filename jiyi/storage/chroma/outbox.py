@@ -46,7 +46,7 @@ class Outbox:
     def in_use(self, space: int, *, besides: Sequence[str]) -> bool:
         """Say whether anything but these tokens is in a set, or on its way there."""
         with self._db.read() as db:
-            tokens = db.dialect.listed(list(besides))
+            tokens = db.dialect.array(list(besides))
             return db.first("chroma_in_use", {"space": space, "tokens": tokens}) is not None
 
     def drain(self) -> int:
@@ -69,19 +69,19 @@ class Outbox:
     def _take_out(self, going: Mapping[tuple[str, int], Sequence[str]]) -> None:
         for (user_id, space), tokens in going.items():
             with self._db.write(user_id) as db:  # whoever is still adding them learns that they are gone
-                values = {"user_id": user_id, "tokens": db.dialect.listed(tokens)}
+                values = {"user_id": user_id, "tokens": db.dialect.array(tokens)}
                 db.run("chroma_expire", values | {"now": int(self._now())})
                 found = {token: parts for token, _, parts in db.rows("chroma_going", values)}
             self.erase(space, found)
             with self._db.write(user_id) as db:
-                db.run("chroma_gone", {"user_id": user_id, "tokens": db.dialect.listed(list(found))})
+                db.run("chroma_gone", {"user_id": user_id, "tokens": db.dialect.array(list(found))})
 
     def _settle_suspects(self) -> None:
         """Take out what a transaction that was undone had sent."""
         unsure = list(self._unsure.items())
         for user_id, pieces in grouped((sent[0], (token, sent)) for token, sent in unsure).items():
             with self._db.read(user_id) as db:
-                tokens = db.dialect.listed([token for token, _ in pieces])
+                tokens = db.dialect.array([token for token, _ in pieces])
                 known = {row[0] for row in db.rows("chroma_known", {"user_id": user_id, "tokens": tokens})}
             for token, (_, space, parts) in pieces:
                 if token not in known:
@@ -98,7 +98,7 @@ class Outbox:
         """Drop a whole set, and all that is noted of it."""
         self._collections.drop(space)
         for user_id in users:
-            self._db.tell("chroma_forget_space", {"user_id": user_id, "space": space})
+            self._db.execute("chroma_forget_space", {"user_id": user_id, "space": space})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ def drift(database: Database, collections: Collections) -> Drift:
                 wanted[token] = (user_id, parts)
                 if not marked:
                     stray += [(space, id_) for id_ in vector_ids(token, parts)]
-            unheld = database.ask("chroma_unheld", {"user_id": user_id, "space": space})
+            unheld = database.fetch("chroma_unheld", {"user_id": user_id, "space": space})
             missing += [(user_id, space, "")] * len(unheld)
         held += len(wanted)
         ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
@@ -155,7 +155,7 @@ def drift(database: Database, collections: Collections) -> Drift:
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
         unexpected = there.difference(*ids.values())
         stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
-    waiting = len(database.ask("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
+    waiting = len(database.fetch("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
     return Drift(
         held=held,
         missing=tuple(missing),
@@ -168,7 +168,7 @@ def drift(database: Database, collections: Collections) -> Drift:
 
 def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
     """Repair it; return what was done, a line each."""
-    database.tell("chroma_prepare")
+    database.execute("chroma_prepare")
     lacking = 0
     for user_id in database.users():  # what is held and what has vectors by the rows become the same
         with database.write(user_id) as db:
@@ -181,7 +181,7 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
     missing = grouped(((user_id, space), token) for user_id, space, token in found.missing)
     for (user_id, space), tokens in missing.items():
         with database.write(user_id) as db:
-            values = {"user_id": user_id, "space": space, "tokens": db.dialect.listed(tokens)}
+            values = {"user_id": user_id, "space": space, "tokens": db.dialect.array(tokens)}
             lacking += len({row[0] for row in db.rows("chroma_unmark", values)})
     for space in found.unused:
         outbox.forget_space(found.users, space)
@@ -202,7 +202,7 @@ def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, i
     after = ""
     while True:
         values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
-        rows = database.ask("chroma_held", values)
+        rows = database.fetch("chroma_held", values)
         yield from ((token, parts, bool(marked)) for token, parts, marked in rows)
         if len(rows) < _LOOKED_AT:
             return
@@ -215,7 +215,7 @@ def _unknown(database: Database, ids: Sequence[str]) -> list[str]:
     for start in range(0, len(ids), _LOOKED_AT):
         piece = ids[start : start + _LOOKED_AT]
         with database.read() as db:
-            tokens = db.dialect.listed([id_.rpartition(".")[0] for id_ in piece])
+            tokens = db.dialect.array([id_.rpartition(".")[0] for id_ in piece])
             known = {row[0] for row in db.rows("chroma_known_to_any", {"tokens": tokens})}
         unknown += [id_ for id_ in piece if id_.rpartition(".")[0] not in known]
     return unknown

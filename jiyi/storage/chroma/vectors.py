@@ -18,11 +18,11 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item, Nearest
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
+from jiyi.storage.chroma_binding import bind_to_chroma
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.elsewhere import bind
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -41,7 +41,7 @@ class ChromaVectors(VectorIndex):
     def __init__(
         self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
     ) -> None:
-        """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
+        """Use a database that `jiyi.storage.chroma_binding.bind_to_chroma` was called for."""
         super().__init__(database, now=now)
         self._collections = collections
         self._outbox = Outbox(database, collections, now=now)
@@ -59,7 +59,7 @@ class ChromaVectors(VectorIndex):
         self._collections.connection.ping()
         self._drain()
         with self._adding:
-            added = sum(self._add(user_id, own, name) for user_id, own in by_user(rows).items())
+            added = sum(self._add(user_id, own, name) for user_id, own in rows_by_user(rows).items())
         self._drain()
         return added
 
@@ -98,16 +98,16 @@ class ChromaVectors(VectorIndex):
         with self._db.write(user_id) as db:
             if self._sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
                 return 0
-            values = {"user_id": user_id, "tokens": db.dialect.listed(list(sent.values()))}
+            values = {"user_id": user_id, "tokens": db.dialect.array(list(sent.values()))}
             held = {row[0] for row in db.rows("chroma_hold", values)}
             # Those that took too long are being taken out again.
             arrived = {place for place, token in sent.items() if token in held}
-            taking, complete = self._settle(db, user_id, rows, sets, arrived)
+            taking, complete = self._mark_complete(db, user_id, rows, sets, arrived)
             for doc, space, _ in taking:
                 db.run("chroma_mark", {"user_id": user_id, "doc": doc, "space": space})
                 arrived.remove((doc, space))
             # Of the others the record is gone, or another was quicker.
-            tokens = db.dialect.listed([sent[place] for place in arrived])
+            tokens = db.dialect.array([sent[place] for place in arrived])
             db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
         return complete
 
@@ -131,7 +131,7 @@ class ChromaVectors(VectorIndex):
             found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
                 for kind, ids in grouped(keys).items():
-                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
                     found += db.rows("chroma_of", values | {"space": space})
             return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
@@ -220,7 +220,7 @@ class ChromaVectors(VectorIndex):
 
 def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Sets) -> dict[int, list[Item]]:
     """Return what goes to Chroma, by set: vectors of records that are still there and lack them."""
-    docs = db.dialect.listed([doc for doc, row in rows.items() if len(row.vectors)])
+    docs = db.dialect.array([doc for doc, row in rows.items() if len(row.vectors)])
     items: dict[int, list[Item]] = {}
     for space in (sets.searched, sets.second):
         if space is None:
@@ -251,7 +251,7 @@ def open_vectors(place: Place, database: Database, settings: Settings) -> Chroma
         WrongState: the database holds its vectors itself.
         StorageError: the folder or the database cannot be used.
     """
-    owner = bind(database)
+    owner = bind_to_chroma(database)
     return ChromaVectors(database, Collections(_connect(place, settings), settings.chroma_collection, owner))
 
 

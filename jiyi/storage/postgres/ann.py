@@ -152,10 +152,10 @@ class AnnIndex:
 
     def _ask_index(self) -> tuple[int, int, int]:
         """Return the set of the index, numbers in a vector, and about how many there are: 0 without one."""
-        name, vectors = next(iter(self._db.ask("ann_index")), (f"{_NAME}0_0", 0))
+        name, vectors = next(iter(self._db.fetch("ann_index")), (f"{_NAME}0_0", 0))
         space, dims = str(name).removeprefix(_NAME).split("_")
         return int(space), int(dims), int(vectors)
 
     def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
-        rows = self._db.ask("count_kinds", {"user_id": user_id})
+        rows = self._db.fetch("count_kinds", {"user_id": user_id})
         return {cast("Kind", kind): int(count) for kind, count in rows}

@@ -301,8 +301,8 @@ class PostgresConnection(Connection):
         ask = replace(self._of(named(name, **parts), values), settings=settings)
         return self._channel.ask(ask).fetchall()
 
-    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
-        """See `Connection.all_of`."""
+    def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """See `Connection.fetch_all`."""
         asks = [self._of(named(call.name, **call.parts), call.values) for call in calls]
         steady = all(call.name in STEADY for call in calls)
         return [
@@ -314,8 +314,8 @@ class PostgresConnection(Connection):
         """See `Connection.run`; in a transaction it goes with the next statement that has a result."""
         self._channel.tell(self._of(named(name, **parts), values))
 
-    def many(self, name: str, values: Iterable[Values]) -> None:
-        """See `Connection.many`."""
+    def run_many(self, name: str, values: Iterable[Values]) -> None:
+        """See `Connection.run_many`."""
         rows = list(values)
         if len(rows) >= _BULK and self._user_id is not None:
             self._transaction.tell_many(self._user_id, named(name), rows)
@@ -330,10 +330,10 @@ class PostgresConnection(Connection):
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""
         whole = rows if kind == "message" else [_MESSAGE_ONLY | row for row in rows]
-        self.many("add_document", whole)
-        self.many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
+        self.run_many("add_document", whole)
+        self.run_many("add_pending", [row for row in rows if row["vector_state"] == "pending"])
         if kind != "message":
-            self.many(f"put_{kind}", rows)
+            self.run_many(f"put_{kind}", rows)
 
     @property
     def _transaction(self) -> Writing:

@@ -93,7 +93,7 @@ class PostgresDatabase(Database):
 
     overwrites = False
     retries = True
-    agreements = (  # keys hold the rest
+    consistency_checks = (  # keys hold the rest
         *("records_that_never_get_vectors", "records_with_vectors_that_wait"),
         *("sessions_with_wrong_counts", "numbers_that_would_come_again"),
     )
@@ -192,8 +192,8 @@ class PostgresDatabase(Database):
             return verb()
         return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
-    def beside(self, user_id: str) -> list[Call]:
-        """See `Database.beside`."""
+    def extra_calls(self, user_id: str) -> list[Call]:
+        """See `Database.extra_calls`."""
         held = self.cache.peek(user_id, HeldVectors)
         return [] if held is None or held.many else held.calls(user_id)
 

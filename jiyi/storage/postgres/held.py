@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.storage.database import Call, Connection, Database
-from jiyi.storage.relational.users import Snapshot, hold
+from jiyi.storage.relational.users import Snapshot, cached_part
 from jiyi.storage.user_vectors import UserVectors
 
 __all__ = ["HELD", "HeldVectors", "as_floats", "held_vectors"]
@@ -39,7 +39,7 @@ def held_vectors(database: Database, db: Connection, seen: Snapshot) -> HeldVect
     """Return a user's vectors as of a snapshot; None where they are many, or inside a transaction."""
     if db.in_transaction:
         return None
-    mine = hold(database, db, seen, HeldVectors, partial(_take_in, db, seen))
+    mine = cached_part(database, db, seen, HeldVectors, partial(_take_in, db, seen))
     return None if mine.many else mine
 
 
@@ -60,8 +60,8 @@ def _take_in(db: Connection, seen: Snapshot, mine: HeldVectors) -> None:
 
 def _add_new(db: Connection, seen: Snapshot, mine: HeldVectors) -> bool:
     """Add what the look itself asked for, else ask now; return False where it is too much."""
-    answers = [answer for _, answer in seen.beside] if _follows(seen, mine) else []
-    answers = answers or db.all_of(mine.calls(seen.user_id))
+    answers = [answer for _, answer in seen.extra_answers] if _follows(seen, mine) else []
+    answers = answers or db.fetch_all(mine.calls(seen.user_id))
     rows = [row for answer in answers for row in answer.rows]
     known = set(mine.docs[: mine.size].tolist()) if rows else ()
     rows = [row for row in rows if row[0] not in known]
@@ -81,6 +81,6 @@ def _add_new(db: Connection, seen: Snapshot, mine: HeldVectors) -> bool:
 
 def _follows(seen: Snapshot, mine: HeldVectors) -> bool:
     """Say whether what the look found follows on what is held now: another thread may have been at it."""
-    asked = seen.beside[0][0].values if seen.beside else {}
+    asked = seen.extra_answers[0][0].values if seen.extra_answers else {}
     same = (asked.get("generation"), asked.get("space")) == (mine.generation, mine.space)
     return same and int(asked["after"]) <= mine.after

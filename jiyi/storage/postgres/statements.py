@@ -60,8 +60,8 @@ _CONDITIONS = dict(load_conditions("postgres"))
 _READABLE = _CONDITIONS.pop("readable")
 
 
-def _inside(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.inside`."""
+def _json_path(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.json_path`."""
     found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
         f" -> :{key}::text" for key in keys
     )
@@ -69,10 +69,10 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 POSTGRES = Dialect(
-    words={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
+    fragments={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
     # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
-    listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
-    inside=_inside,
+    array=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
+    json_path=_json_path,
 )
 
 # It divides by zero once the database has become a cluster's coordinator: what is set here would not reach

@@ -24,10 +24,10 @@ from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.held import as_floats, held_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
-from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
+from jiyi.storage.relational.conditions import document_conditions
+from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
 from jiyi.storage.user_vectors import Floats, Ints, nearest_in_memory, vectors_in_memory
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -73,17 +73,17 @@ class PostgresVectors(VectorIndex):
         found: list[PendingText] = []
         for user_id in self._db.recent.newest_first():
             if len(found) < limit:
-                values = self._leases(limit - len(found), leased)
+                values = self._lease_values(limit - len(found), leased)
                 with suppress(MachineLost):
-                    rows = self._db.ask("pending_of", {**values, "user_id": user_id})
+                    rows = self._db.fetch("pending_of", {**values, "user_id": user_id})
                     docs = [int(row[0]) for row in rows]
                     found += self._lease(user_id, docs, values) if docs else []
         return found
 
-    def waiting(self) -> int:
-        """See `VectorIndex.waiting`; `sys.maxsize` while a machine is away."""
+    def count_pending(self) -> int:
+        """See `VectorIndex.count_pending`; `sys.maxsize` while a machine is away."""
         with suppress(MachineLost):
-            return super().waiting()
+            return super().count_pending()
         return sys.maxsize
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
@@ -95,7 +95,7 @@ class PostgresVectors(VectorIndex):
             except MachineLost as error:  # the others' are added all the same
                 return error
 
-        tries = [partial(add, user_id, own) for user_id, own in by_user(rows).items()]
+        tries = [partial(add, user_id, own) for user_id, own in rows_by_user(rows).items()]
         added = [self._db.attempt(one, repeatable=False) for one in tries]
         for one in added:
             if isinstance(one, MachineLost):
@@ -105,8 +105,8 @@ class PostgresVectors(VectorIndex):
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
             sets = self._sets_for(db, name)
-            taking, complete = self._settle(db, user_id, rows, sets)
-            db.many(
+            taking, complete = self._mark_complete(db, user_id, rows, sets)
+            db.run_many(
                 "add_vector",
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
@@ -152,10 +152,10 @@ class PostgresVectors(VectorIndex):
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
-    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
-        """See `VectorIndex.near`."""
+    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.nearest_rows`."""
         _, held = self._near_held(query, vector, seen)
-        return super().near(query, vector, seen) if held is None else seen.terms.rows_of_docs(held[0])
+        return super().nearest_rows(query, vector, seen) if held is None else seen.terms.rows_of_docs(held[0])
 
     @retried()
     def _near_held(
@@ -163,13 +163,13 @@ class PostgresVectors(VectorIndex):
     ) -> tuple[Snapshot, tuple[Ints, Floats] | None]:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
             mine = held_vectors(self._db, db, seen)
             if mine is None:
                 return seen, None
             if mine.size and mine.dims != len(vector):
-                raise self._other_dims(mine.dims, vector)
-            docs = read_allowed(db, query)
+                raise self._dims_mismatch(mine.dims, vector)
+            docs = read_allowed_docs(db, query)
         return seen, nearest_in_memory(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
@@ -185,8 +185,8 @@ class PostgresVectors(VectorIndex):
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                held = self._db.ask("dims_held", {"user_id": user_id})
-                raise self._other_dims(held[0][0] if held else None, values["vector"].numbers) from error
+                held = self._db.fetch("dims_held", {"user_id": user_id})
+                raise self._dims_mismatch(held[0][0] if held else None, values["vector"].numbers) from error
             raise
 
     @retried()
@@ -195,15 +195,15 @@ class PostgresVectors(VectorIndex):
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
                 return read_uncached(db, scope.user_id, keys, partial(_read, db, scope.user_id))
-            seen = seen_or_look(self._db, db, scope.user_id, seen)
-        return self.parts(seen, seen.terms.rows_of(keys))
+            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
+        return self.read_rows(seen, seen.terms.rows_of(keys))
 
     @retried()
-    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.parts`."""
+    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.read_rows`."""
         with self._db.read(seen.user_id) as db:
             if db.in_transaction:
-                return super().parts(seen, rows)
+                return super().read_rows(seen, rows)
             mine = held_vectors(self._db, db, seen)
             return (
                 self._recall_parts(db, seen, rows)
@@ -244,7 +244,7 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
     user = Scope(user_id=query.scope.user_id)
     if replace(query, kinds=SEARCHABLE, **_NO_CONDITIONS) == Query(scope=user):
         return "", {"user_id": user.user_id}
-    where, values = on_documents(query, POSTGRES)
+    where, values = document_conditions(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
 
 
@@ -252,7 +252,7 @@ def _read(
     db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
 ) -> dict[int, NDArray[np.float32]]:
     """Read the vectors of records of a set, those of each in their order."""
-    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
+    values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
     rows = db.rows("read_vectors", values) if docs else []
     if not rows:
         return {}

@@ -29,14 +29,14 @@ SELECT @user FROM owners ORDER BY @user;
 -- every tenant: walks through them
 SELECT @user FROM owners WHERE @user > :after ORDER BY @user LIMIT :limit;
 
--- name: go_on_session
+-- name: extend_session
 UPDATE sessions SET
   started_at = @least(started_at, :first_at), last_active_at = @greatest(last_active_at, :last_at),
   next_seq = next_seq + :count, messages = messages + :count
 WHERE @user = :user_id AND session_id = :session_id
 RETURNING next_seq - :count;
 
--- name: seq_behind_summaries
+-- name: seq_after_summaries
 SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE @user = :user_id AND session_id = :session_id;
 
 -- name: begin_session
@@ -77,7 +77,7 @@ SELECT count(*) FROM sessions AS s WHERE {where};
 -- name: document_ids
 SELECT d.doc FROM documents AS d WHERE {where};
 
--- name: docs_of
+-- name: docs_of_ids
 SELECT id, doc FROM documents WHERE @user = :user_id AND kind = :kind AND id @among(:ids);
 
 -- name: delete_documents
@@ -120,7 +120,7 @@ SELECT id, version, upto_seq FROM summaries
 WHERE @user = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
 ORDER BY version DESC LIMIT 1;
 
--- name: go_on_behind_summary
+-- name: move_session_past_summary
 UPDATE sessions SET next_seq = @greatest(next_seq, :upto_seq + 1)
 WHERE @user = :user_id AND session_id = :session_id;
 
@@ -143,7 +143,7 @@ FROM trash AS t WHERE {where} ORDER BY {by} LIMIT :limit;
 DELETE FROM trash WHERE @user = :user_id AND kind = :kind AND id @among(:ids)
 RETURNING @user AS user_id, agent_id, session_id, kind, id, discarded_at, reason, body, doc@crc;
 
--- name: delete_numbered
+-- name: delete_docs
 DELETE FROM documents WHERE @user = :user_id AND doc @among(:docs);
 
 -- name: get_meta
@@ -163,7 +163,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- every tenant: a table of the whole database
 DELETE FROM meta WHERE name = :name;
 
--- name: any_vectors
+-- name: has_vectors
 -- every tenant: looks at the whole database
 SELECT 1 FROM vectors LIMIT 1;
 
@@ -355,12 +355,12 @@ SELECT d.doc, d.kind FROM documents AS d WHERE d.@user = :user_id AND d.doc @amo
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
 );
 
--- name: count_without
+-- name: count_without_vectors
 SELECT count(*) FROM documents AS d WHERE d.@user = :user_id AND @has_text(d) AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
 );
 
--- name: texts_without
+-- name: records_without_vectors
 SELECT d.doc, d.@user AS user_id, d.kind, d.id, d.role FROM documents AS d
 WHERE d.@user = :user_id AND @has_text(d) AND d.doc > :after AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space

@@ -19,8 +19,8 @@ from jiyi.storage.sql import load_conditions, load_queries
 __all__ = ["SQLITE", "SqliteConnection"]
 
 
-def _inside(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.inside`: each key is looked up under the one before, where that has an object."""
+def _json_path(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.json_path`: each key is looked up under the one before, where that has an object."""
     names = [*(f"e{place}" for place in range(len(keys) - 1)), "e"]
     tables = [f"json_each({body}, '$.value') AS {names[0]}"]
     for outer, inner in pairwise(names):
@@ -32,9 +32,9 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 SQLITE = Dialect(
-    words=load_conditions("sqlite"),
-    listed=lambda values: json.dumps(list(values)),
-    inside=_inside,
+    fragments=load_conditions("sqlite"),
+    array=lambda values: json.dumps(list(values)),
+    json_path=_json_path,
 )
 
 _SQL = load_queries("sqlite")
@@ -59,8 +59,8 @@ class SqliteConnection(Connection):
         """See `Connection.in_transaction`."""
         return self.raw.in_transaction
 
-    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
-        """See `Connection.all_of`."""
+    def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """See `Connection.fetch_all`."""
         return [self._answer(call) for call in calls]
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
@@ -77,8 +77,8 @@ class SqliteConnection(Connection):
         """See `Connection.run`."""
         self._execute(name, values, parts).fetchall()
 
-    def many(self, name: str, values: Iterable[Values]) -> None:
-        """See `Connection.many`."""
+    def run_many(self, name: str, values: Iterable[Values]) -> None:
+        """See `Connection.run_many`."""
         if name in _SEALED:
             values = ({**row, "crc": row_checksum(_SEALED[name], row)} for row in values)
         self.raw.executemany(_SQL[name], values)
@@ -93,7 +93,7 @@ class SqliteConnection(Connection):
         """See `Connection.add_documents`."""
         self.run("add_owner", {"user_id": rows[0]["user_id"]})
         for name in ("add_document", "add_terms", f"put_{kind}"):
-            self.many(name, rows)
+            self.run_many(name, rows)
 
     def _answer(self, call: Call) -> Answer:
         cursor = self._execute(call.name, call.values, call.parts)

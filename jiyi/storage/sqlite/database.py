@@ -54,7 +54,7 @@ class SqliteDatabase(Database):
 
     overwrites = True
     retries = False  # nothing that fails here passes by itself
-    agreements = (
+    consistency_checks = (
         *("rows_without_terms", "terms_without_rows", "wrong_vector_states"),
         *("covered_messages_without_summary", "summaries_without_user"),
     )

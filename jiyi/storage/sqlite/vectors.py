@@ -11,7 +11,7 @@ from jiyi.records import Match, Query, Scope
 from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
-from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
+from jiyi.storage.relational.users import Snapshot, cached_part, ensure_snapshot, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.user_vectors import (
     MAX_EXACT_VECTORS,
@@ -22,7 +22,7 @@ from jiyi.storage.user_vectors import (
     nearest_in_memory,
     vectors_in_memory,
 )
-from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["SqliteVectors"]
 
@@ -44,23 +44,23 @@ class SqliteVectors(VectorIndex):
         added = 0
         with self._db.write() as db:
             sets = self._sets_for(db, name)
-            for user_id, own in by_user(rows).items():
-                taking, complete = self._settle(db, user_id, own, sets)
+            for user_id, own in rows_by_user(rows).items():
+                taking, complete = self._mark_complete(db, user_id, own, sets)
                 added += complete
                 for doc, space, _ in taking:
                     of_record = {"user_id": user_id, "doc": doc, "space": space}
                     halves = own[doc].vectors.astype(np.float16)
-                    db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
+                    db.run_many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
-            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
             return seen.terms.matches(*self._nearest(db, query, vector, seen))
 
-    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
-        """See `VectorIndex.near`."""
+    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.nearest_rows`."""
         with self._db.read() as db:
             return seen.terms.rows_of_docs(self._nearest(db, query, vector, seen)[0])
 
@@ -70,8 +70,8 @@ class SqliteVectors(VectorIndex):
         if not mine.size:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if mine.dims != len(vector):
-            raise self._other_dims(mine.dims, vector)
-        docs, preselect = read_allowed(db, query), self._preselect(db, query.scope.user_id, mine)
+            raise self._dims_mismatch(mine.dims, vector)
+        docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
         fetch = partial(_read_parts, db, dims=mine.dims)
         return nearest_in_memory(seen.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
@@ -80,17 +80,17 @@ class SqliteVectors(VectorIndex):
         with self._db.read() as db:
             if exact:
                 return read_uncached(db, scope.user_id, keys, partial(_read_exactly, db))
-            seen = seen_or_look(self._db, db, scope.user_id, seen)
-        return self.parts(seen, seen.terms.rows_of(keys))
+            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
+        return self.read_rows(seen, seen.terms.rows_of(keys))
 
-    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.parts`."""
+    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.read_rows`."""
         with self._db.read() as db:
             return vectors_in_memory(seen.terms, self._vectors_of(db, seen), rows)
 
     def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
         owner = seen.owner[0] if seen.owner else 0
-        return hold(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
+        return cached_part(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
 
     def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:  # noqa: ARG002
         """Return what selects the vectors to compare; None compares all of them."""
@@ -121,14 +121,14 @@ def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None
 
 def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
     """Return the vectors of records from the file."""
-    rows = db.rows("read_exactly", {"docs": db.dialect.listed(docs), "space": space})
+    rows = db.rows("read_exactly", {"docs": db.dialect.array(docs), "space": space})
     vectors = _floats([vector for _, vector in rows])
     starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
     return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
 def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
-    found = dict(db.rows("read_parts", {"parts": db.dialect.listed(parts.tolist())}))
+    found = dict(db.rows("read_parts", {"parts": db.dialect.array(parts.tolist())}))
     # Missing ones were deleted meanwhile; their records are not returned either.
     return _floats([found.get(part, b"") for part in parts.tolist()], dims)
 

@@ -14,7 +14,7 @@ from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
-from jiyi.storage.pages import all_pages, all_records, walk
+from jiyi.storage.pages import all_pages, all_records, read_pages
 from jiyi.storage.rows import record_to_json
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, key_of
@@ -101,7 +101,7 @@ def pieces(
     """
     if part == "trash":
         whole = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE)
-        for trash in walk(lambda after: side.trash.walk(whole, after or 0)):
+        for trash in read_pages(lambda after: side.trash.walk(whole, after or 0)):
             if trash.entries:
                 yield trash.entries, {}
         return
@@ -263,7 +263,7 @@ def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
 def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) -> None:
     """Put records and discard them: they get into the trash the way everything does."""
     for kind, records in grouped((entry.kind, entry.record) for entry in entries).items():
-        for _, id_ in target.store.named(scope.user_id, [(kind, record.id) for record in records]):
+        for _, id_ in target.store.find_by_keys(scope.user_id, [(kind, record.id) for record in records]):
             raise DuplicateId(f"{kind} {id_!r} lies in the source's trash, but lives in the target")
         if kind == "message":
             _put_messages(target, cast("list[Message]", records), {})

@@ -13,12 +13,12 @@ from jiyi.settings import Settings
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.database import grouped
 from jiyi.storage.place import Place
-from jiyi.storage.relational.find import whole
+from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
 from jiyi.storage.sqlite.file import FULL
 from jiyi.storage.transfer.pieces import PARTS, Part, put_piece
-from jiyi.storage.trash import whole_entries
+from jiyi.storage.trash import decode_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
 
@@ -83,7 +83,7 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
                 if rows is None:
                     unreadable += 1
                     continue
-                found = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
+                found = decode_entries(db, rows) if part == "trash" else decode_rows(db, part, rows)
                 of_users = grouped((row["user_id"], item) for item, row in found)
                 for user_id, items in of_users.items():
                     done = put_piece(new, new, Scope(user_id=user_id), part, items, words={})

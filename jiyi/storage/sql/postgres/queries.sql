@@ -46,7 +46,7 @@ SELECT d.kind, count(*), count(p.doc)
 FROM documents AS d LEFT JOIN pending AS p ON p.tenant_id = :user_id AND p.doc = d.doc
 WHERE {where} GROUP BY d.kind;
 
--- name: words_of
+-- name: read_words
 SELECT id, length, traits, entry FROM documents WHERE tenant_id = :user_id AND doc = ANY(:docs);
 
 -- name: read_terms
@@ -114,28 +114,28 @@ RETURNING p.doc, d.kind, d.id, d.role;
 -- every tenant: a figure of the whole database
 SELECT count(*) FROM pending;
 
--- name: set_apart
+-- name: set_aside
 UPDATE pending SET lease_until = :lease WHERE tenant_id = :user_id AND doc = :doc;
 
--- name: count_apart
+-- name: count_set_aside
 -- every tenant: a figure of the whole database
 SELECT -lease_until, count(*) FROM pending WHERE lease_until < 0 GROUP BY 1;
 
--- name: apart_of
+-- name: count_set_aside_of_user
 SELECT -lease_until, count(*) FROM pending WHERE tenant_id = :user_id AND lease_until < 0 GROUP BY 1;
 
--- name: take_up
+-- name: requeue_set_aside
 UPDATE pending SET lease_until = 0 WHERE tenant_id = :user_id AND lease_until < 0
 RETURNING doc;
 
--- name: settle
+-- name: complete
 WITH settled AS (
   DELETE FROM pending WHERE tenant_id = :user_id AND doc = ANY(:docs) RETURNING doc
 )
 SELECT d.doc, d.kind FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc IN (SELECT doc FROM settled);
 
--- name: without_text
+-- name: mark_textless
 UPDATE documents SET has_text = false WHERE tenant_id = :user_id AND doc = ANY(:docs);
 
 -- name: mark_ready

@@ -66,28 +66,28 @@ RETURNING doc, kind, id, role;
 -- name: count_pending
 SELECT count(*) FROM documents WHERE vector_state = 'pending';
 
--- name: set_apart
+-- name: set_aside
 UPDATE documents SET lease_until = :lease
 WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending';
 
--- name: count_apart
+-- name: count_set_aside
 SELECT -lease_until, count(*) FROM documents WHERE vector_state = 'pending' AND lease_until < 0 GROUP BY 1;
 
--- name: apart_of
+-- name: count_set_aside_of_user
 SELECT -lease_until, count(*) FROM documents
 WHERE vector_state = 'pending' AND lease_until < 0 AND user_id = :user_id GROUP BY 1;
 
--- name: take_up
+-- name: requeue_set_aside
 UPDATE documents SET lease_until = 0
 WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until < 0
 RETURNING doc;
 
--- name: settle
+-- name: complete
 UPDATE documents SET vector_state = 'ready', lease_until = 0
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs)) AND vector_state = 'pending'
 RETURNING doc, kind;
 
--- name: without_text
+-- name: mark_textless
 UPDATE documents SET vector_state = 'none'
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs));
 
@@ -128,7 +128,7 @@ WHERE doc IN (SELECT value FROM json_each(:docs)) AND space = :space ORDER BY do
 -- name: read_parts
 SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
 
--- name: words_of
+-- name: read_words
 SELECT d.id, t.length, t.traits, t.entry FROM documents AS d JOIN terms AS t USING (doc)
 WHERE d.doc IN (SELECT value FROM json_each(:docs)) AND d.user_id = :user_id;
 
