@@ -21,7 +21,7 @@ from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors, Drift
-    from jiyi.storage.postgres.migrate import About
+    from jiyi.storage.postgres.migrate import ServerInfo
 
 __all__ = [
     "Backend",
@@ -105,13 +105,13 @@ def open_database(place: Place, settings: Settings) -> Database:
     return cast("Database", make(str(place.url), migrate=settings.migrate_on_open, **given))
 
 
-def server_info(place: Place) -> "About":
+def server_info(place: Place) -> "ServerInfo":
     """Return versions, role and connections of the server of a place.
 
     Raises:
         StorageError: it cannot be reached, or refuses.
     """
-    return cast("About", load_adapter("postgres").migrate.about(str(place.url)))
+    return cast("ServerInfo", load_adapter("postgres").migrate.read_server_info(str(place.url)))
 
 
 def count_set_aside(place: Place, settings: Settings) -> Mapping[int, int]:
@@ -133,7 +133,7 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
     if place.path is not None:
         steps = pending_steps(place.path)
     else:
-        steps = load_adapter("postgres").migrate.pending(str(place.url))
+        steps = load_adapter("postgres").migrate.pending_steps(str(place.url))
     if steps and not dry_run:
         open_database(place, settings.model_copy(update={"migrate_on_open": True})).close()
     return steps

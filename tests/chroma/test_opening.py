@@ -94,8 +94,8 @@ def test_beside_postgres_it_is_mended_and_moved_too(open_chroma, postgres_url, t
     first.erase(0, second[:2])
     with backend.database.write("ana") as db:
         tokens = db.dialect.array([second[4].rpartition(".")[0]])
-        db.run("chroma_let_go", {"user_id": "ana", "tokens": tokens})
-        db.run("chroma_gone", {"user_id": "ana", "tokens": tokens})
+        db.run("chroma_mark_going", {"user_id": "ana", "tokens": tokens})
+        db.run("chroma_delete", {"user_id": "ana", "tokens": tokens})
     backend.store.close()
     found = drift(place, chroma)
     assert (len(found.missing), len(found.stray)) == (3, 1)

@@ -233,9 +233,9 @@ class LocalServer:
         new.mkdir(mode=0o700)
         password.touch(mode=0o600)
         try:
-            self._installation.own(new)
+            self._installation.give_to_account(new)
             password.write_text(self._kept["postgres"], "utf-8")
-            self._installation.own(password)
+            self._installation.give_to_account(password)
             made = self._installation.run(
                 *("initdb", "--pgdata", new, "--username=postgres", "--pwfile", password),
                 *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"),
@@ -268,7 +268,7 @@ class LocalServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which stops the server
-                **self._installation.surroundings(),
+                **self._installation.popen_options(),
             )
         until = time.monotonic() + _START_SECONDS
         while not self._ready():

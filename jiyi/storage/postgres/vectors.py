@@ -22,7 +22,7 @@ from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.held import as_floats, held_vectors
+from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
@@ -40,7 +40,7 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
-_SPARE_PARTS = 8  # asked for beside two for each record
+_SPARE_PARTS = 8  # asked for besides two for each record
 
 
 class PostgresVectors(VectorIndex):
@@ -55,7 +55,7 @@ class PostgresVectors(VectorIndex):
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`.
 
-        While a machine of a cluster is away, texts of the users this process wrote to lately.
+        While a machine of a cluster is away: texts of the users this process wrote to recently.
         """
 
         def pending() -> list[PendingText] | None:
@@ -92,15 +92,15 @@ class PostgresVectors(VectorIndex):
         def add(user_id: str, own: dict[int, VectorRow]) -> int | MachineLost:
             try:
                 return self._add(user_id, own, name)
-            except MachineLost as error:  # the others' are added all the same
+            except MachineLost as error:  # not retried: the vectors of other users are added first
                 return error
 
         tries = [partial(add, user_id, own) for user_id, own in rows_by_user(rows).items()]
-        added = [self._db.attempt(one, repeatable=False) for one in tries]
-        for one in added:
-            if isinstance(one, MachineLost):
-                raise one
-        return sum(one for one in added if isinstance(one, int))
+        results = [self._db.attempt(try_, repeatable=False) for try_ in tries]
+        for result in results:
+            if isinstance(result, MachineLost):
+                raise result
+        return sum(count for count in results if isinstance(count, int))
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
@@ -164,7 +164,7 @@ class PostgresVectors(VectorIndex):
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
             seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
-            mine = held_vectors(self._db, db, seen)
+            mine = in_memory_vectors(self._db, db, seen)
             if mine is None:
                 return seen, None
             if mine.size and mine.dims != len(vector):
@@ -204,7 +204,7 @@ class PostgresVectors(VectorIndex):
         with self._db.read(seen.user_id) as db:
             if db.in_transaction:
                 return super().read_rows(seen, rows)
-            mine = held_vectors(self._db, db, seen)
+            mine = in_memory_vectors(self._db, db, seen)
             return (
                 self._recall_parts(db, seen, rows)
                 if mine is None
@@ -253,7 +253,7 @@ def _read(
 ) -> dict[int, NDArray[np.float32]]:
     """Read the vectors of records of a set, those of each in their order."""
     values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
-    rows = db.rows("read_vectors", values) if docs else []
+    rows = db.rows("vectors_of_docs", values) if docs else []
     if not rows:
         return {}
     vectors = as_floats(rows)

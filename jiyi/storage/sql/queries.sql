@@ -167,18 +167,18 @@ DELETE FROM meta WHERE name = :name;
 -- every tenant: looks at the whole database
 SELECT 1 FROM vectors LIMIT 1;
 
--- name: chroma_begin
+-- name: chroma_add
 INSERT INTO chroma_items (@user, token, doc, space, parts, state, lease_until)
 VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
 
--- name: chroma_hold
+-- name: chroma_mark_held
 UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding'
 RETURNING token;
 
--- name: chroma_let_go
+-- name: chroma_mark_going
 UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND token @among(:tokens);
 
--- name: chroma_to_go
+-- name: chroma_due
 -- every tenant: looks for work that anybody left
 SELECT @user, space, token, parts FROM chroma_items WHERE state = 'going'
 UNION ALL
@@ -193,10 +193,10 @@ WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding' AND lease_
 SELECT token, space, parts FROM chroma_items
 WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 
--- name: chroma_gone
+-- name: chroma_delete
 DELETE FROM chroma_items WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 
--- name: chroma_known
+-- name: chroma_known_tokens
 SELECT token FROM chroma_items WHERE @user = :user_id AND token @among(:tokens);
 
 -- name: chroma_forget_space
@@ -205,7 +205,7 @@ DELETE FROM chroma_items WHERE @user = :user_id AND space = :space;
 -- name: chroma_forget_all
 DELETE FROM chroma_items WHERE @user = :user_id;
 
--- name: chroma_known_to_any
+-- name: chroma_known_to_any_user
 -- every tenant: looks for vectors of no record
 SELECT token FROM chroma_items WHERE token @among(:tokens);
 
@@ -372,7 +372,7 @@ SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 @join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE {where} LIMIT :limit;
 
--- name: chroma_of
+-- name: chroma_of_ids
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 @join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE d.@user = :user_id AND d.kind = :kind AND d.id @among(:ids);
@@ -386,14 +386,14 @@ FROM chroma_items AS i
 WHERE i.@user = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
 ORDER BY i.token LIMIT :limit;
 
--- name: chroma_unheld
+-- name: chroma_docs_not_held
 -- Records that have vectors by the rows and none that are held.
 SELECT DISTINCT v.doc FROM vectors AS v WHERE v.@owner = @owned AND v.space = :space AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i
   WHERE i.@user = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
 );
 
--- name: chroma_without_mark
+-- name: chroma_drop_unmarked
 -- What is held of records that have no vectors by the rows.
 UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held' AND NOT EXISTS (
   SELECT 1 FROM vectors AS v
@@ -401,7 +401,7 @@ UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held
 )
 RETURNING token;
 
--- name: chroma_mark_without
+-- name: chroma_unmark_not_held
 -- Records that have vectors by the rows and none that are held.
 DELETE FROM vectors WHERE @owner = @owned AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i

@@ -79,7 +79,7 @@ class SqliteVectors(VectorIndex):
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
-                return read_uncached(db, scope.user_id, keys, partial(_read_exactly, db))
+                return read_uncached(db, scope.user_id, keys, partial(_read_docs, db))
             seen = ensure_snapshot(self._db, db, scope.user_id, seen)
         return self.read_rows(seen, seen.terms.rows_of(keys))
 
@@ -109,7 +109,7 @@ def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None
         whose = {"owner": owner, "space": space}
         if not mine.size:
             mine.expected = min(db.number("count_vectors", whose), MAX_EXACT_VECTORS)
-        rows = db.rows("read_vectors", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
+        rows = db.rows("vectors_after", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
             mine.append(parts, docs, _floats([row[2] for row in rows]))
@@ -119,16 +119,16 @@ def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None
         space = now
 
 
-def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
+def _read_docs(db: Connection, space: int, docs: list[int]) -> Vectors:
     """Return the vectors of records from the file."""
-    rows = db.rows("read_exactly", {"docs": db.dialect.array(docs), "space": space})
+    rows = db.rows("vectors_of_docs", {"docs": db.dialect.array(docs), "space": space})
     vectors = _floats([vector for _, vector in rows])
     starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
     return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
 def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
-    found = dict(db.rows("read_parts", {"parts": db.dialect.array(parts.tolist())}))
+    found = dict(db.rows("vectors_of_parts", {"parts": db.dialect.array(parts.tolist())}))
     # Missing ones were deleted meanwhile; their records are not returned either.
     return _floats([found.get(part, b"") for part in parts.tolist()], dims)
 

@@ -235,12 +235,12 @@ WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
 -- name: dims_held
 SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
 
--- name: new_vectors
+-- name: vectors_after
 SELECT doc, halfvec_send(vector) FROM vectors
 WHERE tenant_id = :user_id AND doc > :after AND space = :space::smallint
 ORDER BY doc, part LIMIT :limit;
 
--- name: read_vectors
+-- name: vectors_of_docs
 -- Those of each record by their key: without statistics of the table the planner would walk through all.
 SELECT v.doc, halfvec_send(v.vector)
 FROM unnest(:docs::bigint[]) AS asked (doc) CROSS JOIN LATERAL (
@@ -322,7 +322,7 @@ SELECT d.tenant_id, d.doc, :space, 0, d.kind, '[0]'::halfvec FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc = :doc
 ON CONFLICT (tenant_id, doc, space, part) DO NOTHING;
 
--- name: chroma_among
+-- name: chroma_of_tokens
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 JOIN documents AS d ON d.tenant_id = :user_id AND d.doc = i.doc
 WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held' AND {where};
@@ -341,7 +341,7 @@ DELETE FROM meta WHERE starts_with(name, :prefix) AND name < :name COLLATE "C";
 
 -- The server, the database and the cluster
 
--- name: look
+-- name: inspect_database
 -- every tenant: tells of the server
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
        current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
@@ -350,7 +350,7 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
        ARRAY(SELECT relname::text FROM pg_class
              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables));
 
--- name: about
+-- name: server_info
 -- every tenant: tells of the server
 SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
        (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
@@ -360,16 +360,16 @@ SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
        (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
        current_setting('max_connections')::int AS most_connections;
 
--- name: citus
+-- name: citus_versions
 -- every tenant: tells of the server
 SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
        (SELECT default_version FROM pg_available_extensions WHERE name = 'citus');
 
--- name: machines
+-- name: count_machines
 -- every tenant: tells of the server
 SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards;
 
--- name: tables
+-- name: read_tables
 -- every tenant: tells of the server
 SELECT c.relname::text AS name, p.partmethod::text AS method, p.colocationid AS group,
        pg_relation_size(c.oid) > 0 AS filled,

@@ -117,15 +117,15 @@ RETURNING 1;
 -- name: count_vectors
 SELECT count(*) FROM vectors WHERE owner = :owner AND space = :space;
 
--- name: read_vectors
+-- name: vectors_after
 SELECT part, doc, vector FROM vectors
 WHERE owner = :owner AND space = :space AND part > :after ORDER BY part LIMIT :limit;
 
--- name: read_exactly
+-- name: vectors_of_docs
 SELECT doc, vector FROM vectors
 WHERE doc IN (SELECT value FROM json_each(:docs)) AND space = :space ORDER BY doc, part;
 
--- name: read_parts
+-- name: vectors_of_parts
 SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
 
 -- name: read_words
@@ -214,7 +214,7 @@ DROP TRIGGER IF EXISTS chroma_gone;
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, x'');
 
--- name: chroma_among
+-- name: chroma_of_tokens
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 CROSS JOIN documents AS d ON d.doc = i.doc
 WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))
