@@ -8,7 +8,7 @@ from jiyi.clock import utc_now
 from jiyi.long_term import ReadingState, reading_state
 from jiyi.settings import load_settings
 from jiyi.storage import Database, Ledger
-from jiyi.storage.backend import load_adapter, open_database
+from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.place import Place, locate
 
 __all__ = ["check_database", "database_exists", "list_users", "open_ledger", "reader_state"]
@@ -41,11 +41,7 @@ def database_exists(url: str | Path | Place) -> bool:
         StorageError: the server cannot be reached.
     """
     place = locate(url)
-    return (
-        place.path.exists()
-        if place.path
-        else bool(load_adapter("postgres").migrate.has_tables(str(place.url)))
-    )
+    return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))
 
 
 def list_users(url: str | Path | Place) -> list[str]:

@@ -19,7 +19,7 @@ from jiyi.embeddings.e5.fetch import fetch_model
 from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
 from jiyi.errors import JiyiError, MissingExtra, SettingsError
 from jiyi.settings import Settings, load_settings
-from jiyi.storage.backend import load_adapter, open_database
+from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
 from jiyi.telling import masked
@@ -50,14 +50,14 @@ def migrate(
 
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
-    load_adapter("postgres")
+    adapter("postgres")
     distributing = import_module("jiyi.storage.postgres.migrate")
     with closing(open_database(db, settings)) as database:
         return list(distributing.distribute(database))
 
 
 def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
-    postgres = load_adapter("postgres")
+    postgres = adapter("postgres")
     with closing(open_database(db, settings)) as database, Bars(quiet=quiet) as bars:
         bars.show("vector index", 0)
         return [postgres.PostgresVectors(database).make_ann_index()]

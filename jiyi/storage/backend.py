@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backend",
+    "adapter",
     "count_set_aside",
     "drift",
-    "load_adapter",
     "migrate",
     "open_backend",
     "open_database",
@@ -67,7 +67,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
             f"vector_index=faiss is for files; {place} has pgvector's index: leave vector_index as it is, "
             f"and run: jiyi migrate --vector-index --db {place}"
         )
-    module = load_adapter(settings.vector_index) if settings.vector_index in ("chroma", "faiss") else None
+    module = adapter(settings.vector_index) if settings.vector_index in ("chroma", "faiss") else None
     database = open_database(place, settings)
     try:
         vectors: VectorIndex
@@ -80,7 +80,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
             elif isinstance(database, SqliteDatabase):
                 vectors = SqliteVectors(database)
             else:
-                vectors = load_adapter("postgres").PostgresVectors(database)
+                vectors = adapter("postgres").PostgresVectors(database)
         opened = Backend(
             database=database,
             store=Store(database, vectors),
@@ -101,7 +101,7 @@ def open_database(place: Place, settings: Settings) -> Database:
         return SqliteDatabase(place.path, lock_timeout=settings.lock_timeout)
     names = {"lock_timeout", "statement_seconds", "pool_min", "pool_max", "pool_seconds", "reconnect_seconds"}
     given = {name: getattr(settings, name) for name in names}
-    make = load_adapter("postgres").PostgresDatabase
+    make = adapter("postgres").PostgresDatabase
     return cast("Database", make(str(place.url), migrate=settings.migrate_on_open, **given))
 
 
@@ -111,7 +111,7 @@ def server_info(place: Place) -> "ServerInfo":
     Raises:
         StorageError: it cannot be reached, or refuses.
     """
-    return cast("ServerInfo", load_adapter("postgres").migrate.read_server_info(str(place.url)))
+    return cast("ServerInfo", adapter("postgres").migrate.read_server_info(str(place.url)))
 
 
 def count_set_aside(place: Place, settings: Settings) -> Mapping[int, int]:
@@ -133,7 +133,7 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
     if place.path is not None:
         steps = pending_steps(place.path)
     else:
-        steps = load_adapter("postgres").migrate.pending_steps(str(place.url))
+        steps = adapter("postgres").migrate.pending_steps(str(place.url))
     if steps and not dry_run:
         open_database(place, settings.model_copy(update={"migrate_on_open": True})).close()
     return steps
@@ -170,7 +170,7 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
         return cast("ChromaVectors", backend.vectors).drift()
 
 
-def load_adapter(name: str) -> ModuleType:
+def adapter(name: str) -> ModuleType:
     """Import a package of `jiyi.storage` that needs an extra: "chroma", "faiss" or "postgres".
 
     Raises:

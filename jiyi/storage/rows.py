@@ -41,12 +41,12 @@ __all__ = [
     "TABLES",
     "Row",
     "decode",
+    "decode_json",
     "dump_json",
     "encode",
+    "encode_json",
     "is_storable",
     "kind_of",
-    "record_from_json",
-    "record_to_json",
     "row_checksum",
 ]
 
@@ -150,7 +150,7 @@ def _cached_scope(user_id: str, agent_id: str | None, session_id: str | None) ->
     return Scope(user_id=user_id, agent_id=agent_id, session_id=session_id)
 
 
-def record_to_json(record: Record) -> str:
+def encode_json(record: Record) -> str:
     """Return a record other than a session as one JSON text, a task with its steps."""
     row = encode(record)
     if isinstance(record, Message | Step):
@@ -160,8 +160,8 @@ def record_to_json(record: Record) -> str:
     return dump_json(row)
 
 
-def record_from_json(kind: Kind, text: str) -> Record:
-    """Return the record that `record_to_json` wrote; raises as `decode` does."""
+def decode_json(kind: Kind, text: str) -> Record:
+    """Return the record that `encode_json` wrote; raises as `decode` does."""
     try:
         row = json.loads(text)
         scope = Scope(user_id=row["user_id"], agent_id=row["agent_id"], session_id=row["session_id"])

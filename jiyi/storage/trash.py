@@ -14,15 +14,7 @@ from jiyi.storage.database import Connection, Database, Dialect, grouped, retrie
 from jiyi.storage.relational.conditions import Where, kind_conditions
 from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import (
-    DECODE_ERRORS,
-    Row,
-    is_storable,
-    kind_of,
-    record_from_json,
-    record_to_json,
-    row_checksum,
-)
+from jiyi.storage.rows import DECODE_ERRORS, Row, decode_json, encode_json, is_storable, kind_of, row_checksum
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "decode_entries", "key_of"]
@@ -95,7 +87,7 @@ class Trash:
                 out = [
                     {name: row.get(name) for name in _TRASH_COLUMNS}
                     | discarded
-                    | {"entry": first + place, "kind": kind, "body": record_to_json(record)}
+                    | {"entry": first + place, "kind": kind, "body": encode_json(record)}
                     for place, (record, row) in enumerate(found)
                 ]
                 db.run_many("put_trash", out)
@@ -272,7 +264,7 @@ def decode_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discar
         try:
             if "crc" in row and row["crc"] != row_checksum("trash", row):
                 raise DatabaseDamaged("its checksum does not match")
-            record, at = record_from_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
+            record, at = decode_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
         except (DatabaseDamaged, *DECODE_ERRORS) as error:
             db.damage.add(row["kind"], {**row, "doc": None}, error)
         else:

@@ -89,15 +89,16 @@ class NameNumbers:
         return self._numbers.get(name)
 
 
+_TermGains = tuple[int, int, NDArray[np.int32], NDArray[np.float32]]  # term, start of segment, rows, gains
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WordScores:
     """The BM25 scores of every row of a user for the terms of a query."""
 
     text: NDArray[np.float32]  # BM25
     idf: NDArray[np.float32]  # of each term
-    gains: tuple[
-        tuple[int, int, NDArray[np.int32], NDArray[np.float32]], ...
-    ]  # term, segment's start, rows, gains
+    gains: tuple[_TermGains, ...]
 
     def by_term(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
         """Return the gain of each term in these rows, before its idf: shape (rows, terms)."""
@@ -177,11 +178,9 @@ class UserTerms:
         """Link messages to their neighbours; nearly always they are added in the order of ``seq``."""
         last, columns = self._last_messages, self.columns
         before = np.full(size - start, -1, np.int32)
-        messages = zip(
-            columns["session"][start:size].tolist(), columns["seq"][start:size].tolist(), strict=True
-        )
+        pairs = zip(columns["session"][start:size].tolist(), columns["seq"][start:size].tolist(), strict=True)
         unordered = set()
-        for place, (session, seq) in enumerate(messages):
+        for place, (session, seq) in enumerate(pairs):
             if seq >= 0:
                 last_seq, row = last.get(session, (-1, -1))
                 if seq < last_seq:

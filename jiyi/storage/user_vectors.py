@@ -16,15 +16,7 @@ from jiyi.storage.user_cache import grow_array
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Parts
 
-__all__ = [
-    "MAX_EXACT_VECTORS",
-    "Floats",
-    "Ints",
-    "Preselect",
-    "UserVectors",
-    "nearest_in_memory",
-    "vectors_in_memory",
-]
+__all__ = ["MAX_EXACT", "Floats", "Ints", "Preselect", "UserVectors", "find_nearest", "row_vectors"]
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -32,7 +24,7 @@ Ints = NDArray[np.int64]
 Preselect = Callable[[Floats, NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
 """Returns candidates by group, given a query's vector, the group of each vector and the number per group."""
 
-MAX_EXACT_VECTORS = 100_000
+MAX_EXACT = 100_000
 """The most vectors that are kept exactly (154 MB at 384 numbers); more are rounded."""
 
 _RESCORED = 100  # rounded vectors that are compared again exactly, at least
@@ -47,7 +39,7 @@ class UserVectors:
     Arrays grow by half and rows in use never change: a search keeps its own view while rows are
     added after it.
 
-    Beyond `MAX_EXACT_VECTORS` a number takes one byte instead of four: the mean is subtracted and the
+    Beyond `MAX_EXACT` a number takes one byte instead of four: the mean is subtracted and the
     rest rounded to 255 steps. The nearest by the rounded vectors are then compared exactly, from disk.
     """
 
@@ -70,7 +62,7 @@ class UserVectors:
 
     def append(self, parts: Ints, docs: Ints, vectors: Floats) -> None:
         """Add rows after the present ones; ``parts`` ascend."""
-        if self.mean is None and self.size + len(parts) > MAX_EXACT_VECTORS:
+        if self.mean is None and self.size + len(parts) > MAX_EXACT:
             self._start_rounding(vectors)
         rows = vectors if self.mean is None else self._rounded(vectors)
         self.dims = vectors.shape[1]
@@ -179,7 +171,7 @@ class UserVectors:
         return steps.clip(-127, 127).astype(np.int8)
 
 
-def nearest_in_memory(
+def find_nearest(
     rows: UserTerms,
     mine: UserVectors,
     query: Query,
@@ -204,7 +196,7 @@ def nearest_in_memory(
         return mine.nearest(single, query.limit, groups=groups, fetch=fetch, preselect=chosen)
 
 
-def vectors_in_memory(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
+def row_vectors(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
     """Return the vectors of the wanted rows."""
     owner = np.full(rows.size + 1, -1, np.intp)  # the last is for row -1, no row
     owner[wanted] = np.arange(len(wanted))

@@ -51,7 +51,7 @@ def questions(matrix, count):
 @pytest.mark.parametrize("rounded", [False, True])
 def test_the_nearest_are_those_of_exact_search(matrix, few_are_many, monkeypatch, rounded):
     if rounded:
-        monkeypatch.setattr(user_vectors, "MAX_EXACT_VECTORS", 500)
+        monkeypatch.setattr(user_vectors, "MAX_EXACT", 500)
     mine, asked = held(matrix), UserCodes()
     assert (mine.mean is not None) == rounded
     asked.follow(mine)

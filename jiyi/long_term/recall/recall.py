@@ -240,10 +240,8 @@ class Recall:
 
     def _there(self, seen: Snapshot, keys: Sequence[Key]) -> dict[Key, Worded]:
         """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        named, now = (
-            cast("dict[Key, Searchable]", self.store.find_by_keys(seen.user_id, keys, seen)),
-            self.clock(),
-        )
+        found = self.store.find_by_keys(seen.user_id, keys, seen)
+        named, now = cast("dict[Key, Searchable]", found), self.clock()
         return {
             key: (record, text)
             for key, record in named.items()

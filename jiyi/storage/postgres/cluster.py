@@ -15,16 +15,9 @@ from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
 from jiyi.storage.postgres.statements import get_statement
 
-__all__ = [
-    "OLDEST_CITUS",
-    "check_cluster",
-    "count_machines",
-    "distribute_tables",
-    "drop_moved",
-    "read_tables",
-]
+__all__ = ["check_cluster", "count_machines", "distribute_tables", "drop_moved", "read_tables"]
 
-OLDEST_CITUS = 11  # the first whose free edition applies policies to the shards
+_OLDEST_CITUS = 11  # the first whose free edition applies policies to the shards
 _GATE = "owners"  # every writer locks a row of this table first
 
 _HOW = (
@@ -64,8 +57,8 @@ def check_cluster(raw: Raw, place: str) -> None:
         )
     if installed is None:
         raise StorageError(f"{place} has no extension citus yet; make it, {_HOW}")
-    if int(re.findall(r"\d+", installed)[0]) < OLDEST_CITUS:
-        raise StorageError(f"{place} has Citus {installed}; jiyi needs {OLDEST_CITUS} or later")
+    if int(re.findall(r"\d+", installed)[0]) < _OLDEST_CITUS:
+        raise StorageError(f"{place} has Citus {installed}; jiyi needs {_OLDEST_CITUS} or later")
     if not count_machines(raw):
         raise StorageError(
             f"{place} knows no machine to put rows on; let a superuser run here, for each of them: "
@@ -81,9 +74,8 @@ def count_machines(raw: Raw) -> int:
 
 def read_tables(raw: Raw, names: Sequence[str]) -> list[_Table]:
     """Return the state of tables, in the order of ``names``, without missing ones."""
-    found = raw.cursor(row_factory=class_row(_Table)).execute(
-        get_statement("read_tables"), {"tables": list(names)}
-    )
+    cursor = raw.cursor(row_factory=class_row(_Table))
+    found = cursor.execute(get_statement("read_tables"), {"tables": list(names)})
     return sorted(found, key=lambda table: names.index(table.name))
 
 

@@ -26,7 +26,7 @@ from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
-from jiyi.storage.user_vectors import Floats, Ints, nearest_in_memory, vectors_in_memory
+from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["PostgresVectors"]
@@ -170,7 +170,7 @@ class PostgresVectors(VectorIndex):
             if mine.size and mine.dims != len(vector):
                 raise self._dims_mismatch(mine.dims, vector)
             docs = read_allowed_docs(db, query)
-        return seen, nearest_in_memory(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return seen, find_nearest(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -205,13 +205,9 @@ class PostgresVectors(VectorIndex):
             if db.in_transaction:
                 return super().read_rows(seen, rows)
             mine = in_memory_vectors(self._db, db, seen)
-            return (
-                self._recall_parts(db, seen, rows)
-                if mine is None
-                else vectors_in_memory(seen.terms, mine, rows)
-            )
+            return row_vectors(seen.terms, mine, rows) if mine else self._read_cached(db, seen, rows)
 
-    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
+    def _read_cached(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
         assert seen.owner is not None
         docs = np.where(rows >= 0, seen.terms.columns["doc"][rows], -1)

@@ -29,24 +29,15 @@ from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
-__all__ = [
-    "Prepared",
-    "drop_damaged",
-    "prepare",
-    "put_all",
-    "put_back",
-    "put_back_all",
-    "remove",
-    "sort_time",
-]
+__all__ = ["drop_damaged", "prepare", "put_all", "put_back", "put_back_all", "remove", "sort_time"]
 
-Prepared = tuple[Record, Row]
+_Prepared = tuple[Record, Row]
 """A record and its columns."""
 
 _FUTURE = datetime.max.replace(tzinfo=UTC)  # steps that have not started are the newest
 
 
-def prepare(record: Record, words: Words | None = None) -> Prepared:
+def prepare(record: Record, words: Words | None = None) -> _Prepared:
     """Check the scope, encode the columns and analyse the text unless ``words`` has it; needs no lock."""
     if isinstance(record, Session):
         raise BadQuery("sessions are kept by the store; put their messages")
@@ -63,15 +54,15 @@ def _index_row(record: Searchable, words: Words | None = None) -> Row:
     return encode_terms(record, words) | {"vector_state": "pending" if record.search_text.strip() else "none"}
 
 
-def put_all(database: Database, prepared: Sequence[Prepared]) -> list[Record]:
+def put_all(database: Database, prepared: Sequence[_Prepared]) -> list[Record]:
     """Write records with their columns from `prepare`, all or none; see `Store.put`."""
     return _for_each_user(database, prepared, _put_in_order)
 
 
 def _for_each_user(
     database: Database,
-    items: Sequence[Prepared],
-    write: Callable[[Connection, Sequence[Prepared]], Sequence[Record]],
+    items: Sequence[_Prepared],
+    write: Callable[[Connection, Sequence[_Prepared]], Sequence[Record]],
 ) -> list[Record]:
     """Write the items of each user, all in one transaction; return the results in the items' order."""
     places = grouped((row["user_id"], place) for place, (_, row) in enumerate(items))
@@ -87,7 +78,7 @@ def _for_each_user(
     return [written[place] for place in range(len(items))]
 
 
-def _put_in_order(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
+def _put_in_order(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
     stored: list[Record] = []
     for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
@@ -114,7 +105,7 @@ def _put_other(db: Connection, record: Record, row: Row) -> Record:
     return record
 
 
-def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = False) -> list[Record]:
+def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool = False) -> list[Record]:
     """Write a user's unknown messages at the end of their sessions, or ``back`` at their places."""
     known = _find_known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
     new: dict[str, Row] = {}

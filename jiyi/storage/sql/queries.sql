@@ -1,12 +1,12 @@
--- Statements that are the same for every database, by name; each database has a file of its own for the others.
--- What they spell differently is written as
+-- Statements that are the same for every database, by name; the others are in <dialect>/queries.sql.
+-- Where databases differ in spelling, a placeholder is used:
 --   @user            the column that holds a row's user
---   @among(:values)  the value is one of a list, given as a parameter
+--   @among(:values)  the value is in a list, given as a parameter
 --   @least, @greatest  of two values
---   @owner, @owned   the column that holds a row's owner where it is no user, and its value
+--   @owner, @owned   the column that holds a row's owner if that is not the user, and its value
 --   @same(x)         a row of x belongs to that of documents AS d
 -- and a few more, all in <dialect>/spellings.sql.
--- Every statement names the user on every table, or says in its first line why it looks at all of them
+-- Every statement names the user on every table, or says in its first line why it reads those of all users
 -- ("every tenant"). {where} is replaced by conditions that begin with the user.
 
 -- name: add_owner
@@ -95,7 +95,7 @@ ON CONFLICT (@user, id) DO UPDATE SET
 SELECT 1 FROM tasks WHERE @user = :user_id AND id = :task_id;
 
 -- name: next_step
--- The condition on seq lets SQLite look up the last step instead of reading them all.
+-- The condition on seq lets SQLite find the last step in the index instead of reading all.
 SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE @user = :user_id AND task_id = :task_id AND seq >= 0;
 
 -- name: put_step
@@ -231,7 +231,7 @@ SET made_at = excluded.made_at, asked = excluded.asked, status = excluded.status
 -- name: drop_answers
 DELETE FROM answers WHERE @user = :user_id AND made_at < :before;
 
--- Records: the columns that search finds them by are in documents, in PostgreSQL their JSON too
+-- Records: the columns for searching are in documents, in PostgreSQL their JSON too
 
 -- name: put_episode
 INSERT INTO episodes (
@@ -348,7 +348,7 @@ DELETE FROM trash WHERE @user = :user_id AND entry IN (
 )
 RETURNING 1;
 
--- What is known of vectors
+-- Vectors
 
 -- name: lacking_vectors
 SELECT d.doc, d.kind FROM documents AS d WHERE d.@user = :user_id AND d.doc @among(:docs) AND NOT EXISTS (
@@ -378,7 +378,7 @@ SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 WHERE d.@user = :user_id AND d.kind = :kind AND d.id @among(:ids);
 
 -- name: chroma_held
--- Whether the rows say so too.
+-- With each whether its record is marked in vectors.
 SELECT i.token, i.parts, EXISTS (
   SELECT 1 FROM vectors AS v WHERE @mine(v)v.doc = i.doc AND v.space = i.space
 )
@@ -387,14 +387,14 @@ WHERE i.@user = :user_id AND i.token > :after AND i.space = :space AND i.state =
 ORDER BY i.token LIMIT :limit;
 
 -- name: chroma_docs_not_held
--- Records that have vectors by the rows and none that are held.
+-- Records that are marked in vectors and have none in Chroma.
 SELECT DISTINCT v.doc FROM vectors AS v WHERE v.@owner = @owned AND v.space = :space AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i
   WHERE i.@user = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
 );
 
 -- name: chroma_drop_unmarked
--- What is held of records that have no vectors by the rows.
+-- What Chroma has of records that are not marked in vectors.
 UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held' AND NOT EXISTS (
   SELECT 1 FROM vectors AS v
   WHERE @mine(v)v.doc = chroma_items.doc AND v.space = chroma_items.space
@@ -402,7 +402,7 @@ UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held
 RETURNING token;
 
 -- name: chroma_unmark_not_held
--- Records that have vectors by the rows and none that are held.
+-- Records that are marked in vectors and have none in Chroma.
 DELETE FROM vectors WHERE @owner = @owned AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i
   WHERE i.@user = :user_id AND i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
@@ -419,7 +419,7 @@ RETURNING doc;
 -- Readings by a language model
 
 -- name: due_readings
--- every tenant: whose talk waits is not known before
+-- every tenant: the users with due sessions are not known before
 SELECT s.@user, s.session_id, s.next_seq FROM sessions AS s
 LEFT JOIN readings AS r ON r.@user = s.@user AND r.session_id = s.session_id
 WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now

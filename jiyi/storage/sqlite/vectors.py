@@ -14,13 +14,13 @@ from jiyi.storage.database import Connection
 from jiyi.storage.relational.users import Snapshot, cached_part, ensure_snapshot, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.user_vectors import (
-    MAX_EXACT_VECTORS,
+    MAX_EXACT,
     Floats,
     Ints,
     Preselect,
     UserVectors,
-    nearest_in_memory,
-    vectors_in_memory,
+    find_nearest,
+    row_vectors,
 )
 from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
@@ -73,7 +73,7 @@ class SqliteVectors(VectorIndex):
             raise self._dims_mismatch(mine.dims, vector)
         docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
         fetch = partial(_read_parts, db, dims=mine.dims)
-        return nearest_in_memory(seen.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
+        return find_nearest(seen.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
@@ -86,7 +86,7 @@ class SqliteVectors(VectorIndex):
     def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
         with self._db.read() as db:
-            return vectors_in_memory(seen.terms, self._vectors_of(db, seen), rows)
+            return row_vectors(seen.terms, self._vectors_of(db, seen), rows)
 
     def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
         owner = seen.owner[0] if seen.owner else 0
@@ -108,7 +108,7 @@ def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None
             mine.reset(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
-            mine.expected = min(db.number("count_vectors", whose), MAX_EXACT_VECTORS)
+            mine.expected = min(db.number("count_vectors", whose), MAX_EXACT)
         rows = db.rows("vectors_after", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T

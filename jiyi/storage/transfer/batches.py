@@ -15,7 +15,7 @@ from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
 from jiyi.storage.pages import all_pages, all_records, read_pages
-from jiyi.storage.rows import record_to_json
+from jiyi.storage.rows import encode_json
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.words import Words
@@ -87,8 +87,8 @@ class Digest:
 def canonical_text(item: Entry) -> str:
     """Return a whole record without vectors as one text, the same on every backend."""
     if isinstance(item, Discarded):
-        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {record_to_json(item.record)}"
-    return record_to_json(item)
+        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_json(item.record)}"
+    return encode_json(item)
 
 
 def read_batches(
