@@ -124,11 +124,11 @@ def test_more_than_are_held_are_compared_on_the_server(sides, monkeypatch, most)
     whole = here.near(1)
     monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 2 if most == "records" else 5)
     assert there.near(1) == whole
-    assert (there.held().many, there.held().size) == (True, 0)
+    assert (there.held().too_many, there.held().size) == (True, 0)
     there.save("3")
     there.embed("3")
     assert there.near(3) == here.near(3) == {"0": 0.0, "1": 0.0, "2": 0.0, "3": 1.0}
-    assert here.held().many, "it has needs_analyze what it held"
+    assert here.held().too_many, "it has needs_analyze what it held"
 
 
 def test_inside_a_transaction_nothing_is_held(sides):
