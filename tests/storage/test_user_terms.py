@@ -121,7 +121,8 @@ def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessio
 def links(view):
     """The neighbours of each row."""
     every = np.arange(view.size)
-    return list(zip(*(view.neighbours(every, link).tolist() for link in ("previous", "following")), strict=True))
+    links = (view.neighbours(every, link).tolist() for link in ("previous", "following"))
+    return list(zip(*links, strict=True))
 
 
 def test_rows_added_one_by_one_leave_few_segments():
