@@ -20,7 +20,7 @@ from jiyi.errors import JiyiError
 from jiyi.long_term import NO_STATUS
 from jiyi.settings import load_settings
 from jiyi.skills import SkillRegistry
-from jiyi.storage.backend import about_server, apart, drift, repair
+from jiyi.storage.backend import count_set_aside, drift, repair, server_info
 from jiyi.storage.place import Place
 from jiyi.wiring import embedder_for
 
@@ -97,7 +97,7 @@ def _file(db: Place) -> Iterator[_Finding]:
 
 def _server(db: Place) -> Iterator[_Finding]:
     try:
-        server = about_server(db)
+        server = server_info(db)
     except JiyiError as error:
         fix = "start the server, mend the URL, or install what is missing; see docs/postgres.md"
         yield _Finding("server", False, str(error), fix)
@@ -149,7 +149,7 @@ def _index(db: Place) -> _Told:
 def _apart(db: Place) -> _Told:
     """Say which texts the embedder refused; errors are told by other checks."""
     try:
-        found = apart(db, load_settings()) if database_exists(db) else {}
+        found = count_set_aside(db, load_settings()) if database_exists(db) else {}
     except JiyiError:
         return None
     names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}

@@ -15,7 +15,7 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
 from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.storage.transfer.files import path_to_read, unreadable, whole_file
+from jiyi.storage.transfer.files import atomic_file, path_to_read, unreadable
 from jiyi.text import counter_for
 from jiyi.verbs.argument_guard import guard_arguments
 from jiyi.verbs.base import Parts, as_path
@@ -30,7 +30,7 @@ def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
     """Return the steps of `MemoryManager.export`; the file takes its name when it is whole."""
     given = given_to("export", whose, args, kwargs)
     path, progress = as_path(given.pop("path")), given.pop("progress", None)
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         ask = Ask(method="GET", path=f"{PREFIX}/export", query=in_query(given), into=_File(file))
         answer = yield from answered(ask, there)
         size = file.tell()

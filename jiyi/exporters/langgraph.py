@@ -12,7 +12,7 @@ import apsw
 
 from jiyi.exporters.mem0 import Known, text_of
 from jiyi.records import Fact, Item
-from jiyi.storage.transfer.files import path_to_write, whole_file
+from jiyi.storage.transfer.files import atomic_file, path_to_write
 
 __all__ = ["write_langgraph"]
 
@@ -51,7 +51,7 @@ def write_langgraph(file: Path, records: Iterator[Known], left_out: "Counter[str
                         db.execute(_ADD, (".".join(namespace), *_row(record)))
         finally:
             db.close()
-        with made.open("rb") as source, whole_file(file) as out:
+        with made.open("rb") as source, atomic_file(file) as out:
             while piece := source.read(_PIECE):
                 out.write(piece)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jiyi.records import Fact, Item, Knowledge
-from jiyi.storage.transfer.files import whole_file
+from jiyi.storage.transfer.files import atomic_file
 
 __all__ = ["Known", "as_memory", "text_of", "write_mem0"]
 
@@ -19,7 +19,7 @@ Known = Fact | Knowledge | Item
 def write_mem0(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:
     """Write ``{"results": [...]}``, a memory a line; of several in the same words the first."""
     written: set[str] = set()
-    with whole_file(file) as out:
+    with atomic_file(file) as out:
         out.write(b'{"results": [')
         between = b"\n"
         for record in records:

@@ -15,7 +15,7 @@ from jiyi.records import Message, Scope
 from jiyi.storage import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
-from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_new, put_said
+from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_messages, put_new
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 
 __all__ = ["import_path", "is_no_file"]
@@ -65,7 +65,7 @@ def import_path(
         entries, put = read_export(place, scope.user_id), partial(put_exported, store)
     else:
         entries = read_conversations(place, scope, zone=zone, session_id=session_id)
-        put = partial(put_said, store, learn)
+        put = partial(put_messages, store, learn)
     receipt = put_all(store, len if dry_run else put, entries, prepare, progress)
     return replace(receipt, left_out=dict(left))
 

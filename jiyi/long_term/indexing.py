@@ -76,7 +76,7 @@ class Indexer(Worker):
 
     def apart(self, user_id: str) -> int:
         """Return how many records of a user are set apart."""
-        return sum(self._vectors.apart(user_id).values())
+        return sum(self._vectors.count_set_aside(user_id).values())
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to this embedder and embed everything again; return the number of records embedded.
@@ -89,7 +89,7 @@ class Indexer(Worker):
         """
         name = self._embedder.name
         bound = self._vectors.claim()
-        taken_up = self._vectors.take_up()
+        taken_up = self._vectors.requeue_set_aside()
         if bound.name in (None, name) and bound.renewing != name:
             done = self._finish(progress)
             if done or taken_up or bound.name is None:
@@ -100,7 +100,7 @@ class Indexer(Worker):
         return done + self._finish(lambda more: progress(done + more) if progress else None)
 
     def _finish(self, progress: Callable[[int], None] | None) -> int:
-        done, waiting = 0, self._vectors.waiting()
+        done, waiting = 0, self._vectors.count_pending()
         while (count := self._step(leased=False)) is not None:
             done += count
             if progress:
@@ -152,7 +152,7 @@ class Indexer(Worker):
                 self._vectors.claim(self._embedder.name, self._embedder.dims)
             self._vectors.add(rows, name=self._embedder.name)
         for item, error in refused:
-            self._vectors.set_apart(item.key, error.status if isinstance(error, TextRefused) else NO_STATUS)
+            self._vectors.set_aside(item.key, error.status if isinstance(error, TextRefused) else NO_STATUS)
             _log.warning("a text is found by its words only until it is embedded by reembed: %s", error)
         self.last_error = None
         return len(rows)

@@ -67,7 +67,7 @@ def maintain(
     reading = consolidation = None
     expired = 0
     if not dry_run:
-        memory.forgetting.trash.finish()
+        memory.forgetting.trash.finish_overwrite()
         memory.recall.settle()
         if memory.reader is not None:
             reading = memory.reader.read_due(scope.user_id, lambda done: tell("reading", done, None))

@@ -21,8 +21,7 @@ class Scope:
     """Whose memory it is; every record and every query has one.
 
     In a query ``agent_id=None`` means any agent of the user and ``session_id=None`` any session;
-    no query spans users.
-    Session ids belong to their user: two users may both have a session "main".
+    no query spans users. Session ids belong to their user: two users may both have a session "main".
 
     Raises:
         ScopeMissing: ``user_id`` is None.
@@ -52,6 +51,11 @@ class Scope:
     def in_session(self, session_id: str) -> "Scope":
         """Return this scope narrowed to one session."""
         return replace(self, session_id=session_id)
+
+    def covers(self, user_id: str, agent_id: str | None, session_id: str | None) -> bool:
+        """Return whether a record with these ids lies in this scope."""
+        ids = (self.user_id, self.agent_id or agent_id, self.session_id or session_id)
+        return ids == (user_id, agent_id, session_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from jiyi.server.audit import audited
 from jiyi.server.callers import Caller
 from jiyi.server.served import Served
 from jiyi.server.streams import export, import_, job, job_events, monitor, users
-from jiyi.storage import Answered
+from jiyi.storage import StoredAnswer
 from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
 
 __all__ = ["PREFIX", "check_idempotency_key", "fingerprint_request", "rest_routes", "run_once"]
@@ -71,11 +71,11 @@ def run_once(
 
     def answered() -> tuple[int, bytes]:
         now = parts.clock()
-        known = parts.ledger.answered(user_id, key, now)
+        known = parts.ledger.find_answer(user_id, key, now)
         if known is None:
             status, body = act()
-            known = Answered(asked=asked, status=status, body=body.decode())
-            parts.ledger.keep_answer(user_id, key, known, now)
+            known = StoredAnswer(asked=asked, status=status, body=body.decode())
+            parts.ledger.put_answer(user_id, key, known, now)
         elif known.asked != asked:
             raise KeyReused("this Idempotency-Key was used for another request; take a new one")
         return known.status, known.body.encode()

@@ -1,11 +1,11 @@
 """Where memory is kept: small protocols, and the SQL for them."""
 
 from jiyi.storage.candidates import ROLES, Candidates, Key
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database
-from jiyi.storage.ledger import Answered, Claim, Due, Ledger
+from jiyi.storage.ledger import Claim, Due, Ledger, StoredAnswer
 from jiyi.storage.relational.users import Snapshot
-from jiyi.storage.relational.write import age_of
+from jiyi.storage.relational.write import sort_time
 from jiyi.storage.rows import kind_of
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
 from jiyi.storage.store import Amendment, Cursor, Page, Store
@@ -19,12 +19,11 @@ from jiyi.storage.vectors import Binding, PendingText, VectorIndex, VectorRow
 __all__ = [
     "ROLES",
     "Amendment",
-    "Answered",
     "Binding",
     "Candidates",
     "Claim",
     "Cursor",
-    "Damaged",
+    "DamagedRecord",
     "Database",
     "Discarded",
     "Due",
@@ -40,13 +39,14 @@ __all__ = [
     "SqliteDatabase",
     "SqliteVectors",
     "Store",
+    "StoredAnswer",
     "Trash",
     "VectorIndex",
     "VectorRow",
-    "age_of",
     "export_lines",
     "export_markdown",
     "key_of",
     "kind_of",
     "read_conversations",
+    "sort_time",
 ]

@@ -1,4 +1,4 @@
-"""The database behind a place: the one function that picks it, and everything on it."""
+"""Opens the database at a place, with the store, trash, vector index and ledger on it."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.settings import Settings
+from jiyi.storage.chroma_binding import move_from_chroma, move_to_chroma, refuse_chroma
 from jiyi.storage.database import Database
-from jiyi.storage.elsewhere import leave, refuse_bound, take_over
 from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
 from jiyi.storage.sqlite import SqliteDatabase, SqliteVectors
@@ -21,18 +21,18 @@ from jiyi.storage.vectors import VectorIndex
 
 if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors, Drift
-    from jiyi.storage.postgres.migrate import About
+    from jiyi.storage.postgres.migrate import ServerInfo
 
 __all__ = [
     "Backend",
-    "about_server",
     "adapter",
-    "apart",
+    "count_set_aside",
     "drift",
     "migrate",
     "open_backend",
     "open_database",
     "repair",
+    "server_info",
 ]
 
 _NEEDS = {
@@ -44,9 +44,9 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    """Everything on one database."""
+    """The storage objects on one database."""
 
-    database: Database  # to be closed in the end
+    database: Database  # closed by whoever opened it
     store: Store
     trash: Trash
     vectors: VectorIndex
@@ -54,12 +54,12 @@ class Backend:
 
 
 def open_backend(place: Place, settings: Settings) -> Backend:
-    """Open a place, making what is missing there.
+    """Open a place, creating what is missing.
 
     Raises:
         StorageError: it cannot be opened; says why.
-        MissingExtra: the package for it is not installed.
-        SettingsError: ``vector_index`` is not for such a place.
+        MissingExtra: a package for it is not installed.
+        SettingsError: ``vector_index`` does not fit the place.
         WrongState: its vectors are not where ``vector_index`` says.
     """
     if settings.vector_index == "faiss" and place.path is None:
@@ -74,7 +74,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
         if module is not None and settings.vector_index == "chroma":
             vectors = module.open_vectors(place, database, settings)
         else:
-            refuse_bound(database)
+            refuse_chroma(database)
             if module is not None:
                 vectors = module.FaissVectors(database)
             elif isinstance(database, SqliteDatabase):
@@ -88,7 +88,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
             vectors=vectors,
             ledger=Ledger(database),
         )
-        opened.trash.finish()  # what a purge that was cut short left
+        opened.trash.finish_overwrite()  # after an interrupted purge
         return opened
     except BaseException:
         database.close()
@@ -96,7 +96,7 @@ def open_backend(place: Place, settings: Settings) -> Backend:
 
 
 def open_database(place: Place, settings: Settings) -> Database:
-    """Open the tables of a place alone, for whoever looks after them; see `open_backend`."""
+    """Open only the tables of a place, for maintenance; raises as `open_backend` does."""
     if place.path is not None:
         return SqliteDatabase(place.path, lock_timeout=settings.lock_timeout)
     names = {"lock_timeout", "statement_seconds", "pool_min", "pool_max", "pool_seconds", "reconnect_seconds"}
@@ -105,60 +105,60 @@ def open_database(place: Place, settings: Settings) -> Database:
     return cast("Database", make(str(place.url), migrate=settings.migrate_on_open, **given))
 
 
-def about_server(place: Place) -> "About":
-    """Ask the server of a place what it is.
+def server_info(place: Place) -> "ServerInfo":
+    """Return versions, role and connections of the server of a place.
 
     Raises:
         StorageError: it cannot be reached, or refuses.
     """
-    return cast("About", adapter("postgres").migrate.about(str(place.url)))
+    return cast("ServerInfo", adapter("postgres").migrate.read_server_info(str(place.url)))
 
 
-def apart(place: Place, settings: Settings) -> Mapping[int, int]:
-    """Return how many records of all users are set apart without vectors; see `VectorIndex.apart`.
+def count_set_aside(place: Place, settings: Settings) -> Mapping[int, int]:
+    """Return how many records of all users were set aside, by reason; see `VectorIndex.count_set_aside`.
 
     Raises:
         StorageError: it is foreign, newer, or cannot be reached.
     """
     with closing(open_database(place, settings)) as database:
-        return VectorIndex(database).apart()
+        return VectorIndex(database).count_set_aside()
 
 
 def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[str]:
-    """Bring a place to the newest schema and return what that took; a dry run only says it.
+    """Migrate a place to the newest schema and return the steps; a dry run only returns them.
 
     Raises:
-        StorageError: it is foreign, newer, cannot be written or reached.
+        StorageError: it is foreign, newer, or cannot be written or reached.
     """
     if place.path is not None:
         steps = pending_steps(place.path)
     else:
-        steps = adapter("postgres").migrate.pending(str(place.url))
+        steps = adapter("postgres").migrate.pending_steps(str(place.url))
     if steps and not dry_run:
         open_database(place, settings.model_copy(update={"migrate_on_open": True})).close()
     return steps
 
 
 def repair(place: Place, settings: Settings) -> list[str]:
-    """Repair what a place can repair by itself and return what was done.
+    """Move the vectors to where ``vector_index`` says, repair an index in Chroma, and return what was done.
 
-    Rows and vectors in one database are written together and need none of it; an index
-    elsewhere has a verb ``repair``.
+    Vectors in the same database are written together with their rows and need no repair.
 
     Raises:
-        StorageError: it cannot be opened or mended.
+        StorageError: it cannot be opened or repaired.
     """
-    with closing(open_database(place, settings)) as database:  # first of all to where ``vector_index`` says
-        waiting = take_over(database) if settings.vector_index == "chroma" else leave(database)
+    with closing(open_database(place, settings)) as database:
+        move = move_to_chroma if settings.vector_index == "chroma" else move_from_chroma
+        waiting = move(database)
     done = [f"{waiting} records wait to be embedded again"] if waiting else []
     backend = open_backend(place, settings)
     with closing(backend.store):
-        mend = getattr(backend.vectors, "repair", None)
-        return [*done, *(mend() if mend else [])]
+        repair_index = getattr(backend.vectors, "repair", None)
+        return [*done, *(repair_index() if repair_index else [])]
 
 
 def drift(place: Place, settings: Settings) -> "Drift | None":
-    """Compare an index elsewhere with the rows, changing nothing; None where both are in one place.
+    """Compare an index in Chroma with the rows, changing nothing; None if the vectors are not in Chroma.
 
     Raises:
         StorageError: either cannot be opened.
@@ -171,15 +171,15 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
 
 
 def adapter(name: str) -> ModuleType:
-    """Return a package of `jiyi.storage` that needs others: "chroma", "faiss" or "postgres".
+    """Import a package of `jiyi.storage` that needs an extra: "chroma", "faiss" or "postgres".
 
     Raises:
-        MissingExtra: those are not installed.
+        MissingExtra: the extra is not installed.
     """
-    missing, needs = _NEEDS[name]
+    purpose, packages = _NEEDS[name]
     try:
-        for package in needs:
+        for package in packages:
             import_module(package)
     except ImportError as error:
-        raise MissingExtra(f'{missing} a package: pip install "jiyi[{name}]"') from error
+        raise MissingExtra(f'{purpose} a package: pip install "jiyi[{name}]"') from error
     return import_module(f"jiyi.storage.{name}")

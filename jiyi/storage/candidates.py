@@ -1,4 +1,4 @@
-"""What text search hands to a ranking: rows as columns, with what was said around them."""
+"""The result of a text search for ranking: records as columns, with their neighbours in conversation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from jiyi.records import SEARCHABLE, Kind, Query, Role
 
-__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "Rows", "label_each", "labels_of"]
+__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "Rows", "labels_for", "query_labels"]
 
 Key = tuple[Kind, str]
 """Kind and id of a record."""
 
-Rows = NDArray[np.intp]  # records by their place in a user's memory, a `UserTerms`
+Rows = NDArray[np.intp]  # rows of a `UserTerms`, one for each record
 
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 """The order that the numbers in `Candidates.roles` stand for."""
@@ -25,21 +25,21 @@ LABELS: tuple[tuple[Kind, Role | None], ...] = (
     ("fact", None),
     ("item", None),
 )
-"""Kind and role of a record by a small number, for arrays; those of messages are the places in `ROLES`."""
+"""Kind and role of a record by label, a small number for arrays; labels of messages index `ROLES` too."""
 
 KINDS_BY_LABEL: tuple[Kind, ...] = tuple(kind for kind, _ in LABELS)
-"""The kind of each number."""
+"""The kind of each label."""
 
-_NUMBERS: Mapping[tuple[Kind, Role | None], int] = {pair: number for number, pair in enumerate(LABELS)}
+_LABEL_NUMBERS: Mapping[tuple[Kind, Role | None], int] = {pair: number for number, pair in enumerate(LABELS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidates:
     """Rows of one user, best text score first, the newer of equal ones before the older.
 
-    n rows; all columns have this length. A row is here for its words, because it was asked
-    for, or because it stands beside such a one in its session; its scores are exact in each
-    case. Columns are not to be written to.
+    All columns have the same length. A row is here because its words match, because it was asked
+    for, or because it is next to such a message in its session; its scores are exact in each case.
+    Columns must not be written to.
     """
 
     rows: Rows  # place of each row in the user's memory
@@ -47,18 +47,18 @@ class Candidates:
     kinds: NDArray[np.int8]  # place in `jiyi.records.SEARCHABLE`
     text: NDArray[np.float32]  # BM25 of the question's words, 0 where the row has none of them
     words: NDArray[np.float32]  # (n, terms): what each term gives each row, before its idf, 0..1
-    eligible: NDArray[np.bool_]  # may be returned; the others are here as neighbours only
+    eligible: NDArray[np.bool_]  # may be returned; the others are only neighbours
     session: NDArray[np.int32]  # number of its session within this answer, -1 for none
     previous: NDArray[np.int32]  # row of the message said before it in its session, -1 if not here
     following: NDArray[np.int32]  # row of the message said after it, -1 if not here
     speaker: NDArray[np.int32]  # place in `speakers`, -1 for none
-    speakers: tuple[str, ...]  # whoever spoke in this user's memory; the role of a message without a name
-    roles: NDArray[np.int8]  # place in `ROLES`, -1 for what is no message
+    speakers: tuple[str, ...]  # all speakers in this user's memory; the role of a message without a name
+    roles: NDArray[np.int8]  # place in `ROLES`, -1 for other records than messages
     created_at: NDArray[np.int64]  # microseconds since 1970 UTC
     traits: NDArray[np.int32]  # bits of `jiyi.text.Trait`
     length: NDArray[np.int32]  # terms, with repetitions
     total: int  # rows in the question's scope, found or not
-    terms: tuple[str, ...]  # of the question, the unknown ones too
+    terms: tuple[str, ...]  # of the query, including those that no record has
     idf: NDArray[np.float32]  # of each term; ``text`` is the sum of words x idf
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Candidates:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Kind and id of each row; made anew at each call."""
+        """Kind and id of each row; built at each call."""
         return tuple(map(self.key, range(len(self))))
 
     def key(self, row: int) -> Key:
@@ -74,14 +74,14 @@ class Candidates:
         return SEARCHABLE[self.kinds[row]], self.ids[self.rows[row]]
 
 
-def label_each(pairs: Iterable[tuple[Kind, Role | None]]) -> list[int]:
-    """Return the numbers of kinds with roles."""
-    return list(map(_NUMBERS.__getitem__, pairs))
+def labels_for(pairs: Iterable[tuple[Kind, Role | None]]) -> list[int]:
+    """Return the labels of pairs of kind and role."""
+    return list(map(_LABEL_NUMBERS.__getitem__, pairs))
 
 
-def labels_of(query: Query) -> list[int] | None:
-    """Return the numbers a query asks for, None where it asks for all."""
+def query_labels(query: Query) -> list[int] | None:
+    """Return the labels a query allows, None if it allows all."""
     if query.roles is None and set(query.kinds) >= set(SEARCHABLE):
         return None
     wanted = ((query.roles is None or role in query.roles) and kind in query.kinds for kind, role in LABELS)
-    return [label for label, asked in enumerate(wanted) if asked]
+    return [label for label, allowed in enumerate(wanted) if allowed]

@@ -1,4 +1,4 @@
-"""What the store's logic asks of a database: connections that run named statements of a dialect."""
+"""The interface of a database for the store's logic: connections that run named statements of a dialect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import Row
 from jiyi.storage.user_cache import UserCache
 
@@ -19,24 +19,25 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 Values = Mapping[str, Any]
-"""Values of a statement's named parameters; those it does not name are left alone."""
+"""Values of a statement's named parameters; others are ignored."""
 
 _NOTHING: Values = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How conditions are written where databases differ."""
+    """How a database writes conditions and list parameters."""
 
-    words: Mapping[str, str]  # by name, see `jiyi.storage.sql.load_conditions`
-    listed: Callable[[Sequence[Any]], Any]  # makes the value of a parameter that is a list
-    inside: Callable[[str, Sequence[str], str], str]  # JSON has in its "value", along keys given by the names
-    # of parameters, something of which a test holds: body, names, test
+    fragments: Mapping[str, str]  # by name, see `jiyi.storage.sql.load_conditions`
+    array: Callable[[Sequence[Any]], Any]  # returns the value of a parameter that is a list
+    # Given a JSON body, names of parameters with keys, and a test: returns the condition that the test
+    # holds for what is under these keys in the "value" of the body.
+    json_path: Callable[[str, Sequence[str], str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A named statement with its values; ``parts`` replace what stands in braces in it."""
+    """A named statement with its values; ``parts`` replace its placeholders in braces."""
 
     name: str
     values: Values
@@ -45,121 +46,120 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a statement gave."""
+    """The result of a statement."""
 
     names: Sequence[str]  # of the columns
     rows: list[tuple[Any, ...]]
 
     def records(self) -> list[Row]:
-        """Return the rows, each by the names of its columns."""
+        """Return the rows as dicts by column name."""
         return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 class Connection(Protocol):
     """One connection inside a block of `Database.read` or `Database.write`.
 
-    Statements are those of the dialect's ``queries.sql``, by name; ``parts`` replace what
-    stands in braces in them. Every one of them concerns one user: ``values["user_id"]``.
+    Statements are those of the dialect's ``queries.sql``, by name; ``parts`` replace their
+    placeholders in braces. Each concerns one user: ``values["user_id"]``.
     """
 
     dialect: Dialect
-    damage: Damage  # takes in the rows that cannot be read
+    damage: DamageLog  # collects the rows that cannot be read
 
     @property
     def in_transaction(self) -> bool:
-        """Whether what is read here may be undone: it must not be kept."""
+        """Whether what is read here may be undone, so that it must not be cached."""
         ...
 
-    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
-        """Run statements that only look; a server is sent all of them at once."""
+    def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Run statements that only read; a server gets all of them in one round trip."""
         ...
 
     def rows(self, name: str, values: Values, **parts: str) -> list[tuple[Any, ...]]:
         """Run a statement and return its rows."""
-        return self.all_of([Call(name, values, parts)])[0].rows
+        return self.fetch_all([Call(name, values, parts)])[0].rows
 
     def records(self, name: str, values: Values, **parts: str) -> list[Row]:
-        """Run a statement and return its rows, each by the names of its columns."""
-        return self.all_of([Call(name, values, parts)])[0].records()
+        """Run a statement and return its rows as dicts by column name."""
+        return self.fetch_all([Call(name, values, parts)])[0].records()
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
-        """Run a statement and return its first row, None where there is none."""
+        """Run a statement and return its first row, None if it has none."""
         rows = self.rows(name, values, **parts)
         return rows[0] if rows else None
 
     def number(self, name: str, values: Values, **parts: str) -> int:
-        """Run a statement and return the number it gives, 0 where it gives none."""
+        """Run a statement and return its number, 0 if it has no row."""
         row = self.first(name, values, **parts)
         return int(row[0]) if row else 0
 
     def run(self, name: str, values: Values, **parts: str) -> None:
-        """Run a statement that gives nothing back."""
+        """Run a statement without a result."""
         ...
 
-    def many(self, name: str, values: Iterable[Values]) -> None:
-        """Run a statement that gives nothing back once for each of these."""
+    def run_many(self, name: str, values: Iterable[Values]) -> None:
+        """Run a statement without a result once for each of the values."""
         ...
 
     def take_numbers(self, user_id: str, count: int) -> int:
-        """Set aside so many numbers for a user's new rows and return the first; they ascend.
+        """Reserve ascending numbers for a user's new rows and return the first.
 
-        A number is never given to two rows, and of two that commit the later has the higher.
+        No number is used twice, and rows that are committed later have higher numbers.
         """
         ...
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
-        """Write new documents of one kind and user, with their columns and words.
+        """Insert new documents of one kind and user, with their columns and words.
 
-        Each row has its number under ``doc``; see `jiyi.storage.rows` for the rest.
+        Each row has its number in ``doc``; see `jiyi.storage.rows` for the other columns.
         """
         ...
 
 
 class Database(Protocol):
-    """Where the tables are."""
+    """A database with jiyi's tables."""
 
-    cache: UserCache  # what was read of users for searching
-    damage: Damage  # the damaged records that were met
-    place: str  # names it in messages
-    overwrites: bool  # whether `scrub` leaves no byte of what was dropped
-    retries: bool  # whether `attempt` does anything again
-    agreements: Sequence[str]  # statements that count what disagrees
+    cache: UserCache  # rows and vectors of users for searching
+    damage: DamageLog  # the damaged records found so far
+    place: str  # its name in messages
+    overwrites: bool  # whether `scrub` overwrites every byte of what was dropped
+    retries: bool  # whether `attempt` ever retries
+    consistency_checks: Sequence[str]  # statements that count inconsistent rows
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
-        """Give a connection for looking at a user's rows; None is for what concerns all users.
+        """Return a context with a connection for reading a user's rows; None is for data of all users.
 
         Inside this thread's `write` block it sees that block's changes.
         """
         ...
 
     def write(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
-        """Give a connection inside one transaction; others' writes to this user wait for its end.
+        """Return a context with a connection in one transaction; others' writes to this user wait for it.
 
-        Blocks of one thread nest: an exception caught outside an inner one undoes that one
-        only, the outermost commits. None, for a block around others, leaves the user to the
-        blocks inside.
+        Blocks of one thread nest: an exception caught outside an inner block undoes only that
+        block; the outermost commits. None is for a block whose inner blocks name the users.
         """
         ...
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
-        """Do something again while the connection to a server breaks or other writers come between.
+        """Call a function, again if the connection to a server broke or other writers interfered.
 
-        Inside this thread's `write` block it is done once: who began the block decides.
+        Inside this thread's `write` block it is called once; the outermost block is retried as a whole.
 
         Args:
-            verb: what to do; it opens blocks of its own.
-            repeatable: doing it twice is the same as doing it once. Else it is not done again
-                where its COMMIT may have arrived.
+            verb: the function; it opens blocks of its own.
+            repeatable: calling it twice has the same effect as once. Otherwise it is not called
+                again after its COMMIT may have arrived.
         """
         return verb()
 
-    def ask(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
-        """Run a statement that only looks in a block of its own and return its rows."""
+    def fetch(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        """Run a statement that only reads in a block of its own and return its rows."""
         with self.read(values.get("user_id")) as db:
             return db.rows(name, values, **parts)
 
-    def tell(self, name: str, values: Values = _NOTHING) -> None:
-        """Run a statement that gives nothing back in a block of its own."""
+    def execute(self, name: str, values: Values = _NOTHING) -> None:
+        """Run a statement without a result in a block of its own."""
         with self.write(values.get("user_id")) as db:
             db.run(name, values)
 
@@ -169,22 +169,22 @@ class Database(Protocol):
         with self.read() as db:
             return db.in_transaction
 
-    def beside(self, user_id: str) -> list[Call]:  # noqa: ARG002
-        """Return what else a look at a user asks for; see `jiyi.storage.relational.users.look`."""
+    def extra_calls(self, user_id: str) -> list[Call]:  # noqa: ARG002
+        """Return further statements for `jiyi.storage.relational.users.take_snapshot` to run."""
         return []
 
     def users(self) -> list[str]:
-        """Return the names of all users, in alphabetical order."""
-        return [str(row[0]) for row in self.attempt(lambda: self.ask("users"))]
+        """Return the ids of all users, sorted."""
+        return [str(row[0]) for row in self.attempt(lambda: self.fetch("users"))]
 
     def check(self) -> str:
-        """Verify that the parts agree and return in a line what it holds.
+        """Check that the tables are consistent and return a line with the numbers of users and records.
 
         Raises:
-            DatabaseDamaged: they do not.
+            DatabaseDamaged: they are not.
         """
         with self.read() as db:
-            for name in self.agreements:
+            for name in self.consistency_checks:
                 count = db.rows(name, {})[0][0]
                 if count:
                     raise DatabaseDamaged(f"{self.place}: {count} {name.replace('_', ' ')}; restore a backup")
@@ -193,23 +193,23 @@ class Database(Protocol):
         return f"{self.place} is sound: {held}" + (f", {summaries} summaries" if summaries else "")
 
     def check_alone(self) -> None:
-        """See `jiyi.storage.trash.Trash.check_alone`; a server needs nothing."""
+        """See `jiyi.storage.trash.Trash.check_alone`; a server needs no check."""
 
     def scrub(self) -> None:
         """See `jiyi.storage.trash.Trash.scrub`."""
         ...
 
     def close(self) -> None:
-        """Release it. Closing twice is fine; using it afterwards raises `Closed`."""
+        """Close it. Closing twice is fine; using it afterwards raises `Closed`."""
         ...
 
 
 def grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:
-    """Return the values of each key, keys and values in the order in which they came."""
-    found: dict[_K, list[_T]] = {}
+    """Return the values of each key; keys and values keep their order."""
+    groups: dict[_K, list[_T]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 class _OnDatabase(Protocol):
@@ -223,9 +223,9 @@ _S = TypeVar("_S", bound=_OnDatabase)
 def retried(
     *, repeatable: bool = True, removes: bool = False
 ) -> Callable[[Callable[Concatenate[_S, _P], _T]], Callable[Concatenate[_S, _P], _T]]:
-    """Make a verb of a class with a database one that `Database.attempt` does.
+    """Decorate a method so that it runs through `Database.attempt`.
 
-    Where it ``removes`` records, the class's vector index is told of it in the end.
+    If it ``removes`` records, the vector index is told afterwards.
     """
 
     def decorate(verb: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], _T]:

@@ -12,62 +12,59 @@ from numpy.typing import NDArray
 
 from jiyi.storage.database import Connection
 from jiyi.storage.sqlite.vectors import SqliteVectors
-from jiyi.storage.user_vectors import Among, Floats, UserVectors
+from jiyi.storage.user_vectors import Floats, Preselect, UserVectors
 
 __all__ = ["FAISS_FROM", "FaissVectors", "UserCodes"]
 
 FAISS_FROM = 10_000
-"""So many vectors that a question allows are looked through by FAISS; fewer are all compared."""
+"""From this many allowed vectors FAISS searches them; fewer are all compared exactly."""
 
-_STEPS = 127  # a number is a whole one from -127 to 127
-_PIECE = 10_000  # vectors added at once
+_STEPS = 127  # numbers are rounded to integers from -127 to 127
+_BATCH_SIZE = 10_000  # vectors added at once
 
 
 @dataclass(slots=True)
 class UserCodes:
-    """One user's vectors as one byte a number. All of them are looked at: none is missed for where it lies.
+    """One user's vectors with one byte per number, all of which are compared with a query.
 
-    The vector at a place of `UserVectors` has that place here as its number.
+    Places in the index are those of `UserVectors`.
     """
 
     generation: int = 0  # of the vectors
     space: int = -1  # number of their set
     index: Any = None  # faiss.IndexScalarQuantizer; None while the vectors are few
-    mean: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # taken off before rounding
+    mean: Floats = field(default_factory=lambda: np.empty(0, np.float32))  # subtracted before rounding
     step: float = 1.0
     lock: threading.Lock = field(default_factory=threading.Lock)  # FAISS cannot add while it searches
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes used."""
         return 0 if self.index is None else int(self.index.ntotal) * int(self.index.d)
 
     def view(self) -> "UserCodes":
-        """Return it as it is now; numbers that are added later are none of a search's places."""
+        """Return the present content; a search does not allow places that are added later."""
         return replace(self)
 
     def follow(self, mine: UserVectors) -> None:
-        """Take in the vectors of a view that are not known yet."""
+        """Add the vectors of a view that are not indexed yet."""
         if mine.space != self.space:
             self.space, self.index = mine.space, None
         if mine.size < FAISS_FROM:
             return
         if self.index is None:
-            self._begin(mine)
-        for start in range(int(self.index.ntotal), mine.size, _PIECE):
-            rounded = self._rounded(mine.vectors(np.arange(start, min(start + _PIECE, mine.size))))
+            self._choose_steps(mine)
+        for start in range(int(self.index.ntotal), mine.size, _BATCH_SIZE):
+            rounded = self._rounded(mine.vectors(np.arange(start, min(start + _BATCH_SIZE, mine.size))))
             with self.lock:
                 self.index.add(rounded)
 
     def nearest(self, vector: Floats, groups: NDArray[np.int8], most: int) -> dict[int, NDArray[np.intp]]:
-        """Return the places of the ``most`` vectors of each group that are about the nearest, ascending.
-
-        Groups with few vectors are left out.
-        """
+        """Return the places of approximately the ``most`` nearest vectors of each large group, ascending."""
         found: dict[int, NDArray[np.intp]] = {}
         if self.index is None:
             return found
-        question = np.rint(vector * (_STEPS / max(float(np.abs(vector).max()), 1e-9)))
+        rounded = np.rint(vector * (_STEPS / max(float(np.abs(vector).max()), 1e-9)))
         for group in range(int(groups.max()) + 1):
             allowed = groups == group
             if np.count_nonzero(allowed) < FAISS_FROM:
@@ -76,13 +73,13 @@ class UserCodes:
             options = faiss.SearchParameters()
             options.sel = faiss.IDSelectorBitmap(len(bits), faiss.swig_ptr(bits))
             with self.lock, _one_thread():
-                _, places = self.index.search(question[None], most, params=options)
+                _, places = self.index.search(rounded[None], most, params=options)
             found[group] = np.sort(places[0][places[0] >= 0])
         return found
 
-    def _begin(self, mine: UserVectors) -> None:
-        """Choose the steps by the vectors that are there; what lies outside later is cut to them."""
-        sample = mine.vectors(np.arange(0, mine.size, max(1, mine.size // _PIECE)))
+    def _choose_steps(self, mine: UserVectors) -> None:
+        """Choose mean and step by the present vectors; later ones outside the range are clipped."""
+        sample = mine.vectors(np.arange(0, mine.size, max(1, mine.size // _BATCH_SIZE)))
         self.mean = sample.mean(axis=0, dtype=np.float32)
         self.step = float(np.abs(sample - self.mean).max() / _STEPS) or 1.0
         kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
@@ -94,21 +91,21 @@ class UserCodes:
 
 
 class FaissVectors(SqliteVectors):
-    """`SqliteVectors` that asks `UserCodes` which vectors to compare. The file is the same one.
+    """`SqliteVectors` that compares only the vectors that `UserCodes` selects; the file is the same.
 
-    The index is in memory only, beside the vectors it is made of and within the same limit.
+    The index is in memory only, in the same cache as the vectors it is made of.
     """
 
-    def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:
-        if db.in_transaction:  # what is not committed may be undone, so it is not kept
+    def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:
+        if db.in_transaction:  # what is not committed may be undone, so it is not cached
             return None
-        codes = self._db.cache.use(user_id, UserCodes, mine.generation, lambda held: held.follow(mine))
+        codes = self._db.cache.use(user_id, UserCodes, mine.generation, lambda cached: cached.follow(mine))
         return codes.nearest
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Keep FAISS to one thread for a question; the setting holds for the calling thread."""
+    """Limit FAISS to one thread; the setting applies to the calling thread."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:

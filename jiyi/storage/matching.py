@@ -1,4 +1,4 @@
-"""From a question to candidates: which of a user's rows it allows, finds and shows. No I/O."""
+"""Text search over a user's rows in memory: which a query allows, which its words find. No I/O."""
 
 from collections.abc import Sequence
 
@@ -7,55 +7,55 @@ from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Query
-from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows, labels_of
+from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows, query_labels
 from jiyi.storage.user_terms import UserTerms
 from jiyi.text import Trait, query_terms
 
-__all__ = ["PLACES_OF_KINDS", "allowed_rows", "candidates"]
+__all__ = ["KIND_NUMBERS_BY_LABEL", "allowed_rows", "find_candidates"]
 
 _Flags = NDArray[np.bool_]
 
-_TERMS = 256  # a longer question is searched by its first and its last half of these
-_SHOWN_AROUND = 50  # best records by words, and first ones of `near`, whose neighbours are shown
-PLACES_OF_KINDS = np.array([SEARCHABLE.index(kind) for kind in KINDS_BY_LABEL], np.int8)
-_STEPS = 2  # how far a neighbour is away at most
+_MAX_TERMS = 256  # of a longer query the first and the last 128 are searched
+_HITS_WITH_NEIGHBOURS = 50  # best records by words, and first ones of ``near``, that get neighbours
+KIND_NUMBERS_BY_LABEL = np.array([SEARCHABLE.index(kind) for kind in KINDS_BY_LABEL], np.int8)
+_MAX_DISTANCE = 2  # places between a message and its neighbours
 
 
-def candidates(
+def find_candidates(
     mine: UserTerms, query: Query, near: Sequence[Key] | Rows, docs: NDArray[np.int64] | None
 ) -> Candidates:
-    """Return what `jiyi.storage.Store.match` promises, of a view of the user's rows.
+    """Return what `jiyi.storage.Store.match` describes, for a view of the user's rows.
 
-    ``docs`` is what conditions that rows do not carry allow; None where there are none.
+    ``docs`` are the documents allowed by conditions that need the database; None without such.
     """
     terms = query_terms(query.text)
-    if len(terms) > _TERMS:
-        terms = [*terms[: _TERMS // 2], *terms[-_TERMS // 2 :]]
-    words = mine.score(terms)
+    if len(terms) > _MAX_TERMS:
+        terms = [*terms[: _MAX_TERMS // 2], *terms[-_MAX_TERMS // 2 :]]
+    scores = mine.score(terms)
     scope = _in_scope(mine, query)
     allowed = allowed_rows(mine, query, docs)
-    best = _best_of_each_group(mine, words.text, allowed, query.limit)
-    known = near if isinstance(near, np.ndarray) else mine.rows_of(near)
-    known = known[known >= 0]
-    known = known[allowed[known]]
-    around = _around(mine, np.concatenate([best[:_SHOWN_AROUND], known[:_SHOWN_AROUND]]))
-    shown = np.zeros(mine.size, np.bool_)
-    shown[np.concatenate([best, known, around])] = True
-    rows = np.flatnonzero(shown & scope)
-    rows = rows[np.lexsort((-rows, -words.text[rows]))]
-    places = np.full(mine.size + 1, -1, np.int32)  # the last is for row -1, which is none
+    best = _best_of_each_group(mine, scores.text, allowed, query.limit)
+    nearest = near if isinstance(near, np.ndarray) else mine.rows_of(near)
+    nearest = nearest[nearest >= 0]
+    nearest = nearest[allowed[nearest]]
+    hits = np.concatenate([best[:_HITS_WITH_NEIGHBOURS], nearest[:_HITS_WITH_NEIGHBOURS]])
+    chosen = np.zeros(mine.size, np.bool_)
+    chosen[np.concatenate([best, nearest, _neighbours(mine, hits)])] = True
+    rows = np.flatnonzero(chosen & scope)
+    rows = rows[np.lexsort((-rows, -scores.text[rows]))]
+    places = np.full(mine.size + 1, -1, np.int32)  # the last is for row -1, no row
     places[rows] = np.arange(len(rows))
     labels = mine.columns["label"][rows].astype(np.int8)
     return Candidates(
         rows=rows,
         ids=mine.ids,
-        kinds=PLACES_OF_KINDS[labels],
-        text=words.text[rows],
-        words=words.words(rows),
+        kinds=KIND_NUMBERS_BY_LABEL[labels],
+        text=scores.text[rows],
+        words=scores.by_term(rows),
         eligible=allowed[rows],
-        session=_renumbered(mine.columns["session"][rows], len(mine.sessions.names)),
-        previous=places[mine.beside(rows, "previous")],
-        following=places[mine.beside(rows, "following")],
+        session=_compact(mine.columns["session"][rows], len(mine.sessions.names)),
+        previous=places[mine.neighbours(rows, "previous")],
+        following=places[mine.neighbours(rows, "following")],
         speaker=mine.columns["speaker"][rows],
         speakers=tuple(mine.speakers.names),
         roles=np.where(labels < len(ROLES), labels, -1).astype(np.int8),
@@ -64,17 +64,14 @@ def candidates(
         length=mine.columns["length"][rows],
         total=int(np.count_nonzero(scope)),
         terms=tuple(terms),
-        idf=words.idf,
+        idf=scores.idf,
     )
 
 
 def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
-    """Return for each row of a view whether the query's scope and conditions allow it.
-
-    ``docs`` as for `candidates`.
-    """
+    """Return for each row whether scope and conditions allow it; ``docs`` as in `find_candidates`."""
     allowed = _in_scope(mine, query)
-    labels = labels_of(query)
+    labels = query_labels(query)
     if labels is not None:
         allowed &= np.isin(mine.columns["label"], np.array(labels, np.uint8))
     if query.since is not None:
@@ -110,39 +107,39 @@ def _best_of_each_group(mine: UserTerms, scores: NDArray[np.float32], allowed: _
     rows = np.flatnonzero(allowed & (scores > 0))
     if len(rows) > limit:
         asks = (mine.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
-        groups = np.where(asks, len(SEARCHABLE), PLACES_OF_KINDS[mine.columns["label"][rows]])
-        found = [_highest(rows[groups == group], scores, limit) for group in range(len(SEARCHABLE) + 1)]
+        groups = np.where(asks, len(SEARCHABLE), KIND_NUMBERS_BY_LABEL[mine.columns["label"][rows]])
+        found = [_top_rows(rows[groups == group], scores, limit) for group in range(len(SEARCHABLE) + 1)]
         rows = np.concatenate(found)
     return rows[np.lexsort((-rows, -scores[rows]))]
 
 
-def _highest(rows: Rows, scores: NDArray[np.float32], limit: int) -> Rows:
-    """Return those of ascending rows that have the highest scores; newer ones win ties."""
+def _top_rows(rows: Rows, scores: NDArray[np.float32], limit: int) -> Rows:
+    """Return the rows with the highest scores, given ascending rows; newer ones win ties."""
     if len(rows) <= limit:
         return rows
-    found = scores[rows]
-    least = np.partition(found, len(found) - limit)[len(found) - limit]
-    above, equal = rows[found > least], rows[found == least]
+    own = scores[rows]
+    least = np.partition(own, len(own) - limit)[len(own) - limit]
+    above, equal = rows[own > least], rows[own == least]
     return np.concatenate([above, equal[len(equal) - limit + len(above) :]])
 
 
-def _around(mine: UserTerms, rows: Rows) -> Rows:
-    """Return the messages near enough in their session to be shown with these."""
+def _neighbours(mine: UserTerms, rows: Rows) -> Rows:
+    """Return the messages up to `_MAX_DISTANCE` places before and after these in their sessions."""
     found, places = [], mine.columns["seq"]
     for link in ("previous", "following"):
-        step = rows
-        for _ in range(_STEPS):
-            step = mine.beside(step, link)
-            near = (step >= 0) & (np.abs(places[step] - places[rows]) <= _STEPS)
-            found.append(step[near])
+        other = rows
+        for _ in range(_MAX_DISTANCE):
+            other = mine.neighbours(other, link)
+            near = (other >= 0) & (np.abs(places[other] - places[rows]) <= _MAX_DISTANCE)
+            found.append(other[near])
     return np.concatenate(found)
 
 
-def _renumbered(numbers: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-    """Return numbers below ``count`` renumbered from 0; -1 stays."""
-    seen = np.zeros(count + 1, np.bool_)
-    seen[numbers] = True
-    seen[-1] = False  # where -1 went to
-    renumbered = np.cumsum(seen, dtype=np.int32) - 1
-    renumbered[-1] = -1
-    return renumbered[numbers]
+def _compact(numbers: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+    """Renumber numbers below ``count`` without gaps from 0; -1 stays."""
+    used = np.zeros(count + 1, np.bool_)
+    used[numbers] = True
+    used[-1] = False  # the place of -1
+    compact = np.cumsum(used, dtype=np.int32) - 1
+    compact[-1] = -1
+    return compact[numbers]

@@ -1,4 +1,4 @@
-"""Going through all records of a kind, in pieces, by the protocols alone."""
+"""Iterators over all records of a kind, read page by page through the public methods of the store."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,17 +10,16 @@ from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Page, Store
 from jiyi.storage.trash import TrashPage
 
-__all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "walk"]
+__all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "read_pages"]
 
 _P = TypeVar("_P", Page, TrashPage)
-_MOST = 10_000  # what one question may return
+_MAX_FOUND = 10_000  # records that one query may return
 
 
 def all_records(store: Store, query: Query) -> Iterator[Record]:
-    """Give the records of one kind that a query describes, oldest first, in pieces of ``query.limit``.
+    """Yield the records of one kind that match a query, oldest first, reading ``query.limit`` at a time.
 
-    The kind may be one that can be searched, "task" or "summary"; summaries come as they were
-    stored. Memory holds one piece at a time.
+    The kind is a searchable one, "task" or "summary"; summaries come in the order they were stored.
     """
     if query.kinds == ("task",):
         yield from _tasks(store, query)
@@ -30,12 +29,12 @@ def all_records(store: Store, query: Query) -> Iterator[Record]:
 
 
 def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Page]:
-    """Give the same in the pieces in which it is read; ``words`` as for `Store.scan`."""
-    return walk(lambda after: store.scan(query, after, words=words))
+    """Yield the pages that `Store.scan` returns one after the other."""
+    return read_pages(lambda after: store.scan(query, after, words=words))
 
 
-def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
-    """Give all pieces, each read from where the one before says that the next begins; the first from None."""
+def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
+    """Yield all pages; ``read`` gets the ``next`` of the page before, None for the first."""
     after = None
     while True:
         page = read(after)
@@ -47,10 +46,10 @@ def walk(read: Callable[[Any], _P]) -> Iterator[_P]:
 
 def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
     """Return the ids of the sessions in a scope, each with the date of its first message."""
-    query = Query(scope=scope, kinds=("session",), limit=_MOST)
-    found = cast("list[Session]", store.find(query))
-    if len(found) < _MOST:
-        return {session.id: session.started_at for session in found}
+    query = Query(scope=scope, kinds=("session",), limit=_MAX_FOUND)
+    sessions = cast("list[Session]", store.find(query))
+    if len(sessions) < _MAX_FOUND:
+        return {session.id: session.started_at for session in sessions}
     started: dict[str, datetime] = {}
     messages = all_records(store, replace(query, kinds=("message",)))
     for message in cast("Iterator[Message]", messages):
@@ -61,23 +60,23 @@ def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
 
 
 def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
-    """Give the messages of a session in their order, in pieces of ``limit``."""
+    """Yield the messages of a session in their order, reading ``limit`` at a time."""
     after = None
     while True:
         query = Query(scope=scope, kinds=("message",), after_seq=after, limit=limit)
-        found = cast("list[Message]", store.find(query))
-        yield from found
-        if len(found) < limit:
+        messages = cast("list[Message]", store.find(query))
+        yield from messages
+        if len(messages) < limit:
             return
-        after = found[-1].seq
+        after = messages[-1].seq
 
 
 def _tasks(store: Store, query: Query) -> Iterator[Task]:
-    """Give tasks ordered by their start, then by id."""
+    """Yield tasks ordered by start, then by id."""
     query = replace(query, newest_first=False)
     while True:
-        found = cast("list[Task]", store.find(query))
-        yield from found
-        if len(found) < query.limit:
+        tasks = cast("list[Task]", store.find(query))
+        yield from tasks
+        if len(tasks) < query.limit:
             return
-        query = replace(query, after=(to_micros(found[-1].started_at), found[-1].id))
+        query = replace(query, after=(to_micros(tasks[-1].started_at), tasks[-1].id))

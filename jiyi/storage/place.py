@@ -1,4 +1,4 @@
-"""Where a memory lies: a path or a URL, and how it is named without its password."""
+"""The location of a memory: a path or a URL, shown without its password."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ __all__ = ["Place", "locate"]
 _SERVERS = ("postgresql", "postgres")
 # user:password@host:port,host:port - each part may be missing; a host may be [an IPv6 address].
 _HOST = r"(?:\[[^\]]*\]|[^:@\[\]]*)(?::\d*)?"
-# What was meant for a server, and would else be the name of a file.
-_NEARLY = re.compile(
+# Likely meant as the address of a server; otherwise it would become the name of a file.
+_LIKE_ADDRESS = re.compile(
     r"\A(?:postgres(?:ql)?:|postgres(?:ql)?//"
     r"|[\w.%+-]+:[^/@]+@[\w.-]+(?::\d+)?/"
     r"|\s*\w+\s*=.*\b(?:host|user|dbname|password)\s*=)",
@@ -33,12 +33,12 @@ class Place:
         return str(self.path) if self.url is None else masked(self.url)
 
     def absolute(self) -> "Place":
-        """Return the same place as it is named from any folder."""
+        """Return the same place independent of the current folder."""
         return self if self.path is None else Place(path=self.path.absolute())
 
 
 def locate(url: "str | Path | Place") -> Place:
-    """Read a path, ``sqlite:///path``, ``postgresql://…`` or ``postgres://…``.
+    """Parse a path, ``sqlite:///path``, ``postgresql://…`` or ``postgres://…``.
 
     Raises:
         SettingsError: it names nothing that jiyi can open.
@@ -53,7 +53,7 @@ def locate(url: "str | Path | Place") -> Place:
     if separator and scheme in _SERVERS:
         _check_authority(url, rest)
         return Place(url=url)
-    if not separator and not _NEARLY.match(url):
+    if not separator and not _LIKE_ADDRESS.match(url):
         path = url
     elif scheme == "sqlite" and rest.startswith("/"):
         path = rest[1:]
@@ -67,7 +67,7 @@ def locate(url: "str | Path | Place") -> Place:
 
 
 def _check_authority(url: str, rest: str) -> None:
-    """Refuse what the driver would take apart elsewhere: its complaint may show the password."""
+    """Refuse a URL that the driver would split differently: its error might show the password."""
     before, _, query = rest.partition("?")
     authority, _, path = before.partition("/")
     nameless = any("=" not in part for part in query.split("&")) if query else False

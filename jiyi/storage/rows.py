@@ -1,9 +1,8 @@
-"""Records to rows and back: the same columns on every backend.
+"""Conversion of records to rows and back, with the same columns on every backend.
 
-Free text lives in one JSON ``body``; what is searched or sorted by has a column of its
-own. JSON escapes what a database's text cannot hold (NUL, lone surrogates), so any
-Python string comes back as it went in; only two halves of a surrogate pair side by side
-come back as the one character they make.
+Free text is stored in one JSON ``body``; what is searched or sorted by has a column of its own.
+JSON escapes what a database's text cannot hold (NUL, lone surrogates), so any Python string is
+read back unchanged, except that two adjacent halves of a surrogate pair become one character.
 """
 
 import json
@@ -35,23 +34,23 @@ from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
+    "CHECKSUM_COLUMNS",
     "CLASSES",
+    "DECODE_ERRORS",
     "FORMATS",
-    "NO_RECORD",
-    "SEALED",
     "TABLES",
     "Row",
     "decode",
-    "decode_whole",
-    "dump",
+    "decode_json",
+    "dump_json",
     "encode",
-    "encode_whole",
+    "encode_json",
     "is_storable",
     "kind_of",
-    "seal",
+    "row_checksum",
 ]
 
-_SAID = {"role", "content", "name"}  # the keys of a message that is only said
+_PLAIN_MESSAGE_KEYS = {"role", "content", "name"}  # of a message that holds nothing but text
 
 Row = dict[str, Any]
 
@@ -66,44 +65,46 @@ TABLES: Mapping[str, str] = {
     "summary": "summaries",
     "trash": "trash",
 }
-"""Where each kind of record lies, and what was taken out."""
+"""The table of each kind of record, and of the trash."""
 
-NO_RECORD = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
-"""What decoding raises where bytes are damaged."""
+DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""The exceptions that decoding damaged bytes may raise."""
 
-_WHOSE = ("user_id", "agent_id", "session_id", "id")
-SEALED: Mapping[str, tuple[str, ...]] = {
-    "message": (*_WHOSE, "seq", "created_at"),
-    "episode": (*_WHOSE, "created_at", "task_id", "outcome"),
-    "knowledge": (*_WHOSE, "created_at", "updated_at"),
-    "fact": (*(*_WHOSE, "created_at", "status", "valid_from", "valid_to"), *("supersedes", "superseded_by")),
-    "item": (*_WHOSE, "created_at", "updated_at"),
-    "task": (*_WHOSE, "status", "started_at", "updated_at", "completed_at"),
+_IDENTITY = ("user_id", "agent_id", "session_id", "id")
+CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "message": (*_IDENTITY, "seq", "created_at"),
+    "episode": (*_IDENTITY, "created_at", "task_id", "outcome"),
+    "knowledge": (*_IDENTITY, "created_at", "updated_at"),
+    "fact": (*_IDENTITY, "created_at", "status", *("valid_from", "valid_to", "supersedes", "superseded_by")),
+    "item": (*_IDENTITY, "created_at", "updated_at"),
+    "task": (*_IDENTITY, "status", "started_at", "updated_at", "completed_at"),
     "step": ("user_id", "task_id", "id", "status"),
-    "summary": (*_WHOSE, "version", "upto_seq", "created_at"),
-    "trash": (*_WHOSE, "kind", "discarded_at", "reason"),
+    "summary": (*_IDENTITY, "version", "upto_seq", "created_at"),
+    "trash": (*_IDENTITY, "kind", "discarded_at", "reason"),
 }
 """The columns that a checksum covers besides the body, by the kind of row."""
 
+# Of a step inside the body of its episode.
+_STEP_FIELDS = (
+    *("description", "tool_name", "args", "result", "id", "status"),
+    *("seq", "started_at", "completed_at"),
+)
+_TUPLE_FIELDS = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
-# A step inside its episode.
-_STEP = ("description", "tool_name", "args", "result", "id", "status", "seq", "started_at", "completed_at")
-_TUPLES = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
+def row_checksum(kind: str, row: Mapping[str, Any]) -> int:
+    """Return the CRC-32 of a row's owner, id, times, place in its session and content.
 
-def seal(kind: str, row: Mapping[str, Any]) -> int:
-    """Return the checksum of a row: of whose and which it is, when, its place, and all it says.
-
-    Left out is what changes by itself: pins, importance, confidence, counts of tokens and of use, when
-    an item ends. It guards against accidents, not against forgery.
+    It leaves out what is amended in place: pins, importance, confidence, token counts, access counts
+    and the expiry of items. It guards against accidents, not against forgery.
     """
-    said = "\0".join([str(row.get(name)) for name in SEALED[kind]])
-    return zlib.crc32(row["body"].encode(), zlib.crc32(said.encode()))
+    columns = "\0".join([str(row.get(name)) for name in CHECKSUM_COLUMNS[kind]])
+    return zlib.crc32(row["body"].encode(), zlib.crc32(columns.encode()))
 
 
 def kind_of(record: Record | type[Any]) -> Kind:
-    """Return what a record is, or what the records of a class are."""
-    return _KINDS[record if isinstance(record, type) else type(record)]
+    """Return the kind of a record or of a record class."""
+    return _KIND_BY_CLASS[record if isinstance(record, type) else type(record)]
 
 
 def is_storable(id_: object) -> bool:
@@ -120,7 +121,7 @@ def encode(record: Record) -> Row:
     scope = record.scope
     assert scope is not None, "only records with a scope are stored"
     row = {"user_id": scope.user_id, "agent_id": scope.agent_id, "session_id": scope.session_id}
-    row |= _message_row(record) if isinstance(record, Message) else _columns(record)
+    row |= _encode_message(record) if isinstance(record, Message) else _encode_columns(record)
     for name in ("id", "task_id", "supersedes", "superseded_by"):
         if row.get(name) is not None:
             check_id(name, row[name])
@@ -128,63 +129,63 @@ def encode(record: Record) -> Row:
 
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
-    """Return the record of a row; ``steps`` are a task's.
+    """Return the record of a row; ``steps`` are those of a task.
 
     Raises:
         DatabaseDamaged: the row is not as it was written.
     """
     try:
-        if "crc" in row and row["crc"] != seal(kind, row):
-            raise DatabaseDamaged("its checksum is another")
-        scope = _scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
-        record = _DECODERS[kind](row, scope) if kind in _DECODERS else _made(kind, row, scope)
-    except NO_RECORD as error:
+        if "crc" in row and row["crc"] != row_checksum(kind, row):
+            raise DatabaseDamaged("its checksum does not match")
+        scope = _cached_scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
+        record = _DECODERS[kind](row, scope) if kind in _DECODERS else _decode_simple(kind, row, scope)
+    except DECODE_ERRORS as error:
         raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
 
 
 @lru_cache(maxsize=4_096)
-def _scope(user_id: str, agent_id: str | None, session_id: str | None) -> Scope:
-    """Return a scope; many rows share one."""
+def _cached_scope(user_id: str, agent_id: str | None, session_id: str | None) -> Scope:
+    """Return a scope, the same object for the many rows that share it."""
     return Scope(user_id=user_id, agent_id=agent_id, session_id=session_id)
 
 
-def encode_whole(record: Record) -> str:
-    """Return a record as one JSON text, with everything that belongs to it; a session has none."""
-    whole = encode(record)
+def encode_json(record: Record) -> str:
+    """Return a record other than a session as one JSON text, a task with its steps."""
+    row = encode(record)
     if isinstance(record, Message | Step):
-        whole["seq"] = record.seq
+        row["seq"] = record.seq
     if isinstance(record, Task):
-        whole["steps"] = [_columns(step) | {"seq": step.seq} for step in record.steps]
-    return dump(whole)
+        row["steps"] = [_encode_columns(step) | {"seq": step.seq} for step in record.steps]
+    return dump_json(row)
 
 
-def decode_whole(kind: Kind, text: str) -> Record:
-    """Return the record that `encode_whole` wrote; raises as `decode` does."""
+def decode_json(kind: Kind, text: str) -> Record:
+    """Return the record that `encode_json` wrote; raises as `decode` does."""
     try:
-        whole = json.loads(text)
-        scope = Scope(user_id=whole["user_id"], agent_id=whole["agent_id"], session_id=whole["session_id"])
-        steps = tuple(_step(row, scope) for row in whole.pop("steps", ()))
-    except NO_RECORD as error:
+        row = json.loads(text)
+        scope = Scope(user_id=row["user_id"], agent_id=row["agent_id"], session_id=row["session_id"])
+        steps = tuple(_decode_step(step, scope) for step in row.pop("steps", ()))
+    except DECODE_ERRORS as error:
         raise DatabaseDamaged(f"its text cannot be read: {type(error).__name__}") from error
-    whole.pop("crc", None)
-    return decode(kind, whole, steps)
+    row.pop("crc", None)
+    return decode(kind, row, steps)
 
 
-def _message_row(m: Message) -> Row:
+def _encode_message(message: Message) -> Row:
     return {
-        "id": m.id,
-        "role": m.role,
-        "created_at": _said_at(m),
-        "pinned": int(m.pinned),
-        "body": dump(m.to_dict()),
-        "importance": m.importance,
-        "tokens": m.tokens,
-        "tokens_by": m.tokens_by,
+        "id": message.id,
+        "role": message.role,
+        "created_at": _created_micros(message),
+        "pinned": int(message.pinned),
+        "body": dump_json(message.to_dict()),
+        "importance": message.importance,
+        "tokens": message.tokens,
+        "tokens_by": message.tokens_by,
     }
 
 
-def _message(row: Mapping[str, Any], scope: Scope) -> Message:
+def _decode_message(row: Mapping[str, Any], scope: Scope) -> Message:
     body = json.loads(row["body"])
     fields = {
         "id": row["id"],
@@ -196,65 +197,67 @@ def _message(row: Mapping[str, Any], scope: Scope) -> Message:
         "tokens": row["tokens"],
         "tokens_by": row["tokens_by"],
     }
-    said = isinstance(body.get("content"), str) and isinstance(body.get("name", ""), str)
-    if said and body.keys() <= _SAID and body["role"] != "developer":  # most are; half the time
+    plain = isinstance(body.get("content"), str) and isinstance(body.get("name", ""), str)
+    if plain and body.keys() <= _PLAIN_MESSAGE_KEYS and body["role"] != "developer":  # twice as fast
         return Message(role=body["role"], content=body["content"], name=body.get("name"), **fields)
     return Message.from_openai(body, **fields)
 
 
-def _columns(record: Record) -> Row:
-    """Return the columns of a record of `FORMATS`, those derived from its fields too."""
+def _encode_columns(record: Record) -> Row:
+    """Return the columns of a record of `FORMATS`, including those derived from its fields."""
     form = FORMATS[kind_of(record)]
     row: Row = {}
     for name, codec in form.columns.items():
         value = getattr(record, name)
         row[name] = value if codec is None or value is None else codec[0](value)
-    steps = {"steps": [_values(step, _STEP) for step in record.steps]} if isinstance(record, Episode) else {}
-    return row | {"body": _body(record, form.body, **steps)} | form.derived(record)
+    steps: Row = {}
+    if isinstance(record, Episode):
+        steps["steps"] = [_jsonable_fields(step, _STEP_FIELDS) for step in record.steps]
+    return row | {"body": _encode_body(record, form.body, **steps)} | form.derived(record)
 
 
-def _fields(kind: Kind, row: Mapping[str, Any]) -> Row:
-    """Return what `_columns` stored, as the record's fields."""
+def _decode_fields(kind: Kind, row: Mapping[str, Any]) -> Row:
+    """Return the record's fields from the columns that `_encode_columns` wrote."""
     stored = {
         name: row[name] if codec is None or row[name] is None else codec[1](row[name])
         for name, codec in FORMATS[kind].columns.items()
     }
-    return stored | _loaded(json.loads(row["body"]))
+    return stored | _from_jsonable(json.loads(row["body"]))
 
 
-def _made(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
-    return cast("Record", CLASSES[kind](scope=scope, **_fields(kind, row)))
+def _decode_simple(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
+    return cast("Record", CLASSES[kind](scope=scope, **_decode_fields(kind, row)))
 
 
-def _episode(row: Mapping[str, Any], scope: Scope) -> Episode:
-    values = _fields("episode", row)
-    of: Row = {"scope": scope, "task_id": row["task_id"] or ""}
-    values["steps"] = tuple(Step(**of, **_loaded(step)) for step in values["steps"])
+def _decode_episode(row: Mapping[str, Any], scope: Scope) -> Episode:
+    values = _decode_fields("episode", row)
+    owner: Row = {"scope": scope, "task_id": row["task_id"] or ""}
+    values["steps"] = tuple(Step(**owner, **_from_jsonable(step)) for step in values["steps"])
     return Episode(scope=scope, **values)
 
 
-def _said_at(record: Message | Summary) -> int:
+def _created_micros(record: Message | Summary) -> int:
     if record.created_at is None:
         done = "said" if isinstance(record, Message) else "written"
         raise InputError(f"a {kind_of(record)} needs created_at to be stored; say when it was {done}")
     return to_micros(record.created_at)
 
 
-def _storable(ids: Iterable[str]) -> list[str]:
+def _storable_ids(ids: Iterable[str]) -> list[str]:
     return [id_ for id_ in ids if is_storable(id_)]
 
 
-def _step(row: Mapping[str, Any], scope: Scope) -> Step:
-    return Step(scope=scope, **_fields("step", row) | {"seq": row["seq"]})
+def _decode_step(row: Mapping[str, Any], scope: Scope) -> Step:
+    return Step(scope=scope, **_decode_fields("step", row) | {"seq": row["seq"]})
 
 
-def _session(row: Mapping[str, Any], scope: Scope) -> Session:
-    moments = {name: utc_from_micros(row[name]) for name in ("started_at", "last_active_at")}
-    return Session(scope=scope, messages=row["messages"], next_seq=row["next_seq"], **moments)
+def _decode_session(row: Mapping[str, Any], scope: Scope) -> Session:
+    times = {name: utc_from_micros(row[name]) for name in ("started_at", "last_active_at")}
+    return Session(scope=scope, messages=row["messages"], next_seq=row["next_seq"], **times)
 
 
 _Codec = tuple[Callable[[Any], Any], Callable[[Any], Any]] | None
-"""How a field's value becomes its column's, and back; None: unchanged. A value None is never changed."""
+"""Functions that encode a field's value for its column and decode it; None leaves values unchanged."""
 
 
 def _codec(name: str) -> _Codec:
@@ -264,12 +267,12 @@ def _codec(name: str) -> _Codec:
 
 
 class _Format:
-    """Where the fields of a record are stored: ``columns`` of their own, or the JSON ``body``."""
+    """Where the fields of a record are stored: in ``columns`` of their own or in the JSON ``body``."""
 
     def __init__(self, columns: str, body: str, derived: Callable[[Any], Row] = lambda _: {}) -> None:
         self.columns = {name: _codec(name) for name in columns.split()}
         self.body = tuple(body.split())
-        self.derived = derived  # columns made of other fields
+        self.derived = derived  # returns the columns computed from other fields
 
 
 FORMATS: Mapping[Kind, _Format] = {
@@ -281,7 +284,7 @@ FORMATS: Mapping[Kind, _Format] = {
     "knowledge": _Format(
         "id created_at pinned access_count last_accessed_at updated_at confidence",
         "topic content key_points source_episodes metadata",
-        lambda k: {"role": None, "sources": _storable(k.source_episodes)},
+        lambda k: {"role": None, "sources": _storable_ids(k.source_episodes)},
     ),
     "fact": _Format(
         "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
@@ -292,7 +295,7 @@ FORMATS: Mapping[Kind, _Format] = {
             "subject_key": entity_key(f.subject),
             "predicate_key": predicate_key(f.predicate),
             "object_key": entity_key(f.object),
-            "sources": _storable(f.sources),
+            "sources": _storable_ids(f.sources),
         },
     ),
     "item": _Format(
@@ -308,7 +311,7 @@ FORMATS: Mapping[Kind, _Format] = {
     "summary": _Format(
         "id version upto_seq created_at",
         "text method language tokens previous covers",
-        lambda s: {"created_at": _said_at(s), "covers": dump(s.covers)},
+        lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
     ),
 }
 CLASSES: Mapping[Kind, type[Any]] = {
@@ -322,39 +325,39 @@ CLASSES: Mapping[Kind, type[Any]] = {
     "session": Session,
     "summary": Summary,
 }
-_KINDS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
+_KIND_BY_CLASS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
-    "message": _message,
-    "episode": _episode,
-    "step": _step,
-    "session": _session,
+    "message": _decode_message,
+    "episode": _decode_episode,
+    "step": _decode_step,
+    "session": _decode_session,
 }
 
 
-def _body(record: Record, names: tuple[str, ...], **more: Any) -> str:
-    values = _values(record, names)
+def _encode_body(record: Record, names: tuple[str, ...], **more: Any) -> str:
+    values = _jsonable_fields(record, names)
     if values.get("metadata") == {}:  # most have none
         del values["metadata"]
-    return dump({**values, **more})
+    return dump_json({**values, **more})
 
 
-def _values(record: Record, names: Iterable[str]) -> Row:
-    return {name: _jsonable(getattr(record, name)) for name in names}
+def _jsonable_fields(record: Record, names: Iterable[str]) -> Row:
+    return {name: _to_jsonable(getattr(record, name)) for name in names}
 
 
-def _loaded(values: Row) -> Row:
-    """Return fields from the values that `_jsonable` made of them."""
+def _from_jsonable(values: Row) -> Row:
+    """Return the fields that `_to_jsonable` converted."""
     return {
         name: utc_from_micros(value)
         if value is not None and name.endswith("_at")
         else tuple(value)
-        if name in _TUPLES
+        if name in _TUPLE_FIELDS
         else value
         for name, value in values.items()
     }
 
 
-def dump(value: object) -> str:
+def dump_json(value: object) -> str:
     """Return a value as JSON that UTF-8 can hold."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -366,7 +369,7 @@ def dump(value: object) -> str:
     return text
 
 
-def _jsonable(value: Any) -> Any:
+def _to_jsonable(value: Any) -> Any:
     if isinstance(value, datetime):
         return to_micros(value)
     return dict(value) if isinstance(value, Mapping) else value

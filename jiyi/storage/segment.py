@@ -1,4 +1,4 @@
-"""A stretch of a user's rows, inverted: which rows hold a term, and which row has an id. No I/O.
+"""An inverted index of consecutive rows of a user, by term and by id. No I/O.
 
 Both indexes are sorted arrays of 64-bit keys, so that building and merging are one sort each:
 a posting is term (32 bits), row within the segment (24), count (8); an id is 40 bits of its
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from jiyi.storage.words import unpack
 
-__all__ = ["MOST_ROWS", "Segment", "id_keys", "merged"]
+__all__ = ["MAX_SEGMENT_ROWS", "Segment", "id_keys", "merge_segments"]
 
-MOST_ROWS = 1 << 24
-"""Rows a segment has at most."""
+MAX_SEGMENT_ROWS = 1 << 24
+"""The most rows of one segment."""
 
-_ROW = np.uint64(MOST_ROWS - 1)
+_ROW = np.uint64(MAX_SEGMENT_ROWS - 1)
 _COUNT = np.uint64(0xFF)
 _8, _32 = np.uint64(8), np.uint64(32)
 _HASH = ~_ROW
@@ -27,13 +27,13 @@ _Keys = NDArray[np.uint64]
 
 
 def id_keys(names: Iterable[tuple[str, str]]) -> _Keys:
-    """Return the places of kinds with ids in the order of ids, with row 0; good in this process only."""
+    """Return the keys of records by kind and id, with row 0; they are valid in this process only."""
     return np.fromiter(map(hash, names), np.int64).view(np.uint64) & _HASH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Rows from ``start`` on; never changed once made."""
+    """Rows from ``start`` on; immutable."""
 
     start: int  # the first row's number among the user's rows
     count: int  # rows
@@ -91,15 +91,15 @@ class Segment:
         return keys
 
 
-def merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:
-    """Return segments that follow on each other as few: each at least twice as long as the next.
+def merge_segments(segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """Merge consecutive segments until each is at least twice as long as the next.
 
-    So n rows added one by one are sorted log n times each, and a search looks into log n segments.
+    Of n rows added one by one each is sorted log n times, and a search reads log n segments.
     """
     first, count = len(segments) - 1, segments[-1].count
-    while first and segments[first - 1].count < 2 * count and segments[first - 1].count + count <= MOST_ROWS:
+    while first and (before := segments[first - 1].count) < 2 * count and before + count <= MAX_SEGMENT_ROWS:
         first -= 1
-        count += segments[first].count
+        count += before
     if first == len(segments) - 1:
         return tuple(segments)
     tail, start = segments[first:], segments[first].start

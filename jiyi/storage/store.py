@@ -1,4 +1,4 @@
-"""The store: records as rows of a database, searched by their words from memory."""
+"""The store: records as rows of a database, searched by their words in memory."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,37 +10,37 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
 from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key, Rows
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
-from jiyi.storage.matching import candidates
-from jiyi.storage.relational.conditions import on_documents, on_kind
-from jiyi.storage.relational.find import Cursor, find_named, find_records, scan_records
-from jiyi.storage.relational.users import Snapshot, look, read_allowed, seen_or_look
-from jiyi.storage.relational.write import age_of, drop_damaged, prepare, put_all, put_all_back, remove
+from jiyi.storage.matching import find_candidates
+from jiyi.storage.relational.conditions import document_conditions, kind_conditions
+from jiyi.storage.relational.find import Cursor, find_by_keys, find_records, scan_records
+from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
+from jiyi.storage.relational.write import drop_damaged, prepare, put_all, put_back_all, remove, sort_time
 from jiyi.storage.rows import is_storable, kind_of
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words
 
 __all__ = ["Amendment", "Cursor", "Page", "Store"]
 
-_SCANNED: tuple[Kind, ...] = (*SEARCHABLE, "summary")
+_SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "summary")
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A piece of a scan."""
+    """A page of a scan."""
 
     records: tuple[Record, ...]  # oldest first
-    numbers: tuple[int, ...]  # the backend's own number of each; with the user, the key of its vectors
-    next: Cursor | None  # where the next piece begins; None after the last
-    words: Mapping[str, Words] = field(default_factory=dict)  # by id, where they were asked for
+    numbers: tuple[int, ...]  # the backend's number of each; with the user, the key of its vectors
+    next: Cursor | None  # where the next page begins; None after the last
+    words: Mapping[str, Words] = field(default_factory=dict)  # by id, if they were asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendment:
-    """New values of a record's fields other than its words; None leaves a field as it is.
+    """New values of a record's fields other than its text; None leaves a field as it is.
 
     Raises:
         InputError: importance or confidence is not a number from 0 to 1.
@@ -54,7 +54,7 @@ class Amendment:
     expires_at: datetime | None = None  # of items
 
     def __post_init__(self) -> None:
-        """Refuse what no record may hold."""
+        """Check the ranges of numbers."""
         for name in ("importance", "confidence"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | float) and 0 <= value <= 1):
@@ -62,43 +62,42 @@ class Amendment:
 
 
 class Store:
-    """Keeps records and finds them by their fields and by their words.
+    """Stores records and finds them by their fields and by their words.
 
-    Guarantees: what `put` returned for is on disk and searchable by text; a row and its
-    text index commit together; every verb sees only rows of its query's scope; safe to
-    call from several threads, and several processes may hold the same database. Where the
-    connection to a server breaks, a verb is done again as far as that is safe.
+    Guarantees: when `put` returns, its records are on disk and searchable by text; a row and its
+    text index commit together; every method sees only rows of its query's scope; several threads
+    and several processes may use the same database. If the connection to a server breaks, a method
+    is retried as far as that is safe.
 
-    All verbs raise `StorageError` where the database cannot do what is asked; nothing
-    half-written remains then.
+    All methods raise `StorageError` if the database fails, and leave nothing half-written.
     """
 
     def __init__(self, database: Database, vectors: VectorIndex | None = None) -> None:
-        """``vectors`` are told of removals and closed with the store, where they are kept elsewhere."""
+        """``vectors`` are told of removals and closed with the store."""
         self._db = database
         self._vectors = vectors or VectorIndex(database)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make what this thread reads and writes inside the block one atomic change.
+        """Run what this thread reads and writes inside the block as one transaction.
 
-        Readers inside see the newest state and no other writer comes between. An
-        exception undoes all of it. Blocks may be nested; the outermost commits.
+        It sees the newest state and no other writer interferes. An exception undoes all of it.
+        Blocks may be nested; the outermost commits.
         """
         with self._db.write():
             yield
         self._vectors.records_removed()
 
     def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
-        """Do several things in a `transaction` and return what the last gave.
+        """Call a function in a `transaction` and return its result.
 
-        Where the connection to a server broke, or writers met, all of it is done again in a new
-        one; inside another `transaction` it is done once.
+        If the connection to a server broke, or writers interfered, it is called again in a new
+        transaction; inside another `transaction` it is called once.
 
         Args:
-            verb: what to do; it changes nothing but the store.
-            repeatable: doing it twice is the same as doing it once. Else it is not done again
-                where it is not known whether it was.
+            verb: the function; it changes nothing but the store.
+            repeatable: calling it twice has the same effect as once. Otherwise it is not called
+                again after the transaction may have been committed.
         """
 
         def once() -> _T:
@@ -113,11 +112,11 @@ class Store:
     def snapshot(self, user_id: str) -> Snapshot:
         """Return a user's memory as it is now, for the steps of one search.
 
-        Given to `match` and to the verbs of a vector index on the same database, it spares them
-        asking again who the user is and what is new, which costs round trips to a server.
+        Passed to `match` and to the methods of a vector index on the same database, it saves them the
+        round trips to a server for the user's number and new rows.
         """
         with self._db.read(user_id) as db:
-            return look(self._db, db, user_id)
+            return take_snapshot(self._db, db, user_id)
 
     @retried()
     def put(self, records: Sequence[Record]) -> list[Record]:
@@ -125,12 +124,12 @@ class Store:
 
         A message whose id is taken by an equal message is left alone and returned as
         stored, so that a retry is safe; so is a summary. Tasks, steps, episodes, knowledge,
-        facts and items of a known id are replaced; where the words stay the same, so do the vectors.
-        Sessions are kept by the store itself and cannot be put.
+        facts and items with a known id are replaced; if the text is the same, they keep their vectors.
+        Sessions are maintained by the store itself and cannot be put.
 
-        A summary goes in on top of the newest version there is of its session and agent only,
-        the one its ``previous`` names, and covers no less. What is said later in the session
-        comes after its ``upto_seq``, also where all its messages are gone.
+        A summary must follow the newest version of its session and agent, the one its ``previous``
+        names, and must not end before it. What is said later in the session comes after its
+        ``upto_seq``, even if all its messages are gone.
 
         Raises:
             DuplicateId: a message's or summary's id is taken by a different one, or a summary
@@ -143,55 +142,57 @@ class Store:
     def find(self, query: Query) -> list[Record]:
         """Return records by their fields, oldest first unless ``newest_first``, at most ``limit``.
 
-        Messages come in the order of their session (``seq``); tasks come with their steps.
-        Summaries of a session come by version, those of the whole session before those of its
-        agents. ``query.sources`` finds those that cover any of these messages.
+        Messages of a session come in its order (``seq``), tasks with their steps, summaries of a
+        session by version, those of the whole session before those of its agents.
+        ``query.sources`` finds summaries that cover any of these messages.
         """
         with self._db.read(query.scope.user_id) as db:
             found = find_records(db, query)
         if len(query.kinds) > 1:
-            found.sort(key=age_of, reverse=query.newest_first)
+            found.sort(key=sort_time, reverse=query.newest_first)
         return found[: query.limit]
 
     @retried()
-    def named(self, user_id: str, keys: Sequence[Key], seen: Snapshot | None = None) -> dict[Key, Record]:
-        """Return a user's records by their keys, without those that are not there.
+    def find_by_keys(
+        self, user_id: str, keys: Sequence[Key], seen: Snapshot | None = None
+    ) -> dict[Key, Record]:
+        """Return a user's records by their keys, without missing ones.
 
-        Short messages that were read with ``seen``, a `snapshot` of theirs, and with earlier ones are not
-        read again until one is taken out, brought back or amended.
+        With ``seen``, a `snapshot`, short messages are cached with the user's rows until a record of the
+        user is removed or restored, or a message amended.
         """
         with self._db.read(user_id) as db:
-            return find_named(db, user_id, keys, seen)
+            return find_by_keys(db, user_id, keys, seen)
 
     @retried()
     def match(
         self, query: Query, near: Sequence[Key] | Rows = (), *, seen: Snapshot | None = None
     ) -> Candidates:
-        """Return what the words of ``query.text`` find, and its neighbours in conversation.
+        """Return the records that the words of ``query.text`` find, and their neighbours in conversation.
 
         The answer holds
 
         * the best ``query.limit`` records of each kind by words (BM25; any word is enough) that all
           conditions of the query allow; texts that mostly ask count apart, with the same limit,
         * the records of ``near``, which another index found, by their keys or as rows of ``seen``,
-          as far as the conditions allow them; unknown ones are left out,
-        * of the best 100 by words and the first 100 of ``near``, the messages of the same
-          session that were said up to two places before and after. They lie in the query's
-          scope; where another of its conditions does not allow them, they are not eligible.
+          if the conditions allow them; unknown ones are left out,
+        * for the best 50 by words and the first 50 of ``near``, the messages up to two places
+          before and after in the same session. They lie in the query's scope; if other
+          conditions do not allow them, they are not eligible.
 
         A text without a searchable word finds nothing by words. The statistics of BM25 are
         those of all the user's records now, or when ``seen``, a `snapshot`, was taken.
         """
         with self._db.read(query.scope.user_id) as db:
-            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
-            allowed = read_allowed(db, query)
-        return candidates(seen.terms, query, near, allowed)
+            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
+            allowed = read_allowed_docs(db, query)
+        return find_candidates(seen.terms, query, near, allowed)
 
     @retried(repeatable=False, removes=True)
     def delete(self, query: Query) -> Mapping[Kind, int]:
         """Remove what `find` would return, with its text index and vectors; return counts by kind.
 
-        A summary does not go with its messages: it may be all that is meant to stay of them.
+        Summaries stay when their messages are removed: they may be all that is meant to be kept of them.
         """
         if not set(query.kinds) <= {*SEARCHABLE, "task", "summary"}:
             raise BadQuery(
@@ -206,23 +207,23 @@ class Store:
 
     @retried()
     def paths(self, query: Query, after: str = "") -> list[str]:
-        """Return the namespaces of a query's items that follow on one, as `path_of` writes them, in order."""
+        """Return the sorted namespaces of a query's items that come after one, as `path_of` writes them."""
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect, ("item",))
+            where, values = document_conditions(query, db.dialect, ("item",))
             rows = db.rows("item_paths", values | {"after_path": after, "limit": query.limit}, where=where)
         return [str(row[0]) for row in rows]
 
-    def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
-        """Return the damaged records that reading met in a scope so far; ``ids`` narrows."""
-        return self._db.damage.of(scope, ids)
+    def damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[DamagedRecord]:
+        """Return the damaged records found so far in a scope, only those with these ``ids`` if given."""
+        return self._db.damage.in_scope(scope, ids)
 
     def notes(self, scope: Scope) -> tuple[str, ...]:
-        """Return what a reader of a scope should know of damaged records: nothing, or one line."""
+        """Return a line that says how many damaged records a scope has; nothing if it has none."""
         return self._db.damage.notes(scope)
 
     @retried(repeatable=False)
-    def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[Damaged]:
-        """Remove what `damaged` returns, for good, and return it."""
+    def drop_damaged(self, scope: Scope, ids: Sequence[str] | None = None) -> list[DamagedRecord]:
+        """Remove the `damaged` records permanently and return them."""
         lost = self.damaged(scope, ids)
         if lost:
             with self._db.write(scope.user_id) as db:
@@ -231,37 +232,37 @@ class Store:
 
     @retried()
     def count(self, query: Query) -> Mapping[str, int]:
-        """Return how many records of each kind lie in the scope, and ``vectors_pending``."""
+        """Return how many records of each kind match the query, and the ``vectors_pending`` of all."""
         counts: dict[str, int] = dict.fromkeys((*query.kinds, "vectors_pending"), 0)
         with self._db.read(query.scope.user_id) as db:
             if set(query.kinds) & set(SEARCHABLE):
-                where, values = on_documents(query, db.dialect)
+                where, values = document_conditions(query, db.dialect)
                 for kind, rows, pending in db.rows("count_documents", values, where=where):
                     counts[kind] = rows
                     counts["vectors_pending"] += pending
             for kind in set(query.kinds) - set(SEARCHABLE):
-                where, values = on_kind(kind, query, db.dialect)
+                where, values = kind_conditions(kind, query, db.dialect)
                 counts[kind] = db.rows(f"count_{kind}", values, where=where)[0][0]
         return counts
 
     @retried()
     def scan(self, query: Query, after: Cursor | None = None, *, words: bool = False) -> Page:
-        """Return the next ``query.limit`` records of one kind, oldest first; summaries as they were stored.
+        """Return the next ``query.limit`` records of one kind, oldest first; summaries in the order stored.
 
-        ``words`` asks for the analysed words of searchable records, too.
-
-        What is added, changed or taken out between two pieces moves no other record out of
-        sight: each one that is there throughout is seen exactly once.
+        ``words`` asks for the analysed words of searchable records, too. Records that exist during the
+        whole scan are returned exactly once, whatever is added, changed or removed between two pages.
 
         Raises:
             BadQuery: the query names several kinds, or one that is neither searchable nor "summary".
         """
-        if len(query.kinds) != 1 or query.kinds[0] not in _SCANNED:
-            raise BadQuery(f"scan one of {', '.join(_SCANNED)} at a time, not {', '.join(query.kinds)}")
+        if len(query.kinds) != 1 or query.kinds[0] not in _SCANNABLE_KINDS:
+            raise BadQuery(
+                f"scan one of {', '.join(_SCANNABLE_KINDS)} at a time, not {', '.join(query.kinds)}"
+            )
         with self._db.read(query.scope.user_id) as db:
             records, numbers, last = scan_records(db, query.kinds[0], query, after)
-            docs = {"user_id": query.scope.user_id, "docs": db.dialect.listed(numbers)}
-            rows = db.rows("words_of", docs) if words and query.kinds[0] in SEARCHABLE else []
+            docs = {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)}
+            rows = db.rows("read_words", docs) if words and query.kinds[0] in SEARCHABLE else []
         return Page(
             records=tuple(records),
             numbers=tuple(numbers),
@@ -271,28 +272,22 @@ class Store:
 
     @retried()
     def targets(self, query: Query) -> Mapping[str, int]:
-        """Return how many of the query's episodes there are of each target, by `jiyi.text.entity_key`.
-
-        "" counts those without a target.
-        """
+        """Return the number of the query's episodes by the entity key of their target, "" for none."""
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect)
+            where, values = document_conditions(query, db.dialect)
             rows = db.rows("count_targets", values, where=where)
         return {str(target): int(count) for target, count in rows}
 
     @retried()
     def amend(self, scope: Scope, kind: Kind, changes: Sequence[Amendment]) -> int:
-        """Change fields of records in one transaction, their words and vectors untouched; return how many.
-
-        Ids that are not there are passed over.
-        """
+        """Change fields of records in one transaction and return how many; unknown ids are ignored."""
         if kind not in SEARCHABLE:
             raise BadQuery(f"amend one of {', '.join(SEARCHABLE)}, not {kind}")
         storable = [change for change in changes if is_storable(change.id)]
         user_id = scope.user_id
         with self._db.write(user_id) as db:
-            ids = db.dialect.listed([change.id for change in storable])
-            docs = dict(db.rows("docs_of", {"user_id": user_id, "kind": kind, "ids": ids}))
+            ids = db.dialect.array([change.id for change in storable])
+            docs = dict(db.rows("docs_of_ids", {"user_id": user_id, "kind": kind, "ids": ids}))
             rows: list[dict[str, Any]] = [
                 {
                     "user_id": user_id,
@@ -306,41 +301,41 @@ class Store:
                 for change in storable
                 if change.id in docs
             ]
-            # A row whose pin stays is not written: that would cost more than all the rest.
+            # Rows whose pin stays are not written: that would cost more than everything else.
             pins = [row for row in rows if row["pinned"] is not None]
-            db.many("amend_pin", pins)
-            db.many(f"amend_{kind}", rows)
+            db.run_many("amend_pin", pins)
+            db.run_many(f"amend_{kind}", rows)
             if kind == "message" and rows:
                 db.run("bump_pin_changes", {"user_id": user_id})
         return len(rows)
 
     @retried()
     def changes(self, scope: Scope) -> int:
-        """Return a number that grows when a record of the user is taken out or back, or a message amended.
+        """Return a number that grows when a record of the user is removed or restored, or a message amended.
 
-        Cheap: for noticing that what is held in memory is out of date.
+        It is cheap to read and tells whether cached records are out of date.
         """
-        rows = self._db.ask("count_changes", {"user_id": scope.user_id})
+        rows = self._db.fetch("count_changes", {"user_id": scope.user_id})
         return int(rows[0][0]) if rows else 0
 
     @retried()
     def put_back(
         self, messages: Sequence[Message], *, words: Mapping[str, Words] | None = None
     ) -> list[Message]:
-        """Write messages that were stored before at the places they say, all or none; return them as stored.
+        """Write messages that were stored before at their places, all or none; return them as stored.
 
-        A message whose place in its session is taken, or that says none, goes to the end of it.
-        One that is there already with the same words stays as it is. Summaries that do not know
-        a message go as `Trash.restore` says. ``words``, by id, are what `scan` gave of the same
-        messages elsewhere: those are not analysed again.
+        A message without a place, or whose place is taken, is put at the end of its session. One that
+        exists with the same content stays as it is. Summaries without a message are dropped as
+        in `Trash.restore`. ``words``, by id, are what `scan` of another store returned for these messages,
+        which are then not analysed again.
 
         Raises:
             DuplicateId: another message has the id.
             BadScope: a message lacks user or session.
         """
-        return cast("list[Message]", put_all_back(self._db, messages, words or {}))
+        return cast("list[Message]", put_back_all(self._db, messages, words or {}))
 
     def close(self) -> None:
-        """Release the database. Closing twice is fine; using it afterwards raises `Closed`."""
+        """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""
         self._db.close()
         self._vectors.close()

@@ -1,4 +1,4 @@
-"""What was taken out and can still be brought back."""
+"""The trash: records that were removed and can be restored."""
 
 import logging
 from collections import Counter
@@ -11,18 +11,18 @@ from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
-from jiyi.storage.relational.conditions import Where, on_kind
-from jiyi.storage.relational.find import whole
+from jiyi.storage.relational.conditions import Where, kind_conditions
+from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import NO_RECORD, Row, decode_whole, encode_whole, is_storable, kind_of, seal
+from jiyi.storage.rows import DECODE_ERRORS, Row, decode_json, encode_json, is_storable, kind_of, row_checksum
 from jiyi.storage.vectors import VectorIndex
 
-__all__ = ["Discarded", "Trash", "TrashPage", "key_of", "whole_entries"]
+__all__ = ["Discarded", "Trash", "TrashPage", "decode_entries", "key_of"]
 
-_PIECE = 1_000  # records read at once
-_KEPT = ("user_id", "id", "doc", "agent_id", "session_id")  # beside the body; a task has no number
-_EVER = 2**62  # microseconds: later than all
-_OWED = "bytes_to_overwrite"  # among the figures of the whole database
+_BATCH_SIZE = 1_000  # records read at once
+_TRASH_COLUMNS = ("user_id", "id", "doc", "agent_id", "session_id")  # copied from the row; tasks have no doc
+_FAR_FUTURE = 2**62  # microseconds
+_OVERWRITE_PENDING = "bytes_to_overwrite"  # a name in the table meta
 
 _log = logging.getLogger("jiyi")
 
@@ -33,115 +33,112 @@ class Discarded:
 
     record: Record
     kind: Kind
-    reason: str  # why it was taken out
+    reason: str  # why it was removed
     discarded_at: datetime
 
 
 def key_of(item: Record | Discarded) -> Key:
-    """Return kind and id of a record, or of one in the trash."""
+    """Return kind and id of a record or of an entry of the trash."""
     record = item.record if isinstance(item, Discarded) else item
     return kind_of(record), record.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrashPage:
-    """A piece of a walk through the trash."""
+    """A page of the trash."""
 
     entries: tuple[Discarded, ...]
-    next: int | None  # where the next piece begins; None after the last
+    next: int | None  # where the next page begins; None after the last
 
 
 class Trash:
-    """Takes records out of a memory, keeps them apart, brings them back or drops them for good.
+    """Moves records to the trash, restores them or drops them permanently.
 
-    What lies in the trash is found by no search and no listing. Its verbs take part in the
-    transaction of the store that shares their database. All raise `StorageError` where the
-    database cannot do what is asked.
+    No search and no listing finds what is in the trash. Its methods take part in the
+    transaction of the store on the same database. All raise `StorageError` if the database fails.
     """
 
     def __init__(self, database: Database, vectors: VectorIndex | None = None) -> None:
-        """``vectors`` are told of removals, and scrubbed too, where they are kept elsewhere."""
+        """``vectors`` are told of removals and scrubbed too."""
         self._db = database
         self._vectors = vectors or VectorIndex(database)
 
     @retried(repeatable=False, removes=True)
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
-        """Take records of a user out, all or none, with their text index and vectors; return counts by kind.
+        """Move records of a user to the trash, all or none; return counts by kind. Unknown keys are ignored.
 
-        Kinds are messages, episodes, knowledge, facts, items and tasks (with their steps). Keys that
-        are not there are passed over.
+        Their text index and vectors are dropped. Kinds are messages, episodes, knowledge, facts, items
+        and tasks (with their steps).
         """
-        odd = {kind for kind, _ in keys} - set(FORGETTABLE)
-        if odd:
+        other = {kind for kind, _ in keys} - set(FORGETTABLE)
+        if other:
             raise BadQuery(
-                f"{', '.join(sorted(odd))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
+                f"{', '.join(sorted(other))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
         counts = Counter[Kind]()
         user_id = scope.user_id
-        # Neither half a surrogate pair nor a zero byte can be stored everywhere.
+        # Lone surrogates and zero bytes cannot be stored on every backend.
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
-        taken = {"discarded_at": to_micros(at), "reason": storable}
+        discarded = {"discarded_at": to_micros(at), "reason": storable}
         with self._db.write(user_id) as db:
-            for kind, found in _find(db, scope, keys):
+            for kind, found in _find_batches(db, scope, keys):
                 rows = [row for _, row in found]
                 first = db.take_numbers(user_id, len(rows))
                 out = [
-                    {name: row.get(name) for name in _KEPT}
-                    | taken
-                    | {"entry": first + place, "kind": kind, "body": encode_whole(record)}
+                    {name: row.get(name) for name in _TRASH_COLUMNS}
+                    | discarded
+                    | {"entry": first + place, "kind": kind, "body": encode_json(record)}
                     for place, (record, row) in enumerate(found)
                 ]
-                db.many("put_trash", out)
+                db.run_many("put_trash", out)
                 sessions = [row["session_id"] for row in rows] if kind == "message" else []
                 counts.update(remove(db, user_id, [(kind, row["id"]) for row in rows], sessions))
         return dict(counts)
 
     @retried()
     def discarded(self, query: Query) -> list[Discarded]:
-        """Return what lies in the trash, newest first.
+        """Return entries of the trash, newest first.
 
-        Of the query count scope, kinds, ids, limit, and ``since`` and ``until`` as bounds of
-        the moment it was taken out.
+        Of the query only scope, kinds, ids and limit apply, and ``since`` and ``until`` as bounds of the
+        time of removal.
         """
         with self._db.read(query.scope.user_id) as db:
-            where, values = _on_query(query, db.dialect).done()
+            where, values = _conditions(query, db.dialect).build()
             by = "t.discarded_at DESC, t.kind, t.id"
             rows = db.records("find_trash", values | {"limit": query.limit}, where=where, by=by)
-            return [entry for entry, _ in whole_entries(db, rows)]
+            return [entry for entry, _ in decode_entries(db, rows)]
 
     @retried()
     def walk(self, query: Query, after: int = 0) -> TrashPage:
-        """Return the next ``query.limit`` records in the trash, for going through all of them.
+        """Return the next ``query.limit`` entries of the trash; the query as for `discarded`.
 
-        The query counts as for `discarded`. What is put in or taken out between two pieces
-        moves no other record out of sight.
+        No other entry is skipped when some are added or removed between two pages.
         """
         with self._db.read(query.scope.user_id) as db:
-            found = _on_query(query, db.dialect)
-            found.add("t.entry > :after", after=after, limit=query.limit)
-            where, values = found.done()
+            conditions = _conditions(query, db.dialect)
+            conditions.add("t.entry > :after", after=after, limit=query.limit)
+            where, values = conditions.build()
             rows = db.records("find_trash", values, where=where, by="t.entry")
-            entries = tuple(entry for entry, _ in whole_entries(db, rows))
+            entries = tuple(entry for entry, _ in decode_entries(db, rows))
         return TrashPage(entries=entries, next=rows[-1]["entry"] if len(rows) == query.limit else None)
 
     @retried(repeatable=False)
     def restore(self, scope: Scope, keys: Sequence[Key]) -> list[Record]:
-        """Bring records back as they were, all or none; vectors follow as pending.
+        """Restore records as they were, all or none, with vectors pending. Unknown keys are ignored.
 
-        A message returns to its place in its session, or to the end where other messages
-        were said at that place meanwhile. A message that is there again with the same words
-        stays as it is. Keys that are not in the trash are passed over.
+        A message returns to its place in its session, or to the end if the place is taken by now. A
+        message that exists again with the same content stays as it is.
 
-        Where a summary speaks of a message's place but never took it in, that version goes and
-        all that build on it, so that the message is folded in again. System and pinned messages,
-        which are in no summary, take none.
+        If a summary spans a message's place but does not cover it, that version and all later ones are
+        dropped, so that the message is folded in again. System and pinned messages, which are in no
+        summary, drop none.
 
         Raises:
             DuplicateId: another record has the id by now.
         """
         with self._db.write(scope.user_id) as db:
-            # Those that go to the end of their session keep their order.
-            taken = sorted(_take(db, scope, keys), key=lambda one: getattr(one[0], "seq", None) or 0)
+            # Messages that are put at the end of their session keep their order.
+            taken = sorted(_take_out(db, scope, keys), key=lambda item: getattr(item[0], "seq", None) or 0)
             restored = put_back(db, taken)
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
@@ -156,70 +153,69 @@ class Trash:
         before: datetime | None = None,
         limit: int = 10_000,
     ) -> int:
-        """Drop records from the trash for good, at most ``limit`` at once; return how many.
+        """Drop entries of the trash permanently, at most ``limit``; return how many.
 
-        ``keys`` and ``before`` (taken out before) narrow.
+        ``keys`` limits them to these records, ``before`` to those removed before.
         """
         with self._db.write(scope.user_id) as db:
-            found = _on_query(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
+            conditions = _conditions(Query(scope=scope, kinds=FORGETTABLE, until=before), db.dialect)
             if keys is not None:
-                ids, among = _by_kind(keys), db.dialect.words["among"]
+                ids, among = _by_kind(keys), db.dialect.fragments["among"]
                 parts = [f"t.kind = '{kind}' AND t.id {among.format(f':ids_{kind}')}" for kind in ids]
                 of_kinds = {f"ids_{kind}": of_kind for kind, of_kind in ids.items()}
-                found.add(f"({' OR '.join([db.dialect.words['no'], *parts])})", **of_kinds)
-            where, values = found.done()
-            if before is None:  # what was answered may hold the same words
-                db.run("drop_answers", {"user_id": scope.user_id, "before": _EVER})
+                conditions.add(f"({' OR '.join([db.dialect.fragments['no'], *parts])})", **of_kinds)
+            where, values = conditions.build()
+            if before is None:  # stored answers may hold the same words
+                db.run("drop_answers", {"user_id": scope.user_id, "before": _FAR_FUTURE})
             return len(db.rows("erase_trash", values | {"limit": limit}, where=where))
 
     def check_alone(self) -> None:
-        """Make sure that `scrub` could do its work now; call it before what `scrub` is to complete.
+        """Check that `scrub` can run now; to be called before the removals that `scrub` completes.
 
-        Nothing changes; what is written until then leaves nothing in temporary files. Raises
-        as `scrub` does.
+        Until then nothing that is written goes to temporary files. Raises as `scrub` does.
         """
         self._db.check_alone()
         self._vectors.check_alone()
 
     def scrub(self) -> bool:
-        """Overwrite whatever dropped records left behind on disk, as far as the database can.
+        """Overwrite what dropped records left on disk, as far as the database can.
 
         Returns:
-            Whether no byte of them is there any more: True of a file. A server frees their room for
-            others, who overwrite it in time; its log, replicas and backups keep what they hold.
+            Whether no byte of them is left: True for a file. A server marks their space as free, which is
+            overwritten in time; its log, replicas and backups keep what they hold.
 
         Raises:
             DatabaseLocked: another process is reading; call again when it is done.
             WrongState: called inside a transaction.
         """
-        gone = self._vectors.scrub()  # first, for the database knows what is to go there
+        gone = self._vectors.scrub()  # first, because the database knows what to remove there
         self._db.scrub()
         if not self._db.overwrites:
             return False
-        if self.owed:
-            self._db.tell("drop_meta", {"name": _OWED})
+        if self.overwrite_pending:
+            self._db.execute("drop_meta", {"name": _OVERWRITE_PENDING})
         return gone
 
-    def owe(self) -> None:
-        """Mark, in the transaction that drops records, that their bytes are still to be overwritten.
+    def mark_overwrite_pending(self) -> None:
+        """Note, in the transaction that drops records, that their bytes are still to be overwritten.
 
-        Whoever opens the database after a purge that was cut short sees it and finishes the work.
+        After an interrupted purge the next process that opens the database finishes the work.
         """
         if self._db.overwrites:
-            self._db.tell("set_meta", {"name": _OWED, "value": "1"})
+            self._db.execute("set_meta", {"name": _OVERWRITE_PENDING, "value": "1"})
 
     @property
-    def owed(self) -> bool:
-        """Whether bytes of a purge that was cut short are still to be overwritten."""
-        return self._db.overwrites and bool(self._db.ask("get_meta", {"name": _OWED}))
+    def overwrite_pending(self) -> bool:
+        """Whether bytes of an interrupted purge are still to be overwritten."""
+        return self._db.overwrites and bool(self._db.fetch("get_meta", {"name": _OVERWRITE_PENDING}))
 
-    def finish(self) -> bool:
-        """Overwrite what a purge that was cut short left; return whether none is left.
+    def finish_overwrite(self) -> bool:
+        """Overwrite what an interrupted purge left; return whether nothing is left.
 
-        Where it cannot be done now, such as while another process reads, the log says so.
+        If that is impossible now, for example while another process reads, a warning is logged.
         """
         try:
-            if self.owed:
+            if self.overwrite_pending:
                 self.scrub()
         except StorageError as error:
             _log.warning("old bytes of a purge are not overwritten yet: %s", error)
@@ -227,55 +223,55 @@ class Trash:
         return True
 
 
-def _take(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
-    """Take records out of the trash, in the order of the keys, each with the number it had."""
+def _take_out(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
+    """Remove entries from the trash; return their records in the order of the keys, with their numbers."""
     taken: dict[Key, tuple[Record, int | None]] = {}
-    for kind, ids in _pieces(keys):
-        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
-        entries = whole_entries(db, db.records("take_trash", values))
+    for kind, ids in _batches(keys):
+        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
+        entries = decode_entries(db, db.records("take_trash", values))
         taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in entries}
     return [taken[key] for key in dict.fromkeys(keys) if key in taken]
 
 
-def _find(
+def _find_batches(
     db: Connection, scope: Scope, keys: Sequence[Key]
 ) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
-    """Give the records of keys in pieces, tasks with their steps, each with its row."""
-    user, by = Scope(user_id=scope.user_id), f"{db.dialect.words['aside']}d.doc"
-    for kind, ids in _pieces(keys):
-        query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_PIECE)
-        where, values = on_kind(kind, query, db.dialect)
-        rows = db.records(f"find_{kind}", values | {"limit": _PIECE}, where=where, order="ASC", by=by)
-        found = list(whole(db, kind, rows))
-        if found:
-            yield kind, found
+    """Yield the records of keys in batches of one kind, each record with its row."""
+    user, by = Scope(user_id=scope.user_id), f"{db.dialect.fragments['aside']}d.doc"
+    for kind, ids in _batches(keys):
+        query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_BATCH_SIZE)
+        where, values = kind_conditions(kind, query, db.dialect)
+        rows = db.records(f"find_{kind}", values | {"limit": _BATCH_SIZE}, where=where, order="ASC", by=by)
+        records = list(decode_rows(db, kind, rows))
+        if records:
+            yield kind, records
 
 
 def _by_kind(keys: Sequence[Key]) -> dict[Kind, list[str]]:
-    """Return the ids of what can be in the trash."""
+    """Return the ids that the trash may hold, by kind."""
     found = grouped(key for key in dict.fromkeys(keys) if is_storable(key[1]))
     return {kind: found[kind] for kind in FORGETTABLE if kind in found}
 
 
-def _pieces(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
+def _batches(keys: Sequence[Key]) -> Iterator[tuple[Kind, list[str]]]:
     for kind, ids in _by_kind(keys).items():
-        yield from ((kind, ids[start : start + _PIECE]) for start in range(0, len(ids), _PIECE))
+        yield from ((kind, ids[start : start + _BATCH_SIZE]) for start in range(0, len(ids), _BATCH_SIZE))
 
 
-def whole_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
-    """Give the entries of rows, each with its row; those that are damaged are noted and left out."""
+def decode_entries(db: Connection, rows: Iterable[Row]) -> Iterator[tuple[Discarded, Row]]:
+    """Yield the entries of rows, each with its row; damaged ones are noted and left out."""
     for row in rows:
         try:
-            if "crc" in row and row["crc"] != seal("trash", row):
-                raise DatabaseDamaged("its checksum is another")
-            record, at = decode_whole(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
-        except (DatabaseDamaged, *NO_RECORD) as error:
+            if "crc" in row and row["crc"] != row_checksum("trash", row):
+                raise DatabaseDamaged("its checksum does not match")
+            record, at = decode_json(row["kind"], row["body"]), utc_from_micros(row["discarded_at"])
+        except (DatabaseDamaged, *DECODE_ERRORS) as error:
             db.damage.add(row["kind"], {**row, "doc": None}, error)
         else:
             yield Discarded(record=record, kind=row["kind"], reason=row["reason"], discarded_at=at), row
 
 
-def _on_query(query: Query, dialect: Dialect) -> Where:
+def _conditions(query: Query, dialect: Dialect) -> Where:
     where = Where("trash", query, dialect)
-    where.ask("kinds", "agent_id", "session_id", "ids", "since", "until")
+    where.add_from_query("kinds", "agent_id", "session_id", "ids", "since", "until")
     return where

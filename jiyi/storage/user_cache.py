@@ -1,4 +1,4 @@
-"""What was read of users, held in memory within one number of bytes. No I/O of its own."""
+"""A cache of what was read about users, limited to a number of bytes. No I/O of its own."""
 
 import threading
 from collections import OrderedDict
@@ -9,59 +9,59 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Extend", "Held", "UserCache", "with_room"]
+__all__ = ["CachedPart", "Extend", "UserCache", "grow_array"]
 
 
-class Held(Protocol):
-    """A part of a user's memory that is read once and extended."""
+class CachedPart(Protocol):
+    """A part of a user's memory that is read once and extended afterwards."""
 
-    generation: int  # of the user's removals and changes, when it was read
+    generation: int  # of the user's removals and changes when it was read
 
     def __init__(self, generation: int) -> None:
-        """Begin empty."""
+        """Start empty."""
         ...
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes used."""
         ...
 
     def view(self) -> Self:
-        """Return it as it is now; what is added later does not show."""
+        """Return its present content; later additions do not show."""
         ...
 
 
-def with_room(array: NDArray[Any], used: int, room: int) -> NDArray[Any]:
-    """Return an array with at least ``room`` elements, of which the first ``used`` are kept."""
-    if room <= len(array):
+def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
+    """Return an array with at least ``size`` elements, of which the first ``used`` are kept."""
+    if size <= len(array):
         return array
-    grown = np.empty((room, *array.shape[1:]), array.dtype)
+    grown = np.empty((size, *array.shape[1:]), array.dtype)
     grown[:used] = array[:used]
     return grown
 
 
-_H = TypeVar("_H", bound=Held)
-Extend = Callable[[_H], None]  # reads what a part lacks
+_H = TypeVar("_H", bound=CachedPart)
+Extend = Callable[[_H], None]  # brings a part up to date
 
 
 @dataclass(slots=True, eq=False)
-class _User:
+class _UserEntry:
     lock: threading.Lock = field(default_factory=threading.Lock)  # one thread reads, others wait for it
     parts: dict[type[Any], Any] = field(default_factory=dict)
     nbytes: int = 0
 
 
 class UserCache:
-    """Keeps parts of users; those of the users asked least recently leave when room is needed.
+    """Caches parts of users; when it is full, the least recently used users are evicted.
 
-    Guarantees: threads that ask for one user at once read its rows once; who asks for
-    another user does not wait for them; the user asked last stays, whatever it takes.
+    Guarantees: threads that ask for the same user at once read its rows once; those that ask for
+    another user do not wait for them; the most recently used user stays, however large.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._users: OrderedDict[str, _User] = OrderedDict()
+        self._users: OrderedDict[str, _UserEntry] = OrderedDict()
         self._bytes = 0
 
     def use(
@@ -69,46 +69,47 @@ class UserCache:
     ) -> _H:
         """Return a view of a user's part after ``extend`` brought it up to date.
 
-        It is begun again where it is not of this ``generation``, and forgotten where ``extend``
-        raises. Unless it is to be kept, for a transaction may undo it, it is read apart.
+        A part of another ``generation`` is replaced by an empty one; if ``extend`` raises, the part is
+        dropped. With ``keep=False``, for what a transaction may undo, the cache is neither read nor changed.
         """
         if not keep:
             fresh = part(generation)
             extend(fresh)
             return fresh.view()
         with self._lock:
-            user = self._users.setdefault(user_id, _User())
+            user = self._users.setdefault(user_id, _UserEntry())
             self._users.move_to_end(user_id)
         with user.lock:
-            held: _H | None = user.parts.pop(part, None)
-            if held is None or held.generation != generation:
-                held = part(generation)
-            extend(held)
-            user.parts[part] = held
-            view = held.view()
+            cached: _H | None = user.parts.pop(part, None)
+            if cached is None or cached.generation != generation:
+                cached = part(generation)
+            extend(cached)
+            user.parts[part] = cached
+            view = cached.view()
             nbytes = sum([part.nbytes for part in user.parts.values()])
-        self._settle(user_id, user, nbytes)
+        self._evict(user_id, user, nbytes)
         return view
 
     def peek(self, user_id: str, part: type[_H]) -> _H | None:
-        """Return a user's part as it was left by the last `use`, None where there is none."""
+        """Return a user's part as the last `use` left it, None if it is not cached."""
         with self._lock:
             user = self._users.get(user_id)
         if user is None:
             return None
         with user.lock:
-            held = user.parts.get(part)
-            return None if held is None else cast("_H", held.view())
+            cached = user.parts.get(part)
+            return None if cached is None else cast("_H", cached.view())
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         with self._lock:
             self._users.clear()
             self._bytes = 0
 
-    def _settle(self, user_id: str, user: _User, nbytes: int) -> None:
+    def _evict(self, user_id: str, user: _UserEntry, nbytes: int) -> None:
+        """Note the new size of a user and evict others if the cache is full."""
         with self._lock:
-            if self._users.get(user_id) is not user:  # it had to leave meanwhile
+            if self._users.get(user_id) is not user:  # it was evicted meanwhile
                 return
             self._bytes += nbytes - user.nbytes
             user.nbytes = nbytes

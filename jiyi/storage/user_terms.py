@@ -1,4 +1,4 @@
-"""One user's rows in memory: their words, exact BM25 over them, and what a search asks of them. No I/O."""
+"""One user's rows in memory as columns, with exact BM25 over their words. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Kind, Match, Record, Role
-from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, label_each
-from jiyi.storage.segment import MOST_ROWS, Segment, id_keys, merged
-from jiyi.storage.user_cache import with_room
+from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, labels_for
+from jiyi.storage.segment import MAX_SEGMENT_ROWS, Segment, id_keys, merge_segments
+from jiyi.storage.user_cache import grow_array
 from jiyi.storage.words import ENTRY, term_hash
 
-__all__ = ["Numbers", "TermRow", "UserTerms", "WordScores", "are_sound"]
+__all__ = ["NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -22,14 +22,14 @@ TermRow = tuple[
 """doc, kind, id, role, session_id, agent_id, seq, created_at, length, traits, speaker, entry."""
 
 # Okapi BM25, Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond",
-# Foundations and Trends in Information Retrieval 3(4), 2009. Messages are short and speak of one
-# thing: length says less about them than about articles, for which 0.75 is usual.
-_K1 = 1.2  # how soon further occurrences of a word stop counting
-_B = 0.4  # how much length counts against a row
+# Foundations and Trends in Information Retrieval 3(4), 2009. Messages are short and have one
+# topic: length says less about them than about articles, for which 0.75 is usual.
+_K1 = 1.2  # saturation of a word's frequency
+_B = 0.4  # normalization by length
 
-_MESSAGE_BYTES = 2_000  # a short one, about
-_ID_BYTES = 57  # an id in a list, beside its letters
-_NAME_BYTES = 200  # a name with its number, about
+_MESSAGE_BYTES = 2_000  # of a short message, approximate
+_ID_BYTES = 57  # of an id in a list, besides its letters
+_NAME_BYTES = 200  # of a name with its number, approximate
 
 _COLUMNS: dict[str, Any] = {
     "doc": np.int64,
@@ -37,7 +37,7 @@ _COLUMNS: dict[str, Any] = {
     "session": np.int32,  # number in `sessions`, -1 for none
     "agent": np.int32,  # number in `agents`, -1 for none
     "speaker": np.int32,  # number in `speakers`, -1 for none
-    "seq": np.int32,  # place in its session, -1 for what is no message
+    "seq": np.int32,  # place in its session, -1 for other records than messages
     "previous": np.int32,  # row of the message before it in its session, -1 for none
     "following": np.int32,  # row of the message after it, -1 for none so far
     "created_at": np.int64,
@@ -55,8 +55,8 @@ def _empty_columns() -> dict[str, NDArray[Any]]:
     return {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
 
 
-def are_sound(rows: Sequence[TermRow]) -> bool:
-    """Say whether all rows have the types and ranges that are written."""
+def are_valid_rows(rows: Sequence[TermRow]) -> bool:
+    """Return whether all rows have the types and ranges of rows as they were written."""
     if not rows:
         return True
     columns = list(zip(*rows, strict=True))
@@ -69,15 +69,15 @@ def are_sound(rows: Sequence[TermRow]) -> bool:
     )
 
 
-class Numbers:
-    """Names and the numbers they get in the order of their coming; nothing leaves."""
+class NameNumbers:
+    """Numbers names in the order in which they are added; none is removed."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._numbers: dict[str | None, int] = {None: -1}
 
     def add(self, names: Sequence[str | None]) -> list[int]:
-        """Return the numbers of names, new ones for the new; -1 for None."""
+        """Return the numbers of names, adding new names; -1 for None."""
         for name in dict.fromkeys(names):
             if name is not None and name not in self._numbers:
                 self._numbers[name] = len(self.names)
@@ -85,27 +85,30 @@ class Numbers:
         return list(map(self._numbers.__getitem__, names))
 
     def get(self, name: str) -> int | None:
-        """Return the number of a name, None for an unknown one."""
+        """Return the number of a name, None if it is unknown."""
         return self._numbers.get(name)
+
+
+_TermGains = tuple[int, int, NDArray[np.int32], NDArray[np.float32]]  # term, start of segment, rows, gains
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordScores:
-    """What the words of a question are worth in every row of a user."""
+    """The BM25 scores of every row of a user for the terms of a query."""
 
     text: NDArray[np.float32]  # BM25
-    idf: NDArray[np.float32]  # of each word
-    found: tuple[tuple[int, int, NDArray[np.int32], NDArray[np.float32]], ...]  # word, first row, rows, gains
+    idf: NDArray[np.float32]  # of each term
+    gains: tuple[_TermGains, ...]
 
-    def words(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return what each word gives these rows, before its idf: shape (rows, words)."""
+    def by_term(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return the gain of each term in these rows, before its idf: shape (rows, terms)."""
         out = np.zeros((len(rows), len(self.idf)), np.float32)
         places = np.full(len(self.text), -1, np.int32)
         places[rows] = np.arange(len(rows))
-        for word, start, held, gains in self.found:
-            shown = places[start:][held]
-            there = np.flatnonzero(shown >= 0)
-            out[shown[there], word] = gains[there]
+        for term, start, term_rows, gains in self.gains:
+            wanted = places[start:][term_rows]
+            there = np.flatnonzero(wanted >= 0)
+            out[wanted[there], term] = gains[there]
         return out
 
 
@@ -113,8 +116,8 @@ class WordScores:
 class UserTerms:
     """Rows in the order they were stored, as columns, and their terms inverted in segments.
 
-    Arrays grow with room to spare; of rows in use only ``following`` changes, to a row that
-    came later. A search goes on with its own view while rows are added after it.
+    Arrays grow by half; in rows in use only ``following`` changes, to a row added later. A search
+    keeps its own view while rows are added after it.
     """
 
     generation: int = 0  # of the user's removals and changes, when it was read
@@ -123,18 +126,18 @@ class UserTerms:
     terms_total: int = 0  # lengths of all rows together
     columns: dict[str, NDArray[Any]] = field(default_factory=_empty_columns)
     ids: list[str] = field(default_factory=list)  # of each row, shared with views
-    id_bytes: int = 0  # what ``ids`` take, about
+    id_bytes: int = 0  # size of ``ids``, approximate
     segments: tuple[Segment, ...] = ()
-    sessions: Numbers = field(default_factory=Numbers)
-    agents: Numbers = field(default_factory=Numbers)
-    speakers: Numbers = field(default_factory=Numbers)
-    messages: dict[Key, Record] = field(default_factory=dict)  # read before, see `Store.named`
-    changes: int = 0  # see `Store.changes`; when they were read
-    _last_said: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: last place, its row
+    sessions: NameNumbers = field(default_factory=NameNumbers)
+    agents: NameNumbers = field(default_factory=NameNumbers)
+    speakers: NameNumbers = field(default_factory=NameNumbers)
+    messages: dict[Key, Record] = field(default_factory=dict)  # read before, see `Store.find_by_keys`
+    changes: int = 0  # `Store.changes` when they were read
+    _last_messages: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: place, row
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, about."""
+        """Bytes used, approximate."""
         names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
         arrays = sum([column.nbytes for column in self.columns.values()])
         arrays += sum([segment.nbytes for segment in self.segments])
@@ -146,7 +149,7 @@ class UserTerms:
         return replace(self, columns=columns)
 
     def append(self, rows: Sequence[TermRow]) -> None:
-        """Take in at most `MOST_ROWS` rows after those that are there; their docs ascend."""
+        """Add at most `MAX_SEGMENT_ROWS` rows, with ascending docs, after the present ones."""
         if not rows:
             return
         docs, kinds, ids, roles, sessions, agents, seqs, moments, lengths, traits, speakers, entries = zip(
@@ -154,45 +157,45 @@ class UserTerms:
         )
         start, size = self.size, self.size + len(rows)
         room = max(size, start + start // 2) if size > len(self.columns["doc"]) else size
-        self.columns = {name: with_room(column, start, room) for name, column in self.columns.items()}
+        self.columns = {name: grow_array(column, start, room) for name, column in self.columns.items()}
         new = {name: column[start:size] for name, column in self.columns.items()}
         new["doc"][:], new["created_at"][:] = docs, moments
         new["length"][:], new["traits"][:] = lengths, traits
-        new["label"][:] = label_each(zip(kinds, roles, strict=True))
+        new["label"][:] = labels_for(zip(kinds, roles, strict=True))
         new["session"][:] = self.sessions.add(sessions)
         new["agent"][:] = self.agents.add(agents)
         new["speaker"][:] = self.speakers.add(speakers)
         new["seq"][:] = [-1 if seq is None else seq for seq in seqs]
-        self._link(start, size)
+        self._link_neighbours(start, size)
         self.ids += ids
         self.id_bytes += sum(map(len, ids)) + _ID_BYTES * len(ids)
         segment = Segment.of(start, entries, id_keys(zip(kinds, ids, strict=True)))
-        self.segments = merged((*self.segments, segment))
+        self.segments = merge_segments((*self.segments, segment))
         self.terms_total += sum(lengths)
         self.size, self.last_doc = size, docs[-1]
 
-    def _link(self, start: int, size: int) -> None:
-        """Tie messages to their neighbours; nearly always they come in the order of ``seq``."""
-        last, columns = self._last_said, self.columns
+    def _link_neighbours(self, start: int, size: int) -> None:
+        """Link messages to their neighbours; nearly always they are added in the order of ``seq``."""
+        last, columns = self._last_messages, self.columns
         before = np.full(size - start, -1, np.int32)
-        said = zip(columns["session"][start:size].tolist(), columns["seq"][start:size].tolist(), strict=True)
-        returned = set()
-        for place, (session, seq) in enumerate(said):
+        pairs = zip(columns["session"][start:size].tolist(), columns["seq"][start:size].tolist(), strict=True)
+        unordered = set()
+        for place, (session, seq) in enumerate(pairs):
             if seq >= 0:
                 last_seq, row = last.get(session, (-1, -1))
                 if seq < last_seq:
-                    returned.add(session)
+                    unordered.add(session)
                 else:
                     before[place] = row
                     last[session] = seq, start + place
         columns["previous"][start:size], columns["following"][start:size] = before, -1
         after = np.flatnonzero(before >= 0)
         columns["following"][before[after]] = start + after
-        if returned:
-            self._link_again(list(returned), size)
+        if unordered:
+            self._relink_sessions(list(unordered), size)
 
-    def _link_again(self, sessions: Sequence[int], size: int) -> None:
-        """Tie all messages of sessions; views keep the links they have."""
+    def _relink_sessions(self, sessions: Sequence[int], size: int) -> None:
+        """Link all messages of sessions again; views keep the links they have."""
         columns = self.columns = self.columns | {
             name: self.columns[name].copy() for name in ("previous", "following")
         }
@@ -203,8 +206,8 @@ class UserTerms:
         columns["previous"][rows[joined + 1]] = rows[joined]
         columns["following"][rows[joined]] = rows[joined + 1]
 
-    def beside(self, rows: NDArray[np.intp], link: str) -> NDArray[np.intp]:
-        """Return the neighbours of rows by a link, "previous" or "following", -1 for none."""
+    def neighbours(self, rows: NDArray[np.intp], link: str) -> NDArray[np.intp]:
+        """Return the "previous" or "following" messages of rows, -1 for none."""
         found = np.where(rows >= 0, self.columns[link][rows], -1).astype(np.intp)
         return np.where(found < self.size, found, -1)  # later rows belong to another view
 
@@ -214,9 +217,9 @@ class UserTerms:
         return [(KINDS_BY_LABEL[label], self.ids[row]) for label, row in places]
 
     def kinds(self) -> list[Kind]:
-        """Return the kinds there are among the rows in use."""
-        held = np.flatnonzero(np.bincount(self.columns["label"][: self.size]))
-        return list(dict.fromkeys(KINDS_BY_LABEL[label] for label in held.tolist()))
+        """Return the kinds of the rows in use."""
+        labels = np.flatnonzero(np.bincount(self.columns["label"][: self.size]))
+        return list(dict.fromkeys(KINDS_BY_LABEL[label] for label in labels.tolist()))
 
     def rows_of(self, keys: Sequence[Key]) -> Rows:
         """Return the rows of keys, -1 for unknown ones."""
@@ -227,27 +230,28 @@ class UserTerms:
             left = np.flatnonzero(found < 0)
             while len(left):  # once, unless two ids share their hash
                 left = left[at[left] < segment.count]
-                left = left[(segment.ids[at[left]] ^ wanted[left]) < MOST_ROWS]
-                rows = segment.start + (segment.ids[at[left]] & np.uint64(MOST_ROWS - 1)).astype(np.intp)
-                asked = map(keys.__getitem__, left.tolist())
-                same = np.fromiter(map(eq, asked, self.keys(rows)), np.bool_, len(left))
+                left = left[(segment.ids[at[left]] ^ wanted[left]) < MAX_SEGMENT_ROWS]
+                within = segment.ids[at[left]] & np.uint64(MAX_SEGMENT_ROWS - 1)
+                rows = segment.start + within.astype(np.intp)
+                left_keys = map(keys.__getitem__, left.tolist())
+                same = np.fromiter(map(eq, left_keys, self.keys(rows)), np.bool_, len(left))
                 found[left[same]] = rows[same]
                 left = left[~same]
                 at[left] += 1
         return found
 
-    def places_of(self, docs: NDArray[np.int64]) -> Rows:
+    def rows_of_docs(self, docs: NDArray[np.int64]) -> Rows:
         """Return the rows of document numbers, -1 for unknown ones."""
         known = self.columns["doc"]
         if not len(known):
             return np.full(len(docs), -1, np.intp)
-        places = np.minimum(np.searchsorted(known, docs), len(known) - 1)
-        return np.where(known[places] == docs, places, -1)
+        rows = np.minimum(np.searchsorted(known, docs), len(known) - 1)
+        return np.where(known[rows] == docs, rows, -1)
 
     def matches(self, docs: NDArray[np.int64], scores: NDArray[Any]) -> list[Match]:
-        """Return the records of these numbers, in their order, without unknown ones."""
-        places = self.places_of(docs)
-        keys = zip(self.keys(places[places >= 0]), scores[places >= 0].tolist(), strict=True)
+        """Return the records with these numbers and scores, in this order, without unknown ones."""
+        rows = self.rows_of_docs(docs)
+        keys = zip(self.keys(rows[rows >= 0]), scores[rows >= 0].tolist(), strict=True)
         return [Match(*key, score) for key, score in keys]
 
     def score(self, terms: Sequence[str]) -> WordScores:
@@ -255,25 +259,25 @@ class UserTerms:
 
         idf = ln(1 + (N - n + 0.5) / (n + 0.5)) for a term in n of N rows; a row with c of it
         and a length of l terms gets idf * c / (c + k1 * (1 - b + b * l / average length)).
-        The factor k1 + 1 that some put before it is left out: it changes no order.
+        The common factor k1 + 1 is left out because it changes no order.
         """
         hashes = np.array([term_hash(term) for term in terms], np.uint32)
         spans = [segment.find(hashes) for segment in self.segments]
-        held = np.zeros(len(terms), np.int64)
+        counts = np.zeros(len(terms), np.int64)  # rows with each term
         for begins, ends in spans:
-            held += ends - begins
-        idf = np.log1p((self.size - held + 0.5) / (held + 0.5)).astype(np.float32)
+            counts += ends - begins
+        idf = np.log1p((self.size - counts + 0.5) / (counts + 0.5)).astype(np.float32)
         text = np.zeros(self.size, np.float32)
-        found = []
+        all_gains = []
         average = self.terms_total / self.size if self.terms_total else 1.0
         norms = (_K1 * (1 - _B) + _K1 * _B / average * self.columns["length"]).astype(np.float32)
         for segment, (begins, ends) in zip(self.segments, spans, strict=True):
             within = slice(segment.start, segment.start + segment.count)
-            mine, theirs = text[within], norms[within]
-            for place in np.flatnonzero(ends > begins).tolist():
-                rows = segment.rows[begins[place] : ends[place]]
-                gains = segment.counts[begins[place] : ends[place]].astype(np.float32)
-                gains /= gains + theirs[rows]
-                np.add.at(mine, rows, gains * idf[place])  # faster than mine[rows] += ...
-                found.append((place, segment.start, rows, gains))
-        return WordScores(text, idf, tuple(found))
+            sums, segment_norms = text[within], norms[within]
+            for term in np.flatnonzero(ends > begins).tolist():
+                rows = segment.rows[begins[term] : ends[term]]
+                gains = segment.counts[begins[term] : ends[term]].astype(np.float32)
+                gains /= gains + segment_norms[rows]
+                np.add.at(sums, rows, gains * idf[term])  # faster than sums[rows] += ...
+                all_gains.append((term, segment.start, rows, gains))
+        return WordScores(text, idf, tuple(all_gains))

@@ -1,18 +1,17 @@
-"""The words of records as every backend keeps them for text search: the terms of each as bytes.
+"""The terms of records, encoded as bytes, as every backend stores them for text search.
 
 An entry holds, for each distinct term in ascending order of its hash, 5 bytes, little-endian:
 
 * the CRC-32 of the term's UTF-8 (the polynomial of zip and PNG, as `zlib.crc32`), 4 bytes,
 * how often the term occurs, 1 byte, where 255 stands for 255 and more.
 
-Hashes take a fraction of the room of words and are compared as numbers. Two words of one
-hash are one to the index. Of 100,000 words in a user's memory, one shares the hash of a given
-word with a chance of 1 in 43,000; then a record gets the score of a word it does not have, and
-the other words of the question still decide. Counts above 255 occur in records of thousands
-of terms, such as logs; those score somewhat lower than by their full counts.
+Hashes take a fraction of the space of words and are compared as numbers. The index cannot tell
+two words with the same hash apart. If a user's memory has 100,000 words, the chance that one of
+them shares the hash of a given word is 1 in 43,000; a record then gets the score of a word it does
+not have, and the other words of the query still decide. Counts above 255 occur in records of
+thousands of terms, such as logs; those score somewhat lower than by their full counts.
 """
 
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Message, Searchable
+from jiyi.records.checks import UNSTORABLE
 from jiyi.storage.rows import Row
 from jiyi.text import analyse
 from jiyi.text.traits import traits
@@ -30,7 +30,7 @@ __all__ = ["ENTRY", "Words", "encode_terms", "pack", "storable", "term_hash", "u
 ENTRY = np.dtype([("term", "<u4"), ("count", "u1")])
 """One term of an entry: 5 bytes without padding."""
 
-_MOST = 255
+_MAX_COUNT = 255
 
 
 def term_hash(term: str) -> int:
@@ -41,7 +41,7 @@ def term_hash(term: str) -> int:
 def pack(terms: Iterable[str]) -> bytes:
     """Return the entry of a record with these terms, in any order and with repetitions."""
     counts = sorted(Counter(map(term_hash, terms)).items())
-    return b"".join(term.to_bytes(4, "little") + min(count, _MOST).to_bytes() for term, count in counts)
+    return b"".join(term.to_bytes(4, "little") + min(count, _MAX_COUNT).to_bytes() for term, count in counts)
 
 
 def unpack(entries: bytes) -> NDArray[np.void]:
@@ -50,18 +50,16 @@ def unpack(entries: bytes) -> NDArray[np.void]:
 
 
 Words = tuple[int, int, bytes]
-"""What the analysis of a text gave: number of terms, traits, and the terms as `pack` writes them."""
-
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+"""The analysis of a text: number of terms, traits, and the terms as `pack` encodes them."""
 
 
 def storable(text: str) -> str:
-    """Return a text as a column of text can hold it: without zero bytes and halves of surrogate pairs."""
-    return _UNSTORABLE.sub("\ufffd", text) if _UNSTORABLE.search(text) else text
+    """Return a text with U+FFFD for what no text column can hold: zero bytes and lone surrogates."""
+    return UNSTORABLE.sub("\ufffd", text) if UNSTORABLE.search(text) else text
 
 
 def encode_terms(record: Searchable, known: Words | None = None) -> Row:
-    """Return the columns of the text index for a record; ``known`` are length, traits and entry of it."""
+    """Return the columns of the text index for a record, from ``known`` if it was analysed before."""
     speaker = storable(record.speaker) if isinstance(record, Message) else None
     if known is None:
         terms = analyse(record.search_text)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.records import Listing, Message, Query, Record, stable_id
-from jiyi.storage import Store, age_of
+from jiyi.storage import Store, sort_time
 from jiyi.storage.rows import is_storable
 
 __all__ = ["BEFORE_NEWEST", "MAX_ROWS", "SortKey", "list_page", "make_listing", "read_cursor"]
@@ -84,5 +84,5 @@ def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | N
 
 
 def _sort_key(record: Record) -> SortKey:
-    number = record.seq if isinstance(record, Message) else to_micros(age_of(record))
+    number = record.seq if isinstance(record, Message) else to_micros(sort_time(record))
     return number, record.id

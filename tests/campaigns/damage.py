@@ -30,7 +30,7 @@ from jiyi.storage import SqliteDatabase
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.rows import encode
-from jiyi.storage.transfer.pieces import PARTS, pieces, text_of
+from jiyi.storage.transfer.batches import PARTS, canonical_text, read_batches
 from jiyi.storage.transfer.repair import repair_file
 from jiyi.storage.trash import key_of
 from jiyi.testing import HashEmbedder
@@ -63,10 +63,10 @@ def contents(path: Path) -> dict[tuple, str]:
     backend = open_backend(Place(path=path), load_settings())
     try:
         return {
-            (user, part, key_of(item)): text_of(item)
+            (user, part, key_of(item)): canonical_text(item)
             for user in USERS
             for part in PARTS
-            for items, _ in pieces(backend, Scope(user_id=user), part)
+            for items, _ in read_batches(backend, Scope(user_id=user), part)
             for item in items
         }
     finally:

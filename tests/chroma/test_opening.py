@@ -12,7 +12,7 @@ from jiyi.errors import MissingExtra, SettingsError, StorageError
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
 from jiyi.storage.backend import drift, open_backend, repair
-from jiyi.storage.elsewhere import bind
+from jiyi.storage.chroma_binding import bind_to_chroma
 from jiyi.storage.place import Place
 from jiyi.testing import HashEmbedder
 
@@ -49,7 +49,7 @@ def test_tables_on_several_machines_are_refused(path):
 
     database = Spread(path)
     with pytest.raises(StorageError, match="Citus"):
-        bind(database)
+        bind_to_chroma(database)
     database.close()
 
 
@@ -93,9 +93,9 @@ def test_beside_postgres_it_is_mended_and_moved_too(open_chroma, postgres_url, t
     )
     first.erase(0, second[:2])
     with backend.database.write("ana") as db:
-        tokens = db.dialect.listed([second[4].rpartition(".")[0]])
-        db.run("chroma_let_go", {"user_id": "ana", "tokens": tokens})
-        db.run("chroma_gone", {"user_id": "ana", "tokens": tokens})
+        tokens = db.dialect.array([second[4].rpartition(".")[0]])
+        db.run("chroma_mark_going", {"user_id": "ana", "tokens": tokens})
+        db.run("chroma_delete", {"user_id": "ana", "tokens": tokens})
     backend.store.close()
     found = drift(place, chroma)
     assert (len(found.missing), len(found.stray)) == (3, 1)

@@ -13,7 +13,7 @@ from taken_out import MAKE, embed
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, VectorIndex
 from jiyi.storage import faiss as approximate
-from jiyi.storage.postgres import held
+from jiyi.storage.postgres import in_memory
 
 BACKENDS = ["sqlite", "postgres"]
 EVERYDAY = ("test_store", "test_transactions", "test_trash", "test_vectors")  # on a server in every run
@@ -75,7 +75,7 @@ def backend(request, tmp_path, monkeypatch):
         request.getfixturevalue("faiss_at_once")
         place = f"faiss {tmp_path / 'contract.db'}"
     elif request.param == "pgvector":
-        monkeypatch.setattr(held, "HELD", 0)
+        monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 0)
         place = request.getfixturevalue("postgres_url")
     elif request.param == "chroma":
         place = chroma_place(tmp_path / "chroma", str(tmp_path / "contract.db"))

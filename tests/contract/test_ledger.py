@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from samples import ANA, BEN, START
 
-from jiyi.storage import Answered, Ledger
+from jiyi.storage import Ledger, StoredAnswer
 
-ANSWER = Answered(asked="post", status=200, body='{"id": "茶"}')
+ANSWER = StoredAnswer(asked="post", status=200, body='{"id": "茶"}')
 
 
 @pytest.fixture
@@ -32,27 +32,27 @@ def test_keys_come_back_as_they_were_put(ledger):
 
 
 def test_an_answer_is_its_user_s_for_a_day(ledger):
-    ledger.keep_answer("ana", "k", ANSWER, START)
-    assert ledger.answered("ana", "k", START + timedelta(hours=24)) == ANSWER
-    assert ledger.answered("ben", "k", START) is None
-    assert ledger.answered("ana", "other", START) is None
-    assert ledger.answered("ana", "k", START + timedelta(hours=25)) is None
+    ledger.put_answer("ana", "k", ANSWER, START)
+    assert ledger.find_answer("ana", "k", START + timedelta(hours=24)) == ANSWER
+    assert ledger.find_answer("ben", "k", START) is None
+    assert ledger.find_answer("ana", "other", START) is None
+    assert ledger.find_answer("ana", "k", START + timedelta(hours=25)) is None
 
 
 def test_an_answer_goes_with_the_transaction_it_was_kept_in(opened, ledger):
     with pytest.raises(KeyError), opened.store.transaction():  # noqa: PT012
-        ledger.keep_answer("ana", "k", ANSWER, START)
+        ledger.put_answer("ana", "k", ANSWER, START)
         raise KeyError
-    assert ledger.answered("ana", "k", START) is None
+    assert ledger.find_answer("ana", "k", START) is None
 
 
 def test_what_is_erased_is_in_no_answer(opened, ledger):
     for user in ("ana", "ben"):
-        ledger.keep_answer(user, "k", ANSWER, START)
+        ledger.put_answer(user, "k", ANSWER, START)
     opened.trash.erase(ANA, before=START)
-    assert ledger.answered("ana", "k", START) == ANSWER
+    assert ledger.find_answer("ana", "k", START) == ANSWER
     opened.trash.erase(ANA, keys=[("message", "m")])
-    assert ledger.answered("ana", "k", START) is None
-    assert ledger.answered("ben", "k", START) == ANSWER
+    assert ledger.find_answer("ana", "k", START) is None
+    assert ledger.find_answer("ben", "k", START) == ANSWER
     opened.trash.erase(BEN)
-    assert ledger.answered("ben", "k", START) is None
+    assert ledger.find_answer("ben", "k", START) is None

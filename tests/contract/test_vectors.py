@@ -75,23 +75,23 @@ def test_what_is_set_apart_waits_until_it_is_taken_up(backend):
     (store, vectors), (_, others) = backend.open(), backend.open()
     stored = store.put([message("a"), message("b"), message("c"), message("d", user="ben")])
     found = {item.text: item.key for item in vectors.pending(10)}
-    assert (dict(vectors.apart()), vectors.take_up()) == ({}, 0)
+    assert (dict(vectors.count_set_aside()), vectors.requeue_set_aside()) == ({}, 0)
     for text, why in (("a", 413), ("b", 1), ("d", 413)):
-        vectors.set_apart(found[text], why)
+        vectors.set_aside(found[text], why)
     backend.clock.now += 10_000
     assert [item.text for item in others.pending(10)] == ["c"]
     assert [item.text for item in others.pending(10, leased=False)] == ["c"]
     assert pending(store) == 3
-    assert dict(others.apart()) == {413: 2, 1: 1}
-    assert dict(others.apart("ana")) == {413: 1, 1: 1}
+    assert dict(others.count_set_aside()) == {413: 2, 1: 1}
+    assert dict(others.count_set_aside("ana")) == {413: 1, 1: 1}
     store.delete(Query(scope=ANA, ids=(next(item.id for item in stored if item.content == "b"),)))
-    assert dict(others.apart("ana")) == {413: 1}
-    assert others.take_up() == 2
-    assert dict(vectors.apart()) == {}
+    assert dict(others.count_set_aside("ana")) == {413: 1}
+    assert others.requeue_set_aside() == 2
+    assert dict(vectors.count_set_aside()) == {}
     assert sorted(item.text for item in vectors.pending(10)) == ["a", "d"]
     fill(vectors, dict.fromkeys("acd", one(0)))
-    vectors.set_apart(found["a"], 413)  # too late: it has its vectors
-    assert dict(vectors.apart()) == {}
+    vectors.set_aside(found["a"], 413)  # too late: it has its vectors
+    assert dict(vectors.count_set_aside()) == {}
 
 
 def test_a_lease_holds_for_two_minutes_and_ends_with_the_vector(backend):

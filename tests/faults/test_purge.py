@@ -276,7 +276,7 @@ def test_killed_before_the_overwriting_the_next_open_finishes_it(folder, open_me
     killed(folder, "before the overwriting")
     memory = open_memory(folder / "agent.db")
     assert marked(folder) == []
-    assert not memory.parts.long_term.forgetting.trash.owed
+    assert not memory.parts.long_term.forgetting.trash.overwrite_pending
     memory.close()
     assert marked(folder) == []
 
@@ -318,11 +318,11 @@ def test_temporary_files_of_the_overwriting_hold_none_of_it(memory, folder, monk
                 continue
         return False
 
-    with memory.database._alone() as db:
+    with memory.database._exclusive() as db:
         db.execute("PRAGMA cache_size=10")  # pages: more than these goes into the temporary file
         db.set_progress_handler(look, 500)
     memory.purge(query=words(LATIN))
-    with memory.database._alone() as db:
+    with memory.database._exclusive() as db:
         db.set_progress_handler(None)
     assert any(b"bleibt" in data for data in seen), "looked at the wrong files"
     assert not [data for data in seen if any(mark.encode() in data for mark in MARKS)]

@@ -228,7 +228,7 @@ def test_killed_at_any_statement_it_goes_on(memory, opened, path):
 def test_a_switch_that_was_broken_off_is_completed_by_whoever_embeds_next(memory, monkeypatch):
     states = memory.vectors
     memory.put("waits")
-    monkeypatch.setattr(states, "_complete", lambda spaces: 1 / 0)
+    monkeypatch.setattr(states, "_complete_switch", lambda spaces: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Indexer(memory.vectors, NEW).reembed()
     monkeypatch.undo()

@@ -42,9 +42,9 @@ def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
         snapshot = store.snapshot
         asked = 0
 
-        def named(self, *asked):
+        def find_by_keys(self, *asked):
             self.asked += 1
-            return store.named(*asked)
+            return store.find_by_keys(*asked)
 
     said = [m for session in "stu" for m in talk(store, 30, session)]
     counting = Counting()

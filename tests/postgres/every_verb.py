@@ -14,7 +14,7 @@ from jiyi.records import Query, Scope, Step
 from jiyi.storage import Amendment
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
-from jiyi.storage.postgres.connection import Ask, PostgresConnection
+from jiyi.storage.postgres.connection import PostgresConnection, UserStatement
 from jiyi.testing import HashEmbedder
 
 __all__ = ["NARROW", "plain", "traced", "use_every_verb"]
@@ -39,12 +39,12 @@ NARROW = {
 
 
 @contextmanager
-def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Ask]]:
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, UserStatement]]:
     """Give what is asked inside the block: each statement once, with the values it had first."""
-    asked: dict[str, Ask] = {}
+    asked: dict[str, UserStatement] = {}
     built = PostgresConnection._of
 
-    def note(self: PostgresConnection, *parts: object) -> Ask:
+    def note(self: PostgresConnection, *parts: object) -> UserStatement:
         ask = built(self, *parts)
         asked.setdefault(ask.statement, ask)
         return ask

@@ -10,7 +10,7 @@ from samples import ANA, message
 from jiyi.errors import WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann, held
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann, in_memory
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.vectors import VectorRow
 
@@ -51,7 +51,7 @@ def asked_of_index(url: str) -> int:
 def database(postgres_url, monkeypatch):
     """A database for which 400 vectors are many, and which holds none in the process."""
     monkeypatch.setattr(ann, "ANN_FROM", 400)
-    monkeypatch.setattr(held, "HELD", 0)
+    monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 0)
     database = PostgresDatabase(postgres_url, pool_max=1)
     yield database
     database.close()

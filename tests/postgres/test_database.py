@@ -13,8 +13,8 @@ from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageE
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
-from jiyi.storage.postgres.connection import Reading, Writing
-from jiyi.storage.postgres.statements import converted, named
+from jiyi.storage.postgres.connection import ReadChannel, WriteTransaction
+from jiyi.storage.postgres.statements import get_statement, to_psycopg
 from jiyi.storage.vectors import VectorRow
 from jiyi.testing import HashEmbedder
 
@@ -37,7 +37,7 @@ def store(database):
 def trips(monkeypatch):
     """How many statements went in each round trip."""
     counted: list[int] = []
-    send, ask = Writing._send, Reading.ask_all
+    send, ask = WriteTransaction._send, ReadChannel.execute_all
 
     def noted_send(self, statements):
         counted.append(len(statements))
@@ -47,8 +47,8 @@ def trips(monkeypatch):
         counted.append(len(asked))
         return ask(self, asked, **options)
 
-    monkeypatch.setattr(Writing, "_send", noted_send)
-    monkeypatch.setattr(Reading, "ask_all", noted_ask)
+    monkeypatch.setattr(WriteTransaction, "_send", noted_send)
+    monkeypatch.setattr(ReadChannel, "execute_all", noted_ask)
     return counted
 
 
@@ -280,6 +280,6 @@ def test_room_is_freed_outside_transactions_only(database, store):
 
 
 def test_a_statement_is_rewritten_for_psycopg():
-    assert converted("SELECT :a::text, 5 % 2, b::int, :b_c") == "SELECT %(a)s::text, 5 %% 2, b::int, %(b_c)s"
-    assert "--" not in named("settle")
-    assert named("count_task", where="t.id = :id").endswith("WHERE t.id = %(id)s")
+    assert to_psycopg("SELECT :a::text, 5 % 2, b::int, :b_c") == "SELECT %(a)s::text, 5 %% 2, b::int, %(b_c)s"
+    assert "--" not in get_statement("complete")
+    assert get_statement("count_task", where="t.id = :id").endswith("WHERE t.id = %(id)s")

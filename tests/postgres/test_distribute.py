@@ -14,8 +14,8 @@ from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
 from jiyi.storage.postgres import migrate as module
-from jiyi.storage.postgres.cluster import spread
-from jiyi.storage.postgres.migrate import about, distribute, tables
+from jiyi.storage.postgres.cluster import distribute_tables
+from jiyi.storage.postgres.migrate import distribute, read_server_info, tables
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import set_tenant
 
@@ -102,7 +102,7 @@ def test_what_broke_off_left_nothing(stand_in, store, postgres_url):
 
 def test_a_part_that_is_spread_is_no_reason_to_stop(stand_in, postgres_url):
     with connect(postgres_url) as raw:
-        spread(raw, "here", ("meta", "owners", "sessions"))
+        distribute_tables(raw, "here", ("meta", "owners", "sessions"))
         assert calls(stand_in, "cut") == ["owners", "sessions"]
     assert distribute(postgres_url)[0].startswith("documents: cut by tenant_id, as owners is")
     assert sorted(calls(stand_in, "cut")) == sorted(set(tables()) - {"meta"}), "each was cut once"
@@ -151,12 +151,12 @@ def test_tables_that_lie_otherwise_are_refused(stand_in, postgres_url):
 def test_a_new_table_follows_where_the_others_are_spread(stand_in, postgres_url):
     key = 'CREATE TABLE fresh (tenant_id text COLLATE "C" PRIMARY KEY)'
     with connect(postgres_url) as raw:
-        assert spread(raw, "here", tables(), begin=False) == [], "nothing is spread yet"
+        assert distribute_tables(raw, "here", tables(), begin=False) == [], "nothing is spread yet"
         distribute(postgres_url)
         raw.execute(key.encode())
         names = (*tables(), "fresh")
-        assert spread(raw, "here", names, begin=False) == ["fresh: cut by tenant_id, as owners is"]
-        assert spread(raw, "here", names, begin=False) == []
+        assert distribute_tables(raw, "here", names, begin=False) == ["fresh: cut by tenant_id, as owners is"]
+        assert distribute_tables(raw, "here", names, begin=False) == []
 
 
 def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, monkeypatch):
@@ -168,7 +168,7 @@ def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, 
             if ask.user_id is None or not re.match("SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement):
                 continue
             with server.transaction(force_rollback=True):
-                for words, values in set_tenant(ask.user_id, (30_000, 5_000), plain=False):
+                for words, values in set_tenant(ask.user_id, (30_000, 5_000), single_node=False):
                     server.execute(words, values)
                 plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {ask.statement}", ask.values))
             tasks = re.findall(r"Task Count: (\d+)", plan)
@@ -207,6 +207,6 @@ def test_a_cluster_has_no_vector_index(citus_url):
 
 
 def test_doctor_tells_of_the_cluster(citus_url):
-    found = about(citus_url)
+    found = read_server_info(citus_url)
     assert found.machines >= 1
     assert found.citus is not None

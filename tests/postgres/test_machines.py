@@ -14,7 +14,7 @@ from jiyi.long_term import Indexer
 from jiyi.records import Query, Scope
 from jiyi.storage import Store, VectorRow
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
-from jiyi.storage.postgres.database import Recent
+from jiyi.storage.postgres.database import RecentUsers
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
 from jiyi.testing import HashEmbedder
 
@@ -156,7 +156,7 @@ def test_vectors_of_others_are_added_before_the_error(database, lose):
 
 
 def test_the_list_of_recent_users_is_bounded():
-    recent = Recent(most=2)
+    recent = RecentUsers(most=2)
     for user in ("a", "b", "a", "c"):
         recent.put(user, None)
     assert recent.newest_first() == ["c", "a"]

@@ -17,7 +17,7 @@ from jiyi.records import Query, Scope
 from jiyi.storage import Due, Ledger, Store
 from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres import migrate as module
-from jiyi.storage.postgres.migrate import pending, statements, tables
+from jiyi.storage.postgres.migrate import pending_steps, statements, tables
 from jiyi.storage.sql import load_migrations
 
 # Everything that makes a table what it is, as the server itself writes it down.
@@ -39,7 +39,7 @@ CATALOG = {
 
 def migrate(url):
     """Open a database, and return what that was to do."""
-    steps = pending(url)
+    steps = pending_steps(url)
     PostgresDatabase(url).close()
     return steps
 
@@ -107,7 +107,7 @@ def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginnin
         ", length, traits, entry, body) VALUES ('ana', 1, 'message', 'm', 's', 'user', 0, 1000000, false"
         """, true, 1, 0, '\\x00', '{"role":"user","content":"tea"}')""",
     )
-    assert pending(empty_postgres_url) == ALL_STEPS[1:]
+    assert pending_steps(empty_postgres_url) == ALL_STEPS[1:]
     database = PostgresDatabase(empty_postgres_url)
     (kept,) = Store(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
     assert kept.text == "tea"
@@ -143,17 +143,17 @@ def test_ten_processes_start_at_once(empty_postgres_url):
     for process in started:
         said, failed = process.communicate(timeout=120)
         assert "is sound: 0 users" in said, failed
-    assert pending(empty_postgres_url) == []
+    assert pending_steps(empty_postgres_url) == []
 
 
 def test_what_would_be_done_is_told_and_not_done(empty_postgres_url):
-    assert pending(empty_postgres_url) == ALL_STEPS
+    assert pending_steps(empty_postgres_url) == ALL_STEPS
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT to_regclass('documents')").fetchone() == (None,)
     with pytest.raises(StorageError, match="jiyi migrate"):
         PostgresDatabase(empty_postgres_url, migrate=False)
     migrate(empty_postgres_url)
-    assert pending(empty_postgres_url) == migrate(empty_postgres_url) == []
+    assert pending_steps(empty_postgres_url) == migrate(empty_postgres_url) == []
     PostgresDatabase(empty_postgres_url, migrate=False).close()
 
 
@@ -169,7 +169,7 @@ def test_a_migration_that_fails_leaves_nothing(empty_postgres_url, monkeypatch):
 def test_a_newer_schema_is_left_alone(postgres_url):
     order(postgres_url, "UPDATE meta SET value = '99' WHERE name = 'schema'")
     before = described(postgres_url)
-    for refused in (PostgresDatabase, migrate, pending):
+    for refused in (PostgresDatabase, migrate, pending_steps):
         with pytest.raises(NewerDatabase, match=r"schema 99.*pip install --upgrade"):
             refused(postgres_url)
     assert described(postgres_url) == before
@@ -198,7 +198,7 @@ def test_tables_of_another_name_do_not_matter(empty_postgres_url):
 
 def test_the_extension_is_asked_for(postgres_server):
     with other_database(postgres_server, None) as url:
-        assert pending(url)[0] == "make the extension vector"
+        assert pending_steps(url)[0] == "make the extension vector"
         with pytest.raises(StorageError, match=r"superuser.*CREATE EXTENSION vector") as caught:
             migrate(url)
     assert isinstance(caught.value.__cause__, psycopg.errors.InsufficientPrivilege)
@@ -232,7 +232,7 @@ def test_what_is_too_old_or_missing_is_named(found, said):
             return (*found, False, [])
 
     with pytest.raises(StorageError, match=said):
-        module.look(Server(), "postgresql://db")
+        module.inspect_database(Server(), "postgresql://db")
 
 
 def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url):

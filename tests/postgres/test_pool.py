@@ -85,9 +85,9 @@ def test_a_slow_statement_is_stopped(open_database):
 
 
 def _sleeping(user_id: str):
-    from jiyi.storage.postgres.connection import Ask
+    from jiyi.storage.postgres.connection import UserStatement
 
-    return Ask(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
+    return UserStatement(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
 
 
 def test_a_writer_waits_for_another_one_of_its_user_only(open_database):
@@ -144,11 +144,11 @@ class Lossy:
     """Breaks the connection right after the COMMIT of every transaction, as long as it is told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        from jiyi.storage.postgres.connection import Writing
+        from jiyi.storage.postgres.connection import WriteTransaction
 
-        self.left, committed = times, Writing.commit
+        self.left, committed = times, WriteTransaction.commit
 
-        def commit(writing: Writing) -> None:
+        def commit(writing: WriteTransaction) -> None:
             committed(writing)
             if self.left:
                 self.left -= 1
@@ -156,7 +156,7 @@ class Lossy:
                 writing.raw.close()
                 raise psycopg.OperationalError("cut after the COMMIT")
 
-        monkeypatch.setattr(Writing, "commit", commit)
+        monkeypatch.setattr(WriteTransaction, "commit", commit)
 
 
 def test_what_can_be_repeated_is_done_again_when_its_commit_is_in_doubt(open_database, monkeypatch):

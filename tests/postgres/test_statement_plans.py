@@ -10,9 +10,9 @@ import pytest
 from postgres.every_verb import plain, traced, use_every_verb
 from postgres.statement_reader import faults_of
 
-from jiyi.storage.postgres.connection import Ask
+from jiyi.storage.postgres.connection import UserStatement
 from jiyi.storage.postgres.pool import connect
-from jiyi.storage.postgres.statements import named, set_tenant
+from jiyi.storage.postgres.statements import get_statement, set_tenant
 
 pytestmark = pytest.mark.slow
 
@@ -82,7 +82,7 @@ def without_the_tenant(plan: dict[str, Any]) -> list[str]:
     ]
 
 
-def explain(server: psycopg.Connection, ask: Ask, user_id: str) -> dict[str, Any]:
+def explain(server: psycopg.Connection, ask: UserStatement, user_id: str) -> dict[str, Any]:
     with server.transaction(force_rollback=True):
         for words, values in set_tenant(user_id, (30_000, 5_000)):
             server.execute(words, values)
@@ -97,7 +97,7 @@ def test_every_statement_that_runs_goes_by_the_tenant(asked, postgres_url):
     of_users = [ask for ask in asked.values() if ask.user_id is not None]
     of_users = [ask for ask in of_users if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement)]
     for name in ("lock_owner", "add_owner", "set_next_doc"):
-        of_users.append(Ask(user_id=SMALL, statement=named(name), values={"next_doc": 5}))
+        of_users.append(UserStatement(user_id=SMALL, statement=get_statement(name), values={"next_doc": 5}))
     assert len(of_users) > 300, "the conditions of queries are among them"
     bad = {}
     with connect(postgres_url) as server:
@@ -116,5 +116,5 @@ def test_a_reader_of_plans_sees_what_reads_all(asked, postgres_url):
     )
     with connect(postgres_url) as server:
         for statement in bad:
-            ask = Ask(user_id=SMALL, statement=statement, values={})
+            ask = UserStatement(user_id=SMALL, statement=statement, values={})
             assert without_the_tenant(explain(server, ask, SMALL))

@@ -13,12 +13,12 @@ from tables import read_tables
 from jiyi.records import SEARCHABLE, Query
 from jiyi.storage.postgres.migrate import statements
 from jiyi.storage.postgres.statements import POSTGRES
-from jiyi.storage.relational.conditions import on_documents, on_kind
+from jiyi.storage.relational.conditions import document_conditions, kind_conditions
 from jiyi.storage.sql import load_migrations, load_queries
 
 QUERIES = load_queries("postgres")
 LOOK_AT_ALL = {
-    "users", "users_after", "any_vectors", "first_pending", "count_pending", "count_apart", "totals",
+    "users", "users_after", "has_vectors", "first_pending", "count_pending", "count_set_aside", "totals",
     "records_that_never_get_vectors", "records_with_vectors_that_wait", "sessions_with_wrong_counts",
     "numbers_that_would_come_again", "due_readings", "count_unread",
 }  # those that answer nobody's question, but look after the whole database  # fmt: skip
@@ -62,13 +62,13 @@ SCOPES = [ANA, replace(ANA, agent_id="a", session_id="s")]
 def test_every_condition_names_its_tenant(kind, scope):
     for names in [(), *combinations(NARROW, 1), *combinations(NARROW, 2)]:
         query = Query(scope=scope, kinds=(kind,), **{name: NARROW[name] for name in names})
-        where, _ = on_kind(kind, query, POSTGRES)
+        where, _ = kind_conditions(kind, query, POSTGRES)
         assert not faults_of(whole(f"find_{kind}", where)), names
 
 
 def test_conditions_of_several_kinds_name_their_tenant():
     for name, value in NARROW.items():
-        where, _ = on_documents(Query(scope=ANA, **{name: value}), POSTGRES)
+        where, _ = document_conditions(Query(scope=ANA, **{name: value}), POSTGRES)
         for statement in ("count_documents", "document_ids", "count_targets"):
             assert not faults_of(whole(statement, where))
 

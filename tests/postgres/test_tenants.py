@@ -62,7 +62,7 @@ def test_no_verb_reads_across(misled):
     store, vectors, trash, database = misled
     user = Query(scope=BEN, kinds=EVERY, limit=100)
     assert store.find(user) == []
-    assert store.named("ben", [("message", "m"), *KEYS]) == {}
+    assert store.find_by_keys("ben", [("message", "m"), *KEYS]) == {}
     assert set(store.count(user).values()) == {0}
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")])) == 0
     assert store.scan(Query(scope=BEN, kinds=("message",))).records == ()
@@ -77,10 +77,10 @@ def test_no_verb_reads_across(misled):
     seen = store.snapshot("ben")
     assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")], seen=seen)) == 0
     assert len(vectors.read(BEN, KEYS, seen=seen).rows) == 0
-    near = vectors.near(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0], seen)
-    assert len(near) == len(vectors.parts(seen, near).rows) == 0
+    near = vectors.nearest_rows(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0], seen)
+    assert len(near) == len(vectors.read_rows(seen, near).rows) == 0
     assert vectors.pending(10, leased=False) == []
-    assert vectors.apart("ben") == vectors.apart() == {}
+    assert vectors.count_set_aside("ben") == vectors.count_set_aside() == {}
     assert database.users() == []
 
 
@@ -103,11 +103,11 @@ WRITING = {
     "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
     "erase": lambda o: o.trash.erase(BEN),
     "drop_damaged": lambda o: o.store.drop_damaged(BEN),
-    "owe": lambda o: o.trash.owe(),
-    "finish": lambda o: o.trash.finish(),
+    "mark_overwrite_pending": lambda o: o.trash.mark_overwrite_pending(),
+    "finish_overwrite": lambda o: o.trash.finish_overwrite(),
     "add": lambda o: o.vectors.add([VectorRow(key=("ben", 1), vectors=np.eye(1, 4, dtype=np.float32))]),
-    "set_apart": lambda o: o.vectors.set_apart(("ben", 1), 400),
-    "take_up": lambda o: o.vectors.take_up(),
+    "set_aside": lambda o: o.vectors.set_aside(("ben", 1), 400),
+    "requeue_set_aside": lambda o: o.vectors.requeue_set_aside(),
     "claim": lambda o: o.vectors.claim("some", 4),
     "renew": lambda o: o.vectors.renew("other", 3),
     "switch": lambda o: (o.vectors.renew("other", 3), o.vectors.switch("other")),
@@ -133,7 +133,7 @@ def test_every_verb_is_tried():
     protocols = (Store, Trash, VectorIndex)
     verbs = {name for one in protocols for name, _ in inspect.getmembers(one, inspect.isfunction)}
     verbs -= {"close", "scrub", "check_alone", "records_removed"}
-    verbs -= {"empty", "waiting"}  # are about all users, for whoever looks after the database
+    verbs -= {"drop_all", "count_pending"}  # are about all users, for whoever looks after the database
     tried = inspect.getsource(test_no_verb_reads_across) + " ".join(WRITING)
     assert [verb for verb in sorted(verbs) if not verb.startswith("_") and verb not in tried] == []
 
@@ -160,7 +160,7 @@ def test_without_a_tenant_there_are_no_rows(opened, postgres_url):
 def test_the_tenant_ends_with_its_transaction(opened):
     """Another program's transaction on the same connection of a pooler must not inherit it."""
     database = opened.database
-    assert database.ask("get_owner", {"user_id": "ben"})
+    assert database.fetch("get_owner", {"user_id": "ben"})
     with database._borrowed() as raw:
         left = raw.execute("SELECT current_setting('jiyi.tenant', true)").fetchone()
     assert left[0] in (None, "")

@@ -16,7 +16,7 @@ from jiyi.settings import load_settings
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
 from jiyi.storage.postgres import PostgresDatabase
-from jiyi.storage.postgres.connection import Writing
+from jiyi.storage.postgres.connection import WriteTransaction
 from jiyi.storage.transfer.copy import copy_memory
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ def cut_at(monkeypatch, postgres_server, postgres_url):
     """Cut every connection just before the n-th time that transactions send something."""
     url = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
     cuts, left = [], [0]
-    send = Writing._send
+    send = WriteTransaction._send
 
     def cutting(self, statements):
         left[0] -= 1
@@ -42,7 +42,7 @@ def cut_at(monkeypatch, postgres_server, postgres_url):
                 )
         return send(self, statements)
 
-    monkeypatch.setattr(Writing, "_send", cutting)
+    monkeypatch.setattr(WriteTransaction, "_send", cutting)
 
     def arm(number):
         left[0] = number

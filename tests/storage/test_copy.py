@@ -13,16 +13,16 @@ from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 from jiyi.testing import HashEmbedder
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch):
+def _small_batches(monkeypatch):
     """Several pieces of everything."""
-    for module in (copy, pieces):
-        monkeypatch.setattr(module, "PIECE", 4)
+    for module in (copy, batches):
+        monkeypatch.setattr(module, "BATCH_SIZE", 4)
 
 
 @pytest.fixture
@@ -261,9 +261,9 @@ import os, signal, sys
 from dataclasses import replace
 sys.path += {paths!r}
 from copying import both_ends
-from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
-copy.PIECE = pieces.PIECE = 4
+copy.BATCH_SIZE = pieces.BATCH_SIZE = 4
 left = int(sys.argv[3])
 
 class Deadly:

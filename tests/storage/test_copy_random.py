@@ -13,7 +13,7 @@ from samples import AWKWARD, START, episode, fact, knowledge, message, summary, 
 from jiyi.errors import DuplicateId
 from jiyi.records import SEARCHABLE, Query, Scope, Step
 from jiyi.storage import Amendment
-from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 
 USERS = st.sampled_from(["ana", "ben"])
@@ -25,9 +25,9 @@ TIMES = st.integers(0, 5)  # many moments are the same
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch):
-    for module in (copy, pieces):
-        monkeypatch.setattr(module, "PIECE", 3)
+def _small_batches(monkeypatch):
+    for module in (copy, batches):
+        monkeypatch.setattr(module, "BATCH_SIZE", 3)
 
 
 def say(side, user, id_, session, text, at):

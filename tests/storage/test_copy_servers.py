@@ -11,19 +11,19 @@ from copying import both_ends, fill, found, whole
 from samples import AWKWARD, message
 
 from jiyi.records import Query, Scope
-from jiyi.storage.transfer import copy, pieces
+from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def _small_pieces(monkeypatch):
-    for module in (copy, pieces):
-        monkeypatch.setattr(module, "PIECE", 7)
+def _small_batches(monkeypatch):
+    for module in (copy, batches):
+        monkeypatch.setattr(module, "BATCH_SIZE", 7)
 
 
-@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.usefixtures("_small_batches")
 def test_there_and_back_is_the_same(tmp_path, postgres_url):
     with both_ends(tmp_path / "here.db", postgres_url) as (here, there):
         fill(here)

@@ -289,7 +289,7 @@ def test_a_full_disk_is_told(memory, tmp_path, monkeypatch):
     def full_disk(folder):
         return os.open("/dev/full", os.O_WRONLY), folder / "a.part"
 
-    monkeypatch.setattr("jiyi.storage.transfer.files._begun", full_disk)
+    monkeypatch.setattr("jiyi.storage.transfer.files._create_locked", full_disk)
     with pytest.raises(DiskFull, match="export again"):
         memory.export(tmp_path / "a.jsonl")
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]
@@ -301,8 +301,8 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     memory.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
     memory.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
     whole = memory.export(tmp_path / "a.jsonl")
-    monkeypatch.setattr(pages, "_MOST", 5)
-    monkeypatch.setattr("jiyi.storage.transfer.export._PIECE", 3)
+    monkeypatch.setattr(pages, "_MAX_FOUND", 5)
+    monkeypatch.setattr("jiyi.storage.transfer.export._BATCH_SIZE", 3)
     assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 

@@ -51,7 +51,7 @@ def questions(matrix, count):
 @pytest.mark.parametrize("rounded", [False, True])
 def test_the_nearest_are_those_of_exact_search(matrix, few_are_many, monkeypatch, rounded):
     if rounded:
-        monkeypatch.setattr(user_vectors, "EXACT_MOST", 500)
+        monkeypatch.setattr(user_vectors, "MAX_EXACT", 500)
     mine, asked = held(matrix), UserCodes()
     assert (mine.mean is not None) == rounded
     asked.follow(mine)
@@ -64,7 +64,7 @@ def test_the_nearest_are_those_of_exact_search(matrix, few_are_many, monkeypatch
         assert all((groups[places] == group).all() for group, places in named.items())
         exact = matrix @ vector
         docs, scores = mine.nearest(
-            vector, 10, groups=groups, fetch=lambda parts: matrix[parts - 1], among=lambda _, n=named: n
+            vector, 10, groups=groups, fetch=lambda parts: matrix[parts - 1], preselect=lambda _, n=named: n
         )
         assert scores == pytest.approx(exact[docs - 1], abs=1e-5)
         for group in (0, 1):
@@ -84,7 +84,7 @@ def test_groups_with_few_vectors_are_left_to_exact_search(matrix, few_are_many):
     assert (asked.index, asked.nbytes) == (None, 0)
 
 
-def test_vectors_that_come_are_added_and_other_sets_begin_again(matrix, few_are_many):
+def test_vectors_that_come_are_added_and_other_sets_start_empty(matrix, few_are_many):
     asked, mine = UserCodes(), UserVectors()
     for start in range(0, COUNT, 1_000):
         parts = np.arange(start + 1, start + 1_001)
@@ -96,7 +96,7 @@ def test_vectors_that_come_are_added_and_other_sets_begin_again(matrix, few_are_
     assert asked.index is index, "an older view of the same vectors takes nothing away"
     groups = np.zeros(600, np.int8)
     assert max(asked.nearest(matrix[5], groups, 100)[0]) < 600, "nor is it shown what came later"
-    mine.begin_again(3)
+    mine.reset(3)
     mine.append(np.arange(1, 601), np.arange(1, 601), matrix[:600])
     asked.follow(mine.view())
     assert asked.index.ntotal == 600

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from jiyi.errors import ImportFailed, InputError
-from jiyi.storage.transfer.files import remove_left, whole_file
+from jiyi.storage.transfer.files import atomic_file, remove_leftovers
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, pipes and devices are those of POSIX")
 
@@ -106,8 +106,8 @@ def test_lines_and_files_without_end_are_refused_in_bounded_memory(memory, tmp_p
 HALF = """
 import sys
 from pathlib import Path
-from jiyi.storage.transfer.files import whole_file
-with whole_file(Path(sys.argv[1])) as file:
+from jiyi.storage.transfer.files import atomic_file
+with atomic_file(Path(sys.argv[1])) as file:
     file.write(b"half of it")
     file.flush()
     print("begun", flush=True)
@@ -167,14 +167,14 @@ def test_a_block_that_fails_leaves_what_was_there(tmp_path):
     target.write_text("old")
 
     def fail():
-        with whole_file(target) as file:
+        with atomic_file(target) as file:
             file.write(b"new")
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.txt", "old")]
-    remove_left(tmp_path)
+    remove_leftovers(tmp_path)
 
 
 @posix

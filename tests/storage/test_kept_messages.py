@@ -19,7 +19,7 @@ def store(database):
 
 
 def named(store, keys=KEYS, user="ana"):
-    return store.named(user, keys, store.snapshot(user))
+    return store.find_by_keys(user, keys, store.snapshot(user))
 
 
 def held(database):
@@ -29,7 +29,7 @@ def held(database):
 def test_a_message_is_read_once_and_a_fact_each_time(store, database):
     first = named(store)
     again = named(store)
-    assert again == first == store.named("ana", KEYS)
+    assert again == first == store.find_by_keys("ana", KEYS)
     assert list(held(database)) == KEYS[:2]
     assert all(again[key] is held(database)[key] for key in KEYS[:2])
     asked = []
@@ -80,7 +80,7 @@ def test_what_a_transaction_undid_is_not_kept(store, database):
 
 
 def test_few_are_kept_and_no_long_ones(store, database, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_KEPT", 3)
+    monkeypatch.setattr(module, "_CACHED_MESSAGES", 3)
     store.put([message("long " * 300, id="long"), *(message(f"{i}", id=f"m{i}") for i in range(9))])
     assert len(named(store, [("message", "long")])[("message", "long")].text) > 1_000
     assert held(database) == {}

@@ -12,7 +12,7 @@ COUNT = 3_000
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch):
-    monkeypatch.setattr(user_vectors, "EXACT_MOST", 500)
+    monkeypatch.setattr(user_vectors, "MAX_EXACT", 500)
     monkeypatch.setattr(user_vectors, "_RESCORED", 30)
 
 

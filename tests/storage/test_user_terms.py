@@ -61,10 +61,10 @@ def state(mine):
     return {
         "columns": {name: column[:n].tolist() for name, column in mine.columns.items()},
         "keys": mine.keys(every),
-        "beside": [mine.beside(every, link).tolist() for link in ("previous", "following")],
+        "beside": [mine.neighbours(every, link).tolist() for link in ("previous", "following")],
         "rows": mine.rows_of([("message", f"id{i}") for i in range(2 * n + 3)]).tolist(),
         "text": words.text.tolist(),
-        "words": words.words(every).tolist(),
+        "words": words.by_term(every).tolist(),
         "idf": words.idf.tolist(),
     }
 
@@ -121,7 +121,8 @@ def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessio
 def links(view):
     """The neighbours of each row."""
     every = np.arange(view.size)
-    return list(zip(*(view.beside(every, link).tolist() for link in ("previous", "following")), strict=True))
+    links = (view.neighbours(every, link).tolist() for link in ("previous", "following"))
+    return list(zip(*links, strict=True))
 
 
 def test_rows_added_one_by_one_leave_few_segments():
@@ -139,7 +140,7 @@ def test_rows_added_one_by_one_leave_few_segments():
 
 
 def test_segments_never_outgrow_what_a_key_can_number(monkeypatch):
-    monkeypatch.setattr(segment, "MOST_ROWS", 16)
+    monkeypatch.setattr(segment, "MAX_SEGMENT_ROWS", 16)
     rows = random_rows(5, 100)
     mine = UserTerms()
     for start in range(0, 100, 4):
@@ -168,8 +169,8 @@ def test_rows_without_terms_count_as_rows():
 def test_document_numbers_are_found_again():
     mine = filled(random_rows(2, 20), [5])
     docs = np.array([2, 3, 40, 41, 0, 10**12])
-    assert mine.places_of(docs).tolist() == [0, -1, 19, -1, -1, -1]
-    assert UserTerms().places_of(docs).tolist() == [-1] * 6
+    assert mine.rows_of_docs(docs).tolist() == [0, -1, 19, -1, -1, -1]
+    assert UserTerms().rows_of_docs(docs).tolist() == [-1] * 6
 
 
 def test_bytes_grow_with_rows():

@@ -13,7 +13,7 @@ from samples import ANA, START, fact, knowledge
 from jiyi.errors import InputError
 from jiyi.records import Episode, Fact, Knowledge, Message, Query, Scope, Step, Task, ToolCall
 from jiyi.storage import SqliteDatabase, Store, Trash
-from jiyi.storage.rows import decode, decode_whole, encode, encode_whole, kind_of
+from jiyi.storage.rows import decode, decode_json, encode, encode_json, kind_of
 
 # Any text, lone surrogates too; two halves side by side come back as the one character they make.
 TEXT = st.text(st.characters(), max_size=40).filter(
@@ -137,10 +137,10 @@ MESSAGES = st.builds(
 @pytest.mark.slow
 @given(st.one_of(FACTS, KNOWLEDGE, EPISODES, TASKS, STEPS, MESSAGES))
 def test_any_record_comes_back_from_one_text(record):
-    text = encode_whole(record)
+    text = encode_json(record)
     text.encode()
     json.loads(text)
-    assert decode_whole(kind_of(record), text) == record
+    assert decode_json(kind_of(record), text) == record
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_any_fact_comes_back_from_its_columns(record):
 @pytest.mark.parametrize("make", [knowledge, fact])
 def test_what_is_no_number_is_refused(make):
     with pytest.raises(InputError, match=r"JSON|number"):
-        encode_whole(replace(make(), confidence=float("nan")))
+        encode_json(replace(make(), confidence=float("nan")))
 
 
 def test_the_search_text_and_the_moment_of_a_fact():

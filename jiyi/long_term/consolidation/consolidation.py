@@ -115,7 +115,7 @@ class Consolidation:
             keys |= few & self.store.targets(_episodes(scope, consolidated=True)).keys()
         # Where the episodes of a knowledge are gone, its id still tells that it is there.
         rest = {_target_id(scope, key): key for key in sorted(few - keys)}
-        there = self.store.named(scope.user_id, [("knowledge", id_) for id_ in rest])
+        there = self.store.find_by_keys(scope.user_id, [("knowledge", id_) for id_ in rest])
         return keys | {rest[id_] for _, id_ in there}
 
     def _write_targets(self, run: GroupWriter, scope: Scope, keys: Sequence[str]) -> None:

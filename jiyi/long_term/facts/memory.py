@@ -126,7 +126,7 @@ class FactMemory:
         ids = {id_ for one in statements for id_ in (one.source, one.replies_to) if id_}
         if user is None or not ids:
             return set()
-        stored = self.store.named(user, [("message", id_) for id_ in ids]).values()
+        stored = self.store.find_by_keys(user, [("message", id_) for id_ in ids]).values()
         return {
             one.id for one in cast("Iterable[Message]", stored) if texts.get(one.id, one.text) == one.text
         }

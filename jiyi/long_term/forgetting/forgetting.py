@@ -23,7 +23,7 @@ from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, 
 from jiyi.long_term.forgetting.restore import Restoring
 from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
-from jiyi.storage import Amendment, Damaged, Discarded, Key, Store, Trash, key_of
+from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
 
@@ -141,7 +141,7 @@ class Forgetting:
         try:
             receipt = self.store.together(lambda: self._purge(request))
         except NotFound:
-            if not self.trash.owed:
+            if not self.trash.overwrite_pending:
                 raise
             receipt = ForgetReceipt(counts={}, changed={}, items=(), reason=reason, at=at)
         return replace(receipt, overwritten=self.trash.scrub())
@@ -235,7 +235,7 @@ class Forgetting:
         keys = [(one.kind, one.id) for one in lost]
         return replace(receipt, damaged=len(lost)), [*plan.taken, *plan.changed, *keys]
 
-    def _damaged(self, request: _Request) -> Sequence[Damaged]:
+    def _damaged(self, request: _Request) -> Sequence[DamagedRecord]:
         act = self.store.damaged if request.dry_run else self.store.drop_damaged
         return act(request.scope, request.ids)
 
@@ -275,7 +275,7 @@ class Forgetting:
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
-        self.trash.owe()
+        self.trash.mark_overwrite_pending()
         erased = self._erase(rows.user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 

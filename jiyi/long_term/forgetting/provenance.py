@@ -26,7 +26,7 @@ from jiyi.records import (
 )
 from jiyi.records.atoms import atoms
 from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
-from jiyi.storage.pages import all_records, walk
+from jiyi.storage.pages import all_records, read_pages
 
 __all__ = [
     "DERIVED",
@@ -101,7 +101,7 @@ class Rows:
     ) -> Iterator[Discarded]:
         """Give what lies in the trash; ``narrow`` are further parts of the query."""
         query = Query(scope=scope or self.user, kinds=tuple(kinds), limit=_PIECE, **narrow)
-        for page in walk(lambda after: self.trash.walk(query, after or 0)):
+        for page in read_pages(lambda after: self.trash.walk(query, after or 0)):
             yield from page.entries
 
     def in_trash_by_ids(self, kind: Kind, ids: Sequence[str]) -> list[Discarded]:

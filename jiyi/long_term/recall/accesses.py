@@ -101,9 +101,8 @@ class Accesses(Worker):
         self._waiting[place] = before + times, max(last, at)
 
     def _write(self, user_id: str, accesses: dict[_Place, _Accessed]) -> None:
-        there = cast(
-            "dict[Key, Episode | Knowledge | Fact]", self._store.named(user_id, [key for _, key in accesses])
-        )
+        keys = [key for _, key in accesses]
+        there = cast("dict[Key, Episode | Knowledge | Fact]", self._store.find_by_keys(user_id, keys))
         counted = [
             replace(
                 record,

@@ -177,12 +177,12 @@ class Recall:
         asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         vector = self.embedder.embed([asked], "query")[0]
         self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
-        near = self.vectors.near(wide, vector, seen)
+        near = self.vectors.nearest_rows(wide, vector, seen)
         if sought:
             first = seen.terms.rows_of(sought)
             near = np.concatenate([first, near[~np.isin(near, first)]])
         table = self.store.match(wide, near, seen=seen)
-        parts = self.vectors.parts(seen, table.rows)
+        parts = self.vectors.read_rows(seen, table.rows)
         if not len(parts.rows):
             return table, None
         return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
@@ -241,7 +241,8 @@ class Recall:
 
     def _there(self, seen: Snapshot, keys: Sequence[Key]) -> dict[Key, Worded]:
         """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        named, now = cast("dict[Key, Searchable]", self.store.named(seen.user_id, keys, seen)), self.clock()
+        found = self.store.find_by_keys(seen.user_id, keys, seen)
+        named, now = cast("dict[Key, Searchable]", found), self.clock()
         return {
             key: (record, text)
             for key, record in named.items()

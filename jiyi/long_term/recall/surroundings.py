@@ -23,7 +23,7 @@ def with_surroundings(
     seen = seen or store.snapshot(scope.user_id)
     rows = seen.terms.rows_of([(hit.kind, hit.id) for hit in hits]).tolist()
     near = [_around(seen.terms, row, steps) if row >= 0 else [] for row in rows]
-    said = store.named(scope.user_id, list({key: None for keys in near for key in keys}), seen)
+    said = store.find_by_keys(scope.user_id, list({key: None for keys in near for key in keys}), seen)
     shown = {("message", hit.id) for hit in hits if hit.kind == "message"}
     found = []
     for hit, keys in zip(hits, near, strict=True):
@@ -47,4 +47,4 @@ def _around(terms: UserTerms, row: int, steps: int) -> list[Key]:
 
 def _lies_in(scope: Scope, message: Message) -> bool:
     own = cast("Scope", message.scope)
-    return scope.agent_id in (None, own.agent_id) and scope.session_id in (None, own.session_id)
+    return scope.covers(own.user_id, own.agent_id, own.session_id)

@@ -1,4 +1,4 @@
-"""The collections of one memory in Chroma, one for each set of vectors, and which records are near in one."""
+"""The collections of one memory in Chroma, one for each set of vectors, and searching them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,33 +13,32 @@ from numpy.typing import NDArray
 from jiyi.errors import EmbedderMismatch, StorageError
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query
+from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
 from jiyi.storage.database import Database
-from jiyi.storage.known_vectors import KnownVectors
-from jiyi.storage.relational.conditions import on_documents
+from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.vectors import Vector
 
-__all__ = ["Collections", "Item", "Nearest", "Recall", "vector_ids"]
+__all__ = ["Collections", "Item", "Nearest", "ReadVectors", "vector_ids"]
 
-# The inner product of vectors of length 1 is their cosine. Chroma's own "cosine" would scale them
-# once more, and what is read back would not be what was stored.
+# The inner product of vectors of length 1 is their cosine. Chroma's "cosine" would normalize them
+# again, and vectors that are read back would differ from those stored.
 _CONFIGURATION: dict[str, Any] = {
     "hnsw": {"space": "ip", "ef_construction": 200, "ef_search": 200, "max_neighbors": 32}
 }
 _OWNER = "jiyi"  # names the memory in a collection's metadata
-_PIECE = 2_000  # ids in one question
+_BATCH_SIZE = 2_000  # ids in one request
 _SYNC = 1_000  # changes after which Chroma writes its index to its files, by default
 
-
 _Near = tuple[str, float]
-"""A vector near a question: the token of its record, and its cosine."""
+"""A vector near a query: the token of its record, and its cosine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """The vectors of one record, as they go to Chroma."""
+    """The vectors of one record for Chroma."""
 
-    token: str  # names them, and nothing else ever
+    token: str  # their unique name
     user_id: str
     doc: int
     kind: Kind
@@ -52,15 +51,15 @@ def vector_ids(token: str, parts: int) -> list[str]:
 
 
 class Collections:
-    """What one memory asks of Chroma; every error is one of `jiyi.errors`."""
+    """The collections of one memory; all errors are from `jiyi.errors`."""
 
     def __init__(self, connection: ChromaConnection, name: str, owner: str) -> None:
-        """Make no collection yet.
+        """Create no collection yet.
 
         Args:
-            connection: where they are.
-            name: what their names begin with; the number of the set follows.
-            owner: names the memory, so that two never share a collection.
+            connection: to Chroma.
+            name: prefix of their names, before the number of the set.
+            owner: name of the memory, so that two never share a collection.
         """
         self.connection = connection
         self.place = connection.place
@@ -68,12 +67,12 @@ class Collections:
         self._owner = owner
 
     def add(self, space: int, items: Sequence[Item]) -> None:
-        """Store vectors, making the collection if there is none."""
+        """Store vectors, creating the collection if there is none."""
         if not items:
             return
         ids = [id_ for item in items for id_ in vector_ids(item.token, len(item.vectors))]
         vectors = np.concatenate([item.vectors for item in items])
-        known = [
+        metadata = [
             {"user": item.user_id, "kind": item.kind, "doc": item.doc, "part": part}
             for item in items
             for part in range(len(item.vectors))
@@ -82,11 +81,11 @@ class Collections:
             collection = self._open(client, space, make=True)
             for piece in _pieces(len(ids), client):
                 collection.upsert(
-                    ids=ids[piece], embeddings=vectors[piece], metadatas=cast("Any", known[piece])
+                    ids=ids[piece], embeddings=vectors[piece], metadatas=cast("Any", metadata[piece])
                 )
 
     def erase(self, space: int, ids: Sequence[str]) -> None:
-        """Take vectors out; the numbers are overwritten, for Chroma's index only marks what is deleted."""
+        """Overwrite vectors with noise and delete them: Chroma's index only marks what is deleted."""
         with self.connection.use(changing=True) as client:
             try:
                 collection = self._open(client, space)
@@ -115,13 +114,13 @@ class Collections:
         ]
 
     def read(self, space: int, parts: Mapping[str, int]) -> dict[str, Vector]:
-        """Return the vectors of these tokens, each with so many parts; of those that are whole there."""
+        """Return the vectors of tokens with their numbers of parts, without incomplete ones."""
         ids = [id_ for token, count in parts.items() for id_ in vector_ids(token, count)]
         found: dict[str, NDArray[Any]] = {}
         with self.connection.use(changing=False) as client:
             collection = self._open(client, space)
-            for start in range(0, len(ids), _PIECE):
-                answer = collection.get(ids=ids[start : start + _PIECE], include=["embeddings"])
+            for start in range(0, len(ids), _BATCH_SIZE):
+                answer = collection.get(ids=ids[start : start + _BATCH_SIZE], include=["embeddings"])
                 vectors = cast("Any", answer["embeddings"])
                 found |= dict(zip(answer["ids"], () if vectors is None else vectors, strict=True))
         return {
@@ -131,21 +130,21 @@ class Collections:
         }
 
     def ids(self, space: int) -> Iterator[list[str]]:
-        """Give the ids of all vectors in a set, in pieces; none where there is no collection."""
+        """Yield the ids of all vectors in a set in batches; nothing if there is no collection."""
         offset = 0
         while True:
             with self.connection.use(changing=False) as client:
                 try:
-                    piece = self._open(client, space).get(limit=_PIECE, offset=offset, include=[])["ids"]
+                    piece = self._open(client, space).get(limit=_BATCH_SIZE, offset=offset, include=[])["ids"]
                 except CollectionMissing:
                     return
             yield piece
-            if len(piece) < _PIECE:
+            if len(piece) < _BATCH_SIZE:
                 return
-            offset += _PIECE
+            offset += _BATCH_SIZE
 
     def spaces(self) -> list[int]:
-        """Return the numbers of this memory's sets that are in Chroma."""
+        """Return the numbers of this memory's sets in Chroma."""
         form = re.compile(rf"{re.escape(self._name)}-(\d+)")
         with self.connection.use(changing=False) as client:
             found = [
@@ -166,25 +165,25 @@ class Collections:
             client.delete_collection(self._title(space))
 
     def scrub(self) -> bool:
-        """Make Chroma rewrite its files, so that nothing of what was erased is left in them.
+        """Make Chroma rewrite its files, so that nothing of erased vectors is left in them.
 
         Returns:
-            Whether its database was rewritten too: a server's only can be on its machine.
+            Whether its database was rewritten too, which is impossible for a server on another machine.
         """
         for space in self.spaces():
             with self.connection.use(changing=True) as client:
                 collection = self._open(client, space)
                 if not _dims(collection):
-                    client.delete_collection(self._title(space))  # made again with the next vector
+                    client.delete_collection(self._title(space))  # created again with the next vector
                     continue
-                # Enough changes make Chroma write its index and shorten its log, which keeps the newest.
+                # Enough changes make Chroma write its index and truncate its log to the newest ones.
                 nothing = vector_ids("nothing", _SYNC)
                 for _ in range(2):
                     collection.delete(ids=nothing)
         return self.connection.compact()
 
     def _open(self, client: ClientAPI, space: int, *, make: bool = False) -> Collection:
-        """Return a collection; no function that embeds is ever loaded."""
+        """Return a collection without an embedding function."""
         title = self._title(space)
         with translated(self.place):
             if make:
@@ -208,7 +207,7 @@ class Collections:
 
 
 def _dims(collection: Collection) -> int:
-    """Return how many numbers a vector of a collection has; 0 where it is empty."""
+    """Return how many numbers a vector of a collection has, 0 if it is empty."""
     sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
     return 0 if sample is None or not len(sample) else len(sample[0])
 
@@ -218,15 +217,15 @@ def _pieces(count: int, client: ClientAPI) -> Iterator[slice]:
     return (slice(start, start + most) for start in range(0, count, most))
 
 
-_EXACT = 300  # records compared one by one: fewer than Chroma's index is worth
-_FIRST = 200  # vectors asked for at least: its index is the more exact the more it is to give
-_MORE = 4  # so many times more where the rows allowed too few of them
-_MOST = 5_000  # beyond that all that the rows allow are compared
-_EVERY = 2**31 - 1
-_SAME = 1e-6  # scores no further apart are those of equal vectors
+_COMPARED_EXACTLY = 300  # records up to which all are compared instead of using Chroma's index
+_FIRST_COUNT = 200  # fewest vectors asked for: the index is more exact the more it is asked for
+_GROWTH = 4  # factor for the next try if the rows allow too few of them
+_MAX_COUNT = 5_000  # beyond that all allowed records are compared
+_NO_LIMIT = 2**31 - 1
+_EPSILON = 1e-6  # largest difference between scores of equal vectors
 
-Recall = Callable[[str, int, Mapping[int, tuple[str, int]]], KnownVectors]
-"""Gives the vectors that Chroma has of a user and a set: by the numbers of records, with token and parts."""
+ReadVectors = Callable[[str, int, Mapping[int, tuple[str, int]]], CachedVectors]
+"""Returns a user's vectors of a set from Chroma, given token and number of parts by record number."""
 
 _Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
 _Entry = tuple[int, float, Kind, str]  # number of a record, its score, kind and id
@@ -237,22 +236,22 @@ _Best = dict[int, tuple[float, Kind, str]]
 class Nearest:
     """Answers `VectorIndex.nearest` for one set of vectors.
 
-    A question goes to Chroma with the user and the kind. What comes back is joined with the rows:
-    what is gone, or not allowed by other conditions, falls out, and more is asked for until ``limit``
-    of each kind are found, equal ones at the end included. Few records are compared one by one.
+    A query goes to Chroma with the user and the kind. The result is joined with the rows: removed
+    records and those excluded by other conditions are dropped, and more is asked for until ``limit``
+    of each kind are found, including ties at the end. Few records are compared exactly.
     """
 
-    def __init__(self, database: Database, collections: Collections, recall: Recall, space: int) -> None:
+    def __init__(self, database: Database, collections: Collections, read: ReadVectors, space: int) -> None:
         self._db = database
         self._collections = collections
-        self._recall = recall
+        self._read_cached = read
         self._space = space
 
     def find(self, query: Query, vector: Vector) -> list[Match]:
         """Return the matches, best first."""
         kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
-        allowed = self._allowed(query, _EXACT + 1)
-        if len(allowed) <= _EXACT:
+        allowed = self._allowed(query, _COMPARED_EXACTLY + 1)
+        if len(allowed) <= _COMPARED_EXACTLY:
             best = self._compare(query.scope.user_id, allowed, vector)
             found = [entry for kind in kinds for entry in _top(best, kind, query.limit)]
         else:
@@ -261,34 +260,34 @@ class Nearest:
         return [Match(kind=kind, id=id_, score=score) for _, score, kind, id_ in found]
 
     def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> list[_Entry]:
-        count = max(_FIRST, 2 * query.limit)
-        while count <= max(_MOST, 2 * query.limit):
+        count = max(_FIRST_COUNT, 2 * query.limit)
+        while count <= max(_MAX_COUNT, 2 * query.limit):
             near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
             scores: dict[str, float] = {}
             for token, score in near:  # best first: a record counts with its best part
                 scores.setdefault(token, score)
             best = self._join(query, kind, scores)
             top = _top(best, kind, query.limit)
-            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1][1] + _SAME):
+            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1][1] + _EPSILON):
                 return top
             if len(near) < count:
                 break
-            count *= _MORE
-        # Chroma gave all it would, or very many that are not allowed: the rows say what there is.
-        everything = self._allowed(query, _EVERY, kind=kind)
+            count *= _GROWTH
+        # Chroma returned all it has, or very many that are not allowed: compare all allowed rows.
+        everything = self._allowed(query, _NO_LIMIT, kind=kind)
         return _top(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
 
     def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect)
-            tokens = db.dialect.listed(list(scores))
-            rows = db.rows("chroma_among", values | {"tokens": tokens, "space": self._space}, where=where)
+            where, values = document_conditions(query, db.dialect)
+            tokens = db.dialect.array(list(scores))
+            rows = db.rows("chroma_of_tokens", values | {"tokens": tokens, "space": self._space}, where=where)
         return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
 
     def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
-        """Return token, vectors, kind, id and number of the records that a question allows."""
+        """Return token, vectors, kind, id and number of the records that a query allows."""
         with self._db.read(query.scope.user_id) as db:
-            where, values = on_documents(query, db.dialect)
+            where, values = document_conditions(query, db.dialect)
             if kind is not None:
                 where += f" AND d.kind = '{kind}'"
             rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
@@ -296,7 +295,7 @@ class Nearest:
 
     def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Best:
         records = {doc: (kind, id_) for _, _, kind, id_, doc in allowed}
-        known = self._recall(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
+        known = self._read_cached(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
         parts = known.parts(np.fromiter(records, np.int64))
         dims = parts.vectors.shape[1] if len(parts.vectors) else len(vector)
         if dims != len(vector):
@@ -316,6 +315,6 @@ class Nearest:
 
 
 def _top(best: _Best, kind: Kind, limit: int) -> list[_Entry]:
-    """Return the best of a kind, the newer of equal ones first."""
+    """Return the best of a kind; newer ones win ties."""
     own = [(doc, score, kind, id_) for doc, (score, other, id_) in best.items() if other == kind]
     return sorted(own, key=lambda entry: (-entry[1], -entry[0]))[:limit]

@@ -44,16 +44,12 @@ _DIMS = re.compile(r"dimension of (\d+), got (\d+)")
 
 
 class CollectionMissing(StorageError):
-    """A collection that is not there."""
+    """A collection that does not exist."""
 
 
 @contextlib.contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Raise what Chroma, the network and the disk raise inside as errors of `jiyi.errors`.
-
-    Args:
-        place: the folder or the server, for the message.
-    """
+    """Translate errors of Chroma, the network and the disk in the block; ``place`` is for the message."""
     try:
         yield
     except JiyiError:
@@ -72,9 +68,9 @@ def _quiet() -> Settings:
 
 
 class ChromaServer:
-    """A Chroma server by its URL, for any number of processes and machines.
+    """A Chroma server by URL, for any number of processes and machines.
 
-    No call takes longer than 30 seconds. It is not asked before it is used.
+    No call takes longer than 30 seconds. It connects when it is first used.
     """
 
     def __init__(self, url: str) -> None:
@@ -90,10 +86,10 @@ class ChromaServer:
 
     @contextlib.contextmanager
     def use(self, *, changing: bool) -> Iterator[ClientAPI]:
-        """Give a client for one piece of work; ``changing``: it writes.
+        """Return a context with a client; ``changing``: the block writes.
 
         Raises:
-            IndexUnreachable: there is none now.
+            IndexUnreachable: the server does not answer.
             StorageError: it failed; says what to do.
         """
         del changing
@@ -101,16 +97,16 @@ class ChromaServer:
             yield self._connected()
 
     def ping(self) -> None:
-        """Make sure that it can be used now; raises as `use` does."""
+        """Check that it can be used now; raises as `use` does."""
         with self.use(changing=False) as client:
             client.heartbeat()
 
     def compact(self) -> bool:
-        """Overwrite what dropped rows left in Chroma's database; False: only its own machine can."""
+        """Overwrite what dropped rows left in Chroma's database; return whether that was possible."""
         return False
 
     def close(self) -> None:
-        """Release it. Closing twice is fine."""
+        """Close it. Closing twice is fine."""
         with self._lock:
             client, self._client, self._closed = self._client, None, True
         if client is not None:
@@ -123,12 +119,12 @@ class ChromaServer:
             if self._client is None:
                 self._greet()
                 self._client = chromadb.HttpClient(self._host, self._port, ssl=self._tls, settings=_quiet())
-                for session in _sessions(self._client):  # it would wait for ever
+                for session in _sessions(self._client):  # the default is no time limit
                     session.timeout = _SECONDS
             return self._client
 
     def _greet(self) -> None:
-        """Make sure that a server answers in time: making a client has no time limit."""
+        """Check that a server answers: creating a client has no time limit."""
         opener = (
             build_opener(ProxyHandler({})) if self._host in ("localhost", "127.0.0.1") else build_opener()
         )
@@ -139,7 +135,7 @@ class ChromaServer:
 
 
 def _sessions(client: ClientAPI) -> Iterator[Any]:
-    """Give the HTTP sessions of a client, which has no public way to them."""
+    """Yield the HTTP sessions of a client, which are not public."""
     for part in (client, getattr(client, "_admin_client", None)):
         session = getattr(getattr(part, "_server", None), "_session", None)
         if session is not None:
@@ -178,15 +174,15 @@ def _unreachable(place: str, why: object) -> IndexUnreachable:
     )
 
 
-class _Shared:
-    """One folder in this process: Chroma keeps one index of it in memory, whoever opens it."""
+class _SharedFolder:
+    """One folder in this process, of which Chroma keeps one index in memory for all connections."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.users = 0
         self.turn = threading.RLock()
         self.client: ClientAPI | None = None
-        self.seen = -1  # changes of the folder that the client knows
+        self.seen = -1  # count of changes when the client was created or last changed something
         self.depth = 0
 
     def release(self) -> None:
@@ -198,21 +194,20 @@ class _Shared:
 class ChromaFolder:
     """A folder with Chroma's files, used by one process at a time.
 
-    Chroma reads its index into memory and does not notice what another process writes; two that
-    write side by side damage it. So every piece of work holds a lock on a file in the folder, and
-    whoever finds that others wrote since opens the folder again. All who open the folder must do so
-    through jiyi.
+    Chroma reads its index into memory and does not notice what another process writes; two writing
+    processes damage it. So every `use` holds a lock on a file in the folder, and opens the folder
+    again if other processes wrote since. All processes must open the folder through jiyi.
     """
 
-    _known: ClassVar[dict[Path, _Shared]] = {}
+    _folders: ClassVar[dict[Path, _SharedFolder]] = {}
     _guard: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, path: Path, *, lock_timeout: float = 5.0) -> None:
-        """Make the folder if there is none.
+        """Create the folder if there is none.
 
         Args:
             path: the folder.
-            lock_timeout: seconds to wait for another process's work to end.
+            lock_timeout: seconds to wait for another process.
         """
         self.place = str(path)
         self._timeout = lock_timeout
@@ -223,23 +218,23 @@ class ChromaFolder:
         except OSError as error:
             raise DatabaseReadOnly(f"{path} cannot be written ({error}); name another folder") from error
         with self._guard:
-            self._shared = self._known.setdefault(path.resolve(), _Shared(path.resolve()))
+            self._shared = self._folders.setdefault(path.resolve(), _SharedFolder(path.resolve()))
             self._shared.users += 1
 
     @contextlib.contextmanager
     def use(self, *, changing: bool) -> Iterator[ClientAPI]:
-        """See `ChromaServer.use`; pieces of work of one thread nest."""
+        """See `ChromaServer.use`; blocks of one thread nest."""
         shared = self._shared
         if not shared.turn.acquire(timeout=self._timeout):
             raise self._busy()
         try:
             if self._closed:
                 raise Closed(f"{self.place} is closed; open it again with jiyi.open()")
-            with self._alone() if not shared.depth else contextlib.nullcontext():
+            with self._file_lock() if not shared.depth else contextlib.nullcontext():
                 shared.depth += 1
                 try:
                     with translated(self.place):
-                        yield self._fresh(changing=changing)
+                        yield self._current_client(changing=changing)
                 except StorageError as error:
                     # The index in memory may be wrong now.
                     if shared.depth == 1 and not isinstance(error, CollectionMissing):
@@ -280,18 +275,18 @@ class ChromaFolder:
             shared.users -= 1
             if not shared.users:
                 shared.release()
-                self._known.pop(shared.path, None)
+                self._folders.pop(shared.path, None)
             os.close(self._lock)
 
-    def _fresh(self, *, changing: bool) -> ClientAPI:
-        """Return a client that knows all changes; say to others that there will be one."""
+    def _current_client(self, *, changing: bool) -> ClientAPI:
+        """Return a client that has seen all changes; announce a change to other processes."""
         shared = self._shared
         os.lseek(self._lock, 0, os.SEEK_SET)
         changes = int.from_bytes(os.read(self._lock, _NUMBER), "big")
         if shared.client is None or changes != shared.seen:
             shared.release()
             shared.client = chromadb.PersistentClient(str(shared.path), settings=_quiet())
-        if changing:  # before it begins: a process killed in the middle has changed something too
+        if changing:  # before the change: a process killed in the middle has changed something too
             changes += 1
             os.lseek(self._lock, 0, os.SEEK_SET)
             os.write(self._lock, changes.to_bytes(_NUMBER, "big"))
@@ -299,16 +294,16 @@ class ChromaFolder:
         return shared.client
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         until = time.monotonic() + self._timeout
-        while not _take(self._lock):
+        while not _try_lock(self._lock):
             if time.monotonic() > until:
                 raise self._busy()
             time.sleep(_PAUSE)
         try:
             yield
         finally:
-            _give_back(self._lock)
+            _unlock(self._lock)
 
     def _busy(self) -> DatabaseLocked:
         return DatabaseLocked(
@@ -317,7 +312,7 @@ class ChromaFolder:
         )
 
 
-def _take(file: int) -> bool:
+def _try_lock(file: int) -> bool:
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -335,7 +330,7 @@ def _take(file: int) -> bool:
     return True
 
 
-def _give_back(file: int) -> None:
+def _unlock(file: int) -> None:
     if sys.platform == "win32":
         import msvcrt
 
@@ -348,4 +343,4 @@ def _give_back(file: int) -> None:
 
 
 ChromaConnection = ChromaServer | ChromaFolder
-"""Gives clients of Chroma."""
+"""A source of Chroma clients."""

@@ -1,4 +1,4 @@
-"""What the tables know of the vectors in Chroma: work still to be done, and what disagrees."""
+"""The tables' notes about vectors in Chroma: removals still to be done, and differences."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +10,17 @@ from jiyi.storage.relational.spaces import read_spaces
 
 __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
 
-_PIECE = 1_000  # records taken out at once
-_LOOKED_AT = 5_000  # rows read at once to compare
-_LEASE_SECONDS = 120  # how long vectors may take on their way to Chroma
+_BATCH_SIZE = 1_000  # records removed at once
+_COMPARED_ROWS = 5_000  # rows read at once
+_LEASE_SECONDS = 120  # how long sending vectors to Chroma may take
 
 
 class Outbox:
-    """Takes out of Chroma what the rows no longer have.
+    """Removes vectors from Chroma that no record has any more.
 
-    Whatever removes a record's vectors, a trigger notes it in the same transaction. The note goes when
-    Chroma has done it: a crash in between loses nothing. The same holds for vectors on their way to
-    Chroma: they are noted before they are sent, and taken out again when their record did not take
-    them within two minutes.
+    A trigger notes every removal of a record's vectors in the same transaction. The note is deleted
+    when Chroma has removed them, so a crash in between loses nothing. Vectors are also noted before
+    they are sent, and removed again if their record was not completed within two minutes.
     """
 
     def __init__(
@@ -30,91 +29,92 @@ class Outbox:
         self._db = database
         self._collections = collections
         self._now = now
-        self._unsure: dict[str, tuple[str, int, int]] = {}  # sent inside a transaction: user, set, vectors
+        self._unsure: dict[str, tuple[str, int, int]] = {}  # sent in an open transaction: user, set, vectors
 
-    def begin(self, db: Connection, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
-        """Note vectors before they are sent: by token the record's number, the set and how many there are."""
+    def note_sent(self, db: Connection, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
+        """Note vectors before they are sent: record number, set and number of vectors by token."""
         until = int(self._now()) + _LEASE_SECONDS
         for token, (doc, space, parts) in sent.items():
             values = {"user_id": user_id, "token": token, "doc": doc, "space": space}
-            db.run("chroma_begin", values | {"parts": parts, "until": until})
+            db.run("chroma_add", values | {"parts": parts, "until": until})
 
-    def suspect(self, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
-        """Remember what was sent inside a transaction of others, which may be undone with its notes."""
+    def note_unsure(self, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
+        """Remember what was sent inside a caller's transaction, which may be undone with its notes."""
         self._unsure |= {token: (user_id, space, parts) for token, (_, space, parts) in sent.items()}
 
     def in_use(self, space: int, *, besides: Sequence[str]) -> bool:
-        """Say whether anything but these tokens is in a set, or on its way there."""
+        """Return whether a set has other tokens than these, including those being sent."""
         with self._db.read() as db:
-            tokens = db.dialect.listed(list(besides))
+            tokens = db.dialect.array(list(besides))
             return db.first("chroma_in_use", {"space": space, "tokens": tokens}) is not None
 
     def drain(self) -> int:
-        """Do in Chroma what is noted, of all users; return how many records' vectors were taken out.
+        """Remove the noted vectors of all users from Chroma; return of how many records.
 
-        Inside a transaction nothing is done: it may be undone.
+        Inside a transaction nothing is removed, because it may be undone.
         """
         done = 0
         while True:
             with self._db.read() as db:
                 if db.in_transaction:
                     return done
-                rows = db.rows("chroma_to_go", {"now": int(self._now()), "limit": _PIECE})
-            self._take_out(grouped(((user_id, space), token) for user_id, space, token, _ in rows))
+                rows = db.rows("chroma_due", {"now": int(self._now()), "limit": _BATCH_SIZE})
+            self._remove_noted(grouped(((user_id, space), token) for user_id, space, token, _ in rows))
             done += len(rows)
-            if len(rows) < _PIECE:
-                self._settle_suspects()
+            if len(rows) < _BATCH_SIZE:
+                self._remove_rolled_back()
                 return done
 
-    def _take_out(self, going: Mapping[tuple[str, int], Sequence[str]]) -> None:
+    def _remove_noted(self, going: Mapping[tuple[str, int], Sequence[str]]) -> None:
         for (user_id, space), tokens in going.items():
-            with self._db.write(user_id) as db:  # whoever is still adding them learns that they are gone
-                values = {"user_id": user_id, "tokens": db.dialect.listed(tokens)}
+            with self._db.write(user_id) as db:  # so that a process still adding them notices
+                values = {"user_id": user_id, "tokens": db.dialect.array(tokens)}
                 db.run("chroma_expire", values | {"now": int(self._now())})
                 found = {token: parts for token, _, parts in db.rows("chroma_going", values)}
             self.erase(space, found)
             with self._db.write(user_id) as db:
-                db.run("chroma_gone", {"user_id": user_id, "tokens": db.dialect.listed(list(found))})
+                db.run("chroma_delete", {"user_id": user_id, "tokens": db.dialect.array(list(found))})
 
-    def _settle_suspects(self) -> None:
-        """Take out what a transaction that was undone had sent."""
+    def _remove_rolled_back(self) -> None:
+        """Remove what was sent in transactions that were undone."""
         unsure = list(self._unsure.items())
         for user_id, pieces in grouped((sent[0], (token, sent)) for token, sent in unsure).items():
             with self._db.read(user_id) as db:
-                tokens = db.dialect.listed([token for token, _ in pieces])
-                known = {row[0] for row in db.rows("chroma_known", {"user_id": user_id, "tokens": tokens})}
+                tokens = db.dialect.array([token for token, _ in pieces])
+                rows = db.rows("chroma_known_tokens", {"user_id": user_id, "tokens": tokens})
+            known = {row[0] for row in rows}
             for token, (_, space, parts) in pieces:
                 if token not in known:
                     self.erase(space, {token: parts})
                 self._unsure.pop(token, None)
 
     def erase(self, space: int, tokens: Mapping[str, int]) -> None:
-        """Take the vectors of these tokens out of Chroma."""
+        """Remove the vectors of tokens with their numbers of parts from Chroma."""
         ids = [id_ for token, parts in tokens.items() for id_ in vector_ids(token, parts)]
         if ids:
             self._collections.erase(space, ids)
 
     def forget_space(self, users: Sequence[str], space: int) -> None:
-        """Drop a whole set, and all that is noted of it."""
+        """Drop a whole set and its notes."""
         self._collections.drop(space)
         for user_id in users:
-            self._db.tell("chroma_forget_space", {"user_id": user_id, "space": space})
+            self._db.execute("chroma_forget_space", {"user_id": user_id, "space": space})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What does not agree; nothing in figures means that all does."""
+    """The differences between the tables and Chroma."""
 
     held: int = 0  # records whose vectors should be in Chroma
-    missing: tuple[tuple[str, int, str], ...] = ()  # user, set and token of records without theirs
-    stray: tuple[tuple[int, str], ...] = ()  # set and id of vectors there that no record has any more
-    unused: tuple[int, ...] = ()  # sets there that are in use no more
-    waiting: int = 0  # records whose vectors are still to be taken out; not wrong
-    users: tuple[str, ...] = field(default=(), repr=False)  # everybody who was looked at
+    missing: tuple[tuple[str, int, str], ...] = ()  # user, set and token of records without all vectors
+    stray: tuple[tuple[int, str], ...] = ()  # set and id of vectors without a record
+    unused: tuple[int, ...] = ()  # sets in Chroma that are not in use
+    waiting: int = 0  # records whose vectors are still to be removed, which is no difference
+    users: tuple[str, ...] = field(default=(), repr=False)  # all that were compared
 
     @property
     def sound(self) -> bool:
-        """Whether everything agrees."""
+        """Whether there is no difference."""
         return not (self.missing or self.stray or self.unused)
 
     def __str__(self) -> str:
@@ -127,15 +127,15 @@ class Drift:
 
 
 def spaces_in_use(database: Database) -> list[int]:
-    """Return the numbers of the sets of vectors that the rows speak of."""
+    """Return the numbers of the sets of vectors that the tables name."""
     with database.read() as db:
         spaces = read_spaces(db)
     return [space for space in (spaces.number, spaces.next_number) if space is not None]
 
 
 def drift(database: Database, collections: Collections) -> Drift:
-    """Compare without changing anything; what is saved or deleted meanwhile does not count as drift."""
-    present = collections.spaces()  # first: a set is noted before its collection is made
+    """Compare without changing anything; records saved or deleted meanwhile do not count as drift."""
+    present = collections.spaces()  # first, because a set is noted before its collection is created
     users, spaces = database.users(), spaces_in_use(database)
     held, stray, missing = 0, list[tuple[int, str]](), list[tuple[str, int, str]]()
     for space in spaces:
@@ -145,7 +145,7 @@ def drift(database: Database, collections: Collections) -> Drift:
                 wanted[token] = (user_id, parts)
                 if not marked:
                     stray += [(space, id_) for id_ in vector_ids(token, parts)]
-            unheld = database.ask("chroma_unheld", {"user_id": user_id, "space": space})
+            unheld = database.fetch("chroma_docs_not_held", {"user_id": user_id, "space": space})
             missing += [(user_id, space, "")] * len(unheld)
         held += len(wanted)
         ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
@@ -155,7 +155,7 @@ def drift(database: Database, collections: Collections) -> Drift:
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
         unexpected = there.difference(*ids.values())
         stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
-    waiting = len(database.ask("chroma_to_go", {"now": 0, "limit": _LOOKED_AT}))
+    waiting = len(database.fetch("chroma_due", {"now": 0, "limit": _COMPARED_ROWS}))
     return Drift(
         held=held,
         missing=tuple(missing),
@@ -167,13 +167,13 @@ def drift(database: Database, collections: Collections) -> Drift:
 
 
 def repair(database: Database, collections: Collections, outbox: Outbox) -> list[str]:
-    """Repair it; return what was done, a line each."""
-    database.tell("chroma_prepare")
+    """Repair differences; return a line for each thing that was done."""
+    database.execute("chroma_prepare")
     lacking = 0
-    for user_id in database.users():  # what is held and what has vectors by the rows become the same
+    for user_id in database.users():  # make the notes and the marks in the table vectors equal
         with database.write(user_id) as db:
-            db.rows("chroma_without_mark", {"user_id": user_id})
-            lacking += len({row[0] for row in db.rows("chroma_mark_without", {"user_id": user_id})})
+            db.rows("chroma_drop_unmarked", {"user_id": user_id})
+            lacking += len({row[0] for row in db.rows("chroma_unmark_not_held", {"user_id": user_id})})
     taken = outbox.drain()
     found = drift(database, collections)
     for space in {space for space, _ in found.stray}:
@@ -181,11 +181,11 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
     missing = grouped(((user_id, space), token) for user_id, space, token in found.missing)
     for (user_id, space), tokens in missing.items():
         with database.write(user_id) as db:
-            values = {"user_id": user_id, "space": space, "tokens": db.dialect.listed(tokens)}
+            values = {"user_id": user_id, "space": space, "tokens": db.dialect.array(tokens)}
             lacking += len({row[0] for row in db.rows("chroma_unmark", values)})
     for space in found.unused:
         outbox.forget_space(found.users, space)
-    for user_id in found.users:  # everything waits that has a text and no vectors
+    for user_id in found.users:  # records with a text and no vectors become pending
         with database.write(user_id) as db:
             db.run("mark_pending", {"user_id": user_id, "space": read_spaces(db).number})
     outbox.drain()
@@ -201,21 +201,21 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
 def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, int, bool]]:
     after = ""
     while True:
-        values = {"user_id": user_id, "space": space, "after": after, "limit": _LOOKED_AT}
-        rows = database.ask("chroma_held", values)
+        values = {"user_id": user_id, "space": space, "after": after, "limit": _COMPARED_ROWS}
+        rows = database.fetch("chroma_held", values)
         yield from ((token, parts, bool(marked)) for token, parts, marked in rows)
-        if len(rows) < _LOOKED_AT:
+        if len(rows) < _COMPARED_ROWS:
             return
         after = rows[-1][0]
 
 
 def _unknown(database: Database, ids: Sequence[str]) -> list[str]:
-    """Return the ids whose tokens no row knows: neither held, nor on the way, nor to be taken out."""
+    """Return the ids whose tokens are not noted at all."""
     unknown: list[str] = []
-    for start in range(0, len(ids), _LOOKED_AT):
-        piece = ids[start : start + _LOOKED_AT]
+    for start in range(0, len(ids), _COMPARED_ROWS):
+        piece = ids[start : start + _COMPARED_ROWS]
         with database.read() as db:
-            tokens = db.dialect.listed([id_.rpartition(".")[0] for id_ in piece])
-            known = {row[0] for row in db.rows("chroma_known_to_any", {"tokens": tokens})}
+            tokens = db.dialect.array([id_.rpartition(".")[0] for id_ in piece])
+            known = {row[0] for row in db.rows("chroma_known_to_any_user", {"tokens": tokens})}
         unknown += [id_ for id_ in piece if id_.rpartition(".")[0] not in known]
     return unknown

@@ -13,16 +13,16 @@ import numpy as np
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.records import Kind, Match, Query, Scope
 from jiyi.settings import Settings
+from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item, Nearest
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
+from jiyi.storage.chroma_binding import bind_to_chroma
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.elsewhere import bind
-from jiyi.storage.known_vectors import KnownVectors
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -30,22 +30,22 @@ _log = logging.getLogger("jiyi")
 
 
 class ChromaVectors(VectorIndex):
-    """A `VectorIndex` on Chroma; which record has vectors is kept in the store's tables.
+    """A `VectorIndex` on Chroma; the store's tables know which record has vectors.
 
-    Guarantees: a record is complete only when Chroma has its vectors; what the rows no longer have is
-    never named, and taken out of Chroma before anything else is done there; a crash at any moment
-    leaves nothing that does not heal by itself. Vectors are rounded to float16, as the other
-    indexes store them. Whether Chroma answers matters to `add`, `nearest` and `read` alone.
+    Guarantees: a record is complete only when Chroma has its vectors; removed records are never
+    returned, and their vectors are removed from Chroma before anything else is done there; after a
+    crash at any moment it repairs itself. Vectors are rounded to float16, as in the other indexes.
+    Only `add`, `nearest` and `read` need Chroma to answer.
     """
 
     def __init__(
         self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
     ) -> None:
-        """Use a database that `jiyi.storage.elsewhere.bind` was called for."""
+        """Use a database that `jiyi.storage.chroma_binding.bind_to_chroma` was called for."""
         super().__init__(database, now=now)
         self._collections = collections
         self._outbox = Outbox(database, collections, now=now)
-        self._adding = threading.Lock()  # a purge waits for what is on its way
+        self._adding = threading.Lock()  # a purge waits for vectors that are being sent
 
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`."""
@@ -53,13 +53,13 @@ class ChromaVectors(VectorIndex):
         return super().pending(limit, leased=leased, name=name)
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
-        """See `VectorIndex.add`: first noted, then sent to Chroma, then complete."""
+        """See `VectorIndex.add`: vectors are noted, sent to Chroma, and their records completed."""
         if not rows:
             return 0
         self._collections.connection.ping()
         self._drain()
         with self._adding:
-            added = sum(self._add(user_id, own, name) for user_id, own in by_user(rows).items())
+            added = sum(self._add(user_id, own, name) for user_id, own in rows_by_user(rows).items())
         self._drain()
         return added
 
@@ -68,24 +68,24 @@ class ChromaVectors(VectorIndex):
             with self._db.write(user_id) as db:
                 sets = self._sets_for(db, name)
                 items = _items(db, user_id, rows, sets)
-                self._outbox.begin(db, user_id, _sent(items))
+                self._outbox.note_sent(db, user_id, _sent(items))
                 return sets, items
 
         sets, items = self._db.attempt(begin)
         if self._db.in_transaction:
-            self._outbox.suspect(user_id, _sent(items))
+            self._outbox.note_unsure(user_id, _sent(items))
         for space, own in items.items():
             try:
                 self._collections.add(space, own)
             except EmbedderMismatch:
-                # A set that was given up had this number; its collection may still be there.
+                # The collection may be left from an abandoned set with the same number.
                 if self._outbox.in_use(space, besides=[item.token for item in own]):
                     raise
                 self._collections.drop(space)
                 self._collections.add(space, own)
-        return self._db.attempt(lambda: self._arrived(user_id, rows, items, sets, name))
+        return self._db.attempt(lambda: self._mark_arrived(user_id, rows, items, sets, name))
 
-    def _arrived(
+    def _mark_arrived(
         self,
         user_id: str,
         rows: Mapping[int, VectorRow],
@@ -93,22 +93,22 @@ class ChromaVectors(VectorIndex):
         sets: Sets,
         name: str | None,
     ) -> int:
-        """Mark the records whose vectors Chroma has by now, as far as they still want them."""
+        """Complete the records whose vectors Chroma has by now, if they still lack them."""
         sent = {(item.doc, space): item.token for space, own in items.items() for item in own}
         with self._db.write(user_id) as db:
-            if self._sets_for(db, name) != sets:  # switched meanwhile: all of it is done again
+            if self._sets_for(db, name) != sets:  # switched meanwhile: the records stay pending
                 return 0
-            values = {"user_id": user_id, "tokens": db.dialect.listed(list(sent.values()))}
-            held = {row[0] for row in db.rows("chroma_hold", values)}
-            # Those that took too long are being taken out again.
+            values = {"user_id": user_id, "tokens": db.dialect.array(list(sent.values()))}
+            held = {row[0] for row in db.rows("chroma_mark_held", values)}
+            # Those that took too long are being removed again.
             arrived = {place for place, token in sent.items() if token in held}
-            taking, complete = self._settle(db, user_id, rows, sets, arrived)
+            taking, complete = self._mark_complete(db, user_id, rows, sets, arrived)
             for doc, space, _ in taking:
                 db.run("chroma_mark", {"user_id": user_id, "doc": doc, "space": space})
                 arrived.remove((doc, space))
-            # Of the others the record is gone, or another was quicker.
-            tokens = db.dialect.listed([sent[place] for place in arrived])
-            db.run("chroma_let_go", {"user_id": user_id, "tokens": tokens})
+            # The records of the others were deleted, or completed by another process.
+            tokens = db.dialect.array([sent[place] for place in arrived])
+            db.run("chroma_mark_going", {"user_id": user_id, "tokens": tokens})
         return complete
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
@@ -117,7 +117,7 @@ class ChromaVectors(VectorIndex):
         self._drain()
 
         def nearest() -> list[Match]:
-            search = Nearest(self._db, self._collections, self._recall, self._spaces().number)
+            search = Nearest(self._db, self._collections, self._read_cached, self._spaces().number)
             return search.find(query, vector.astype(np.float32))
 
         return self._db.attempt(nearest)
@@ -131,51 +131,51 @@ class ChromaVectors(VectorIndex):
             found: list[tuple[Any, ...]] = []
             with self._db.read(scope.user_id) as db:
                 for kind, ids in grouped(keys).items():
-                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.listed(ids)}
-                    found += db.rows("chroma_of", values | {"space": space})
+                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
+                    found += db.rows("chroma_of_ids", values | {"space": space})
             return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
 
         rows = self._db.attempt(allowed)
         tokens = {doc: (token, parts) for doc, token, parts in rows.values()}
         docs = [rows[key][0] if key in rows else -1 for key in keys]
-        return self._recall(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
+        return self._read_cached(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
 
-    def _recall(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> KnownVectors:
-        """See `Recall`: what is read of Chroma stays in memory."""
+    def _read_cached(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
+        """See `ReadVectors`: vectors read from Chroma are cached."""
 
-        def extend(known: KnownVectors) -> None:
-            known.turn_to(space)
+        def extend(known: CachedVectors) -> None:
+            known.use_space(space)
             lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.places}
             asked = {token: tokens[doc][1] for token, doc in lacking.items()}
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})
 
-        keep = not self._db.in_transaction  # numbers may be given again where it is undone
-        return self._db.cache.use(user_id, KnownVectors, 0, extend, keep=keep)
+        keep = not self._db.in_transaction  # if it is undone, its numbers are used again
+        return self._db.cache.use(user_id, CachedVectors, 0, extend, keep=keep)
 
     def renew(self, name: str, dims: int) -> int:
         """See `VectorIndex.renew`."""
         before = self._spaces()
         lacking = super().renew(name, dims)
         if before.next_name is not None and (before.next_name, before.next_dims) != (name, dims):
-            self._tidy()
+            self._drop_unused()
         return lacking
 
     def switch(self, name: str) -> int:
-        """See `VectorIndex.switch`; the old collection goes as a whole."""
+        """See `VectorIndex.switch`; the old collection is dropped as a whole."""
         left = super().switch(name)
-        self._tidy()
+        self._drop_unused()
         return left
 
     def records_removed(self) -> None:
-        """See `VectorIndex.records_removed`: where Chroma is away it is done later."""
+        """See `VectorIndex.records_removed`; if Chroma does not answer it is done later."""
         try:
             self._outbox.drain()
         except StorageError as error:
             _log.info("vectors of removed records stay in Chroma for now: %s", error)
 
     def check_alone(self) -> None:
-        """See `VectorIndex.check_alone`: Chroma must be there."""
+        """See `VectorIndex.check_alone`: Chroma must answer."""
         self._collections.connection.ping()
 
     def scrub(self) -> bool:
@@ -184,7 +184,7 @@ class ChromaVectors(VectorIndex):
             raise WrongState("overwriting is no part of a transaction; call it after that")
         with self._adding:
             self._outbox.drain()
-            self._db.cache.clear()  # what was purged must not stay in memory either
+            self._db.cache.clear()  # nothing purged may stay in memory either
             return self._collections.scrub()
 
     def drift(self) -> Drift:
@@ -192,10 +192,7 @@ class ChromaVectors(VectorIndex):
         return drift(self._db, self._collections)
 
     def repair(self) -> list[str]:
-        """Bring Chroma and the rows together; return what was done, a line each.
-
-        Vectors without a record are taken out; records without their vectors wait for new ones.
-        """
+        """Remove vectors without a record, make records without vectors pending; return what was done."""
         with self._adding:
             done = repair(self._db, self._collections, self._outbox)
             self._db.cache.clear()
@@ -205,10 +202,10 @@ class ChromaVectors(VectorIndex):
         """See `VectorIndex.close`."""
         self._collections.connection.close()
 
-    def _tidy(self) -> None:
-        """Drop collections that no set is in any more; where Chroma is away, what is noted goes later."""
+    def _drop_unused(self) -> None:
+        """Drop collections that are not in use; if Chroma does not answer they stay until a repair."""
         with contextlib.suppress(IndexUnreachable):
-            there = self._collections.spaces()  # first: a set is noted before its collection is made
+            there = self._collections.spaces()  # first: a set is noted before its collection is created
             used = spaces_in_use(self._db)
             for space in there:
                 if space not in used:
@@ -219,8 +216,8 @@ class ChromaVectors(VectorIndex):
 
 
 def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Sets) -> dict[int, list[Item]]:
-    """Return what goes to Chroma, by set: vectors of records that are still there and lack them."""
-    docs = db.dialect.listed([doc for doc, row in rows.items() if len(row.vectors)])
+    """Return the vectors to send to Chroma by set: those of records that exist and lack them."""
+    docs = db.dialect.array([doc for doc, row in rows.items() if len(row.vectors)])
     items: dict[int, list[Item]] = {}
     for space in (sets.searched, sets.second):
         if space is None:
@@ -244,14 +241,14 @@ def _sent(items: Mapping[int, Sequence[Item]]) -> dict[str, tuple[int, int, int]
 
 
 def open_vectors(place: Place, database: Database, settings: Settings) -> ChromaVectors:
-    """Return the vectors of a database in Chroma; a server is not asked yet.
+    """Return the vector index of a database in Chroma, without connecting to a server yet.
 
     Raises:
-        SettingsError: nothing says where Chroma is, or two settings do.
+        SettingsError: no setting says where Chroma is, or two do.
         WrongState: the database holds its vectors itself.
         StorageError: the folder or the database cannot be used.
     """
-    owner = bind(database)
+    owner = bind_to_chroma(database)
     return ChromaVectors(database, Collections(_connect(place, settings), settings.chroma_collection, owner))
 
 

@@ -1,11 +1,11 @@
-"""An approximate index over all vectors, and when it is asked instead of comparing every vector of a user.
+"""An approximate index over all vectors, and when it is used instead of comparing every vector of a user.
 
-Comparing all is exact and costs time in proportion to what one user holds; the index (HNSW:
+Comparing all is exact and takes time proportional to the user's vectors; the index (HNSW:
 Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical
-Navigable Small World graphs", IEEE TPAMI 42(4), 2020) costs about the same for any size, but it
-knows no users: it walks through the nearest vectors of everybody and leaves out the others'. So
-it pays for whoever holds many vectors and a good part of the table, and for nobody else.
-``bench/ann.py`` measures both ways.
+Navigable Small World graphs", IEEE TPAMI 42(4), 2020) takes about the same time for any size, but
+it is not split by user: it walks through the nearest vectors of all users and skips those of others.
+So it is faster only for users with many vectors and a large part of the table. ``bench/ann.py``
+measures both ways.
 """
 
 import time
@@ -17,7 +17,7 @@ from psycopg import sql
 
 from jiyi.errors import WrongState
 from jiyi.records import Kind
-from jiyi.storage.postgres.database import PostgresDatabase, Recent
+from jiyi.storage.postgres.database import PostgresDatabase, RecentUsers
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import SQL
 from jiyi.storage.relational.spaces import read_spaces
@@ -25,71 +25,70 @@ from jiyi.storage.relational.spaces import read_spaces
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan"]
 
 ANN_FROM = 20_000
-"""Vectors of one user and kind, times their share of the table, from which on the index is asked.
+"""The index is used from this product of vectors of one user and kind and their share of the table.
 
-The time of comparing all grows with the vectors, that of the index with 1 / share; below this
+The time for comparing all grows with the vectors, that for the index with 1 / share; below this
 product comparing all takes less than twice as long, and it is exact.
 """
 
 ANN_SHARE = 0.3
-"""What of the table they must be at least: of others' vectors the index would walk through too many."""
+"""The smallest share of the table for the index: below it walks through too many vectors of others."""
 
-_EF_SEARCH = 300  # candidates kept while walking: what recall depends on; pgvector's 40 finds 8 of 10
-_MOST_EF_SEARCH = 1_000  # pgvector's own limit
-_MOST_SCANNED = 50_000  # where walking on ends: a question must not walk through the whole index
-_M, _EF_CONSTRUCTION = 16, 128  # links of a vector, and candidates looked at when one is added
-_MOST_DIMS = 4_000  # of a halfvec that pgvector can index
-_MOST_PARTS = 150  # rows asked of the index: of twice as many it takes the best
-_KNOWN_SECONDS = 60.0  # for which sizes are taken to be what they were
-_KNOWN_USERS = 10_000
+_EF_SEARCH = 300  # candidates during the walk, which determine recall; pgvector's 40 find 8 of 10
+_MAX_EF_SEARCH = 1_000  # pgvector's limit
+_MAX_SCANNED = 50_000  # vectors visited by a query
+_M, _EF_CONSTRUCTION = 16, 128  # links of a vector, and candidates compared when one is added
+_MAX_DIMS = 4_000  # of a halfvec that pgvector can index
+_MAX_PARTS = 150  # rows asked of the index, the best of twice as many
+_CACHE_SECONDS = 60.0  # how long sizes are cached
+_CACHE_USERS = 10_000
 _NAME = "vectors_ann_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnPlan:
-    """How a user's question goes through the index."""
+    """How a user's query uses the index."""
 
-    space: int  # number of the set of vectors that it holds
+    space: int  # number of the indexed set of vectors
     dims: int  # numbers in one of them
-    kinds: frozenset[Kind]  # those it is asked for; the others are compared one by one
+    kinds: frozenset[Kind]  # kinds for which it is used; of the others all vectors are compared
     ef_search: int  # candidates
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
         """Return the settings of pgvector for the statement.
 
-        Where fewer candidates than asked for pass the conditions, the walk goes on beyond them.
-        The order of what comes so may be a little off (relaxed), which costs less: the rows are
-        put in their exact order afterwards.
+        If too few candidates meet the conditions, the walk continues. Further rows may come slightly
+        out of order (relaxed), which is faster; the rows are sorted exactly afterwards.
         """
         return (
             ("hnsw.ef_search", str(self.ef_search)),
             ("hnsw.iterative_scan", "relaxed_order"),
-            ("hnsw.max_scan_tuples", str(_MOST_SCANNED)),
-            ("enable_sort", "off"),  # else the planner, who thinks sorting cheaper than it is, compares all
+            ("hnsw.max_scan_tuples", str(_MAX_SCANNED)),
+            ("enable_sort", "off"),  # the planner underestimates sorting and would compare all
         )
 
     def of_kind(self, kind: Kind) -> str:
-        """Return the part of the statement ``nearest`` for a kind."""
+        """Return the part of the statement ``nearest`` for one kind."""
         return SQL["near_of_kind"].format(kind=kind, space=self.space, dims=self.dims)
 
 
 class AnnIndex:
-    """The index of one database, and what is known of sizes; that is asked again every minute."""
+    """The index of one database, and a cache of the sizes that decide about its use."""
 
     def __init__(self, database: PostgresDatabase, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = database
         self._clock = clock
-        self._known = Recent[tuple[float, Any]](_KNOWN_USERS)  # None: the index itself
+        self._cache = RecentUsers[tuple[float, Any]](_CACHE_USERS)  # by user; None is the index
 
     def plan(self, user_id: str, parts: int) -> AnnPlan | None:
-        """Return how the index is asked for ``parts`` vectors of a user and a kind, None where it is not."""
-        if parts > _MOST_PARTS or self._db.in_transaction:
+        """Return how to use the index for ``parts`` vectors of a user and each kind, None if not at all."""
+        if parts > _MAX_PARTS or self._db.in_transaction:
             return None
-        space, dims, vectors = self._asked(None, self._ask_index)
+        space, dims, vectors = self._cached(None, self._read_index)
         if vectors < ANN_FROM:
             return None
-        sizes: dict[Kind, int] = self._asked(user_id, lambda: self._ask_sizes(user_id))
+        sizes: dict[Kind, int] = self._cached(user_id, lambda: self._count_kinds(user_id))
         shares = {kind: min(1.0, n / vectors) for kind, n in sizes.items()}
         paying = {
             kind: share
@@ -98,23 +97,23 @@ class AnnIndex:
         }
         if not paying:
             return None
-        # Of the candidates only so many are the user's: as many more are needed.
-        ef_search = min(round(_EF_SEARCH / min(paying.values())), _MOST_EF_SEARCH)
+        # Only this share of the candidates are the user's, so more are needed.
+        ef_search = min(round(_EF_SEARCH / min(paying.values())), _MAX_EF_SEARCH)
         return AnnPlan(space=space, dims=dims, kinds=frozenset(paying), ef_search=ef_search)
 
     def forget(self) -> None:
-        """Ask for everything again: what was known is not so any more."""
-        self._known.clear()
+        """Drop the cached sizes."""
+        self._cache.clear()
 
     def make(self) -> str:
-        """Make the index for the set that is searched, or make it again; return what was done.
+        """Create the index for the searched set, or create it again; return what was done.
 
-        Others read and write meanwhile. Indexes of other sets, and what is left of one that was
-        broken off, go.
+        Others read and write meanwhile. Indexes of other sets, and the rest of an interrupted run, are
+        dropped.
 
         Raises:
             WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction;
-                or the rows lie on several machines, where no size of one index is known.
+                or the rows are on several machines, where the size of the index is not known.
         """
         if self._db.in_transaction:
             raise WrongState("an index is made outside a transaction; call it after that")
@@ -127,8 +126,8 @@ class AnnIndex:
             spaces = read_spaces(db)
         if spaces.dims is None:
             raise WrongState(f"{self._db.place} holds no vectors yet; save something first")
-        if spaces.dims > _MOST_DIMS:
-            raise WrongState(f"vectors of {spaces.dims} numbers cannot be indexed; {_MOST_DIMS} is the most")
+        if spaces.dims > _MAX_DIMS:
+            raise WrongState(f"vectors of {spaces.dims} numbers cannot be indexed; {_MAX_DIMS} is the most")
         name, started = f"{_NAME}{spaces.number}_{spaces.dims}", time.monotonic()
         with connect(self._db.url) as raw:
             for (old,) in raw.execute(SQL["ann_names"]).fetchall():
@@ -141,21 +140,21 @@ class AnnIndex:
         self.forget()
         return f"made the index {name} in {time.monotonic() - started:.0f} s"
 
-    def _asked(self, whose: str | None, ask: Callable[[], Any]) -> Any:
-        """Return what was asked for within the last minute, or ask."""
+    def _cached(self, whose: str | None, ask: Callable[[], Any]) -> Any:
+        """Return what ``ask`` returned within the last minute, or call it."""
         now = self._clock()
-        known = self._known.get(whose)
-        if known is None or now - known[0] > _KNOWN_SECONDS:
+        known = self._cache.get(whose)
+        if known is None or now - known[0] > _CACHE_SECONDS:
             known = now, ask()
-            self._known.put(whose, known)
+            self._cache.put(whose, known)
         return known[1]
 
-    def _ask_index(self) -> tuple[int, int, int]:
-        """Return the set of the index, numbers in a vector, and about how many there are: 0 without one."""
-        name, vectors = next(iter(self._db.ask("ann_index")), (f"{_NAME}0_0", 0))
+    def _read_index(self) -> tuple[int, int, int]:
+        """Return the set of the index, its dims and the approximate number of vectors, 0 without an index."""
+        name, vectors = next(iter(self._db.fetch("ann_index")), (f"{_NAME}0_0", 0))
         space, dims = str(name).removeprefix(_NAME).split("_")
         return int(space), int(dims), int(vectors)
 
-    def _ask_sizes(self, user_id: str) -> dict[Kind, int]:
-        rows = self._db.ask("count_kinds", {"user_id": user_id})
+    def _count_kinds(self, user_id: str) -> dict[Kind, int]:
+        rows = self._db.fetch("count_kinds", {"user_id": user_id})
         return {cast("Kind", kind): int(count) for kind, count in rows}

@@ -1,7 +1,7 @@
-"""Tables on several machines, by PostgreSQL's extension Citus: where each lies, and putting it there.
+"""Distribution of the tables over several machines by PostgreSQL's extension Citus.
 
-The rows of a user stay together on one machine: all tables are cut by the hash of ``tenant_id``
-into the same shards. What has no tenant is copied to every machine.
+The rows of a user stay together on one machine: all tables are split by the hash of ``tenant_id``
+into the same shards. Tables without a tenant are copied to every machine.
 """
 
 import re
@@ -13,12 +13,12 @@ from psycopg.rows import class_row
 
 from jiyi.errors import StorageError
 from jiyi.storage.postgres.pool import Raw
-from jiyi.storage.postgres.statements import named
+from jiyi.storage.postgres.statements import get_statement
 
-__all__ = ["OLDEST_CITUS", "Table", "check_cluster", "clean", "look_at", "machines", "spread"]
+__all__ = ["check_cluster", "count_machines", "distribute_tables", "drop_moved", "read_tables"]
 
-OLDEST_CITUS = 11  # the first whose free edition hands policies on to the shards
-_GATE = "owners"  # whoever writes locks a row of it first, and others afterwards
+_OLDEST_CITUS = 11  # the first whose free edition applies policies to the shards
+_GATE = "owners"  # every writer locks a row of this table first
 
 _HOW = (
     "as a superuser in this database, on each machine: CREATE EXTENSION citus; "
@@ -27,28 +27,28 @@ _HOW = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """One of jiyi's tables as it lies there."""
+class _Table:
+    """The state of one of jiyi's tables."""
 
     name: str
-    method: str | None  # "h": cut by a hash, "n": whole on every machine, None: only where it was made
-    group: int | None  # tables of one group are cut alike
-    filled: bool  # rows lie where it was made, be it hidden ones
+    method: str | None  # "h": distributed by hash, "n": on every machine, None: only on the coordinator
+    group: int | None  # tables of one group have the same shards
+    filled: bool  # the coordinator has rows of it, maybe hidden ones
     of_tenants: bool  # it has a tenant_id
 
     @property
-    def spread(self) -> bool:
-        """Whether it lies as it should."""
+    def is_placed(self) -> bool:
+        """Whether it is distributed as it should be."""
         return self.method == ("h" if self.of_tenants else "n")
 
 
 def check_cluster(raw: Raw, place: str) -> None:
-    """Make sure that a database has Citus and machines to put rows on.
+    """Check that a database has Citus and machines to put rows on.
 
     Raises:
-        StorageError: not; says what is missing and how to get it.
+        StorageError: it has not; says what is missing and how to get it.
     """
-    installed, available = raw.execute(named("citus")).fetchone() or (None, None)
+    installed, available = raw.execute(get_statement("citus_versions")).fetchone() or (None, None)
     if installed is None and available is None:
         raise StorageError(
             f"{place}: the server lacks the extension citus, which spreads tables over machines; install it "
@@ -57,46 +57,47 @@ def check_cluster(raw: Raw, place: str) -> None:
         )
     if installed is None:
         raise StorageError(f"{place} has no extension citus yet; make it, {_HOW}")
-    if int(re.findall(r"\d+", installed)[0]) < OLDEST_CITUS:
-        raise StorageError(f"{place} has Citus {installed}; jiyi needs {OLDEST_CITUS} or later")
-    if not machines(raw):
+    if int(re.findall(r"\d+", installed)[0]) < _OLDEST_CITUS:
+        raise StorageError(f"{place} has Citus {installed}; jiyi needs {_OLDEST_CITUS} or later")
+    if not count_machines(raw):
         raise StorageError(
             f"{place} knows no machine to put rows on; let a superuser run here, for each of them: "
             "SELECT citus_add_node('address', 5432)"
         )
 
 
-def machines(raw: Raw) -> int:
-    """Return how many machines take rows."""
-    (count,) = raw.execute(named("machines")).fetchone() or (0,)
+def count_machines(raw: Raw) -> int:
+    """Return how many machines store rows."""
+    (count,) = raw.execute(get_statement("count_machines")).fetchone() or (0,)
     return int(count)
 
 
-def look_at(raw: Raw, names: Sequence[str]) -> list[Table]:
-    """Return tables as they lie, in the order of their names here; those that are not there are left out."""
-    found = raw.cursor(row_factory=class_row(Table)).execute(named("tables"), {"tables": list(names)})
+def read_tables(raw: Raw, names: Sequence[str]) -> list[_Table]:
+    """Return the state of tables, in the order of ``names``, without missing ones."""
+    cursor = raw.cursor(row_factory=class_row(_Table))
+    found = cursor.execute(get_statement("read_tables"), {"tables": list(names)})
     return sorted(found, key=lambda table: names.index(table.name))
 
 
-def spread(
+def distribute_tables(
     raw: Raw, place: str, names: Sequence[str], *, shards: int | None = None, begin: bool = True
 ) -> list[str]:
-    """Spread the tables that are not, all in one transaction or none; return what was done.
+    """Distribute the tables that are not yet, all in one transaction; return what was done.
 
-    A statement that names a table that is spread and one that is not may crash the coordinator (seen
-    with Citus 13.2): whoever reads or writes waits until all of them are.
+    A statement that names both a distributed table and another one may crash the coordinator (seen
+    with Citus 13.2), so readers and writers wait until all tables are distributed.
 
     Args:
         raw: a connection, in a transaction or not.
         place: names the database.
-        names: the tables, none before one that it refers to.
-        shards: into how many each is cut; None: as many as the cluster says.
-        begin: also where none is spread yet, not only those that a migration added.
+        names: the tables, each after those it refers to.
+        shards: the number of shards; None for the cluster's default.
+        begin: also if none is distributed yet, not only tables that a migration added.
 
     Raises:
-        StorageError: a table lies otherwise than it should already.
+        StorageError: a table is distributed in another way.
     """
-    found = look_at(raw, names)
+    found = read_tables(raw, names)
     if not begin and not any(table.method for table in found):
         return []
     _check(place, found)
@@ -104,52 +105,52 @@ def spread(
     done = []
     with raw.transaction():
         raw.execute("SET LOCAL statement_timeout = 0")
-        waiting = [table for table in found if not table.spread]
+        waiting = [table for table in found if not table.is_placed]
         for table in sorted(waiting, key=lambda table: table.name != _GATE):
-            raw.execute(_of("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", table))
+            raw.execute(_for_table("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", table))
         for table in sorted(waiting, key=lambda table: table.of_tenants):
             if not table.of_tenants:
                 raw.execute("SELECT create_reference_table(%s)", (table.name,))
                 done.append(f"{table.name}: copied to every machine")
                 continue
-            _cut(raw, table, anchor, shards)
+            _distribute_table(raw, table, anchor, shards)
             done.append(f"{table.name}: cut by tenant_id" + (f", as {anchor} is" if anchor else ""))
             anchor = anchor or table.name
     return done
 
 
-def clean(raw: Raw, names: Sequence[str]) -> list[str]:
-    """Remove the rows that were moved away; after a break it does what is left of that."""
+def drop_moved(raw: Raw, names: Sequence[str]) -> list[str]:
+    """Remove rows from the coordinator that were moved to other machines; return what was done."""
     done = []
-    for table in look_at(raw, names):
-        if table.of_tenants and table.spread and table.filled:
+    for table in read_tables(raw, names):
+        if table.of_tenants and table.is_placed and table.filled:
             raw.execute("SELECT truncate_local_data_after_distributing_table(%s)", (table.name,))
             done.append(f"{table.name}: rows moved")
     return done
 
 
-def _check(place: str, found: Sequence[Table]) -> None:
-    odd = [table.name for table in found if table.method and not table.spread]
+def _check(place: str, found: Sequence[_Table]) -> None:
+    misplaced = [table.name for table in found if table.method and not table.is_placed]
     groups = {table.group for table in found if table.method == "h"}
-    if odd or len(groups) > 1:
-        what = f"{', '.join(odd)} lies" if odd else "tables with users' rows lie"
+    if misplaced or len(groups) > 1:
+        what = f"{', '.join(misplaced)} lies" if misplaced else "tables with users' rows lie"
         raise StorageError(
             f"{place}: {what} otherwise than jiyi puts them; bring them back with "
             "SELECT undistribute_table('…', cascade_via_foreign_keys => true) and run this again"
         )
 
 
-def _cut(raw: Raw, table: Table, anchor: str | None, shards: int | None) -> None:
-    # Rows are moved by COPY, which PostgreSQL refuses to whom row level security holds for: it must
-    # not hold for the owner meanwhile.
-    raw.execute(_of("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table))
+def _distribute_table(raw: Raw, table: _Table, anchor: str | None, shards: int | None) -> None:
+    # Rows are moved by COPY, which PostgreSQL refuses to roles under row level security: it must
+    # not apply to the owner meanwhile.
+    raw.execute(_for_table("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY", table))
     if anchor is None:
         first = "SELECT create_distributed_table(%s, 'tenant_id', 'hash', 'none', %s::int)"
         raw.execute(first, (table.name, shards))
     else:
         raw.execute("SELECT create_distributed_table(%s, 'tenant_id', 'hash', %s)", (table.name, anchor))
-    raw.execute(_of("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table))
+    raw.execute(_for_table("ALTER TABLE {} FORCE ROW LEVEL SECURITY", table))
 
 
-def _of(words: str, table: Table) -> sql.Composed:
+def _for_table(words: str, table: _Table) -> sql.Composed:
     return sql.SQL(words).format(sql.Identifier(table.name))

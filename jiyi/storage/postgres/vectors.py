@@ -15,19 +15,19 @@ from psycopg import errors as pg
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
+from jiyi.storage.cached_vectors import CachedVectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import retried
-from jiyi.storage.known_vectors import KnownVectors, look_up
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
-from jiyi.storage.postgres.held import as_floats, held_vectors
+from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
-from jiyi.storage.relational.conditions import on_documents
-from jiyi.storage.relational.users import Snapshot, read_allowed, seen_or_look
-from jiyi.storage.user_vectors import Floats, Ints, near_held, parts_held
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.relational.conditions import document_conditions
+from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
+from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
+from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -40,7 +40,7 @@ _NO_CONDITIONS: dict[str, Any] = {
     "asked_at": None,
     "without": (),  # few, and left out of what is found
 }
-_SPARE_PARTS = 8  # asked for beside two for each record
+_SPARE_PARTS = 8  # asked for besides two for each record
 
 
 class PostgresVectors(VectorIndex):
@@ -55,7 +55,7 @@ class PostgresVectors(VectorIndex):
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """See `VectorIndex.pending`.
 
-        While a machine of a cluster is away, texts of the users this process wrote to lately.
+        While a machine of a cluster is away: texts of the users this process wrote to recently.
         """
 
         def pending() -> list[PendingText] | None:
@@ -73,17 +73,17 @@ class PostgresVectors(VectorIndex):
         found: list[PendingText] = []
         for user_id in self._db.recent.newest_first():
             if len(found) < limit:
-                values = self._leases(limit - len(found), leased)
+                values = self._lease_values(limit - len(found), leased)
                 with suppress(MachineLost):
-                    rows = self._db.ask("pending_of", {**values, "user_id": user_id})
+                    rows = self._db.fetch("pending_of", {**values, "user_id": user_id})
                     docs = [int(row[0]) for row in rows]
                     found += self._lease(user_id, docs, values) if docs else []
         return found
 
-    def waiting(self) -> int:
-        """See `VectorIndex.waiting`; `sys.maxsize` while a machine is away."""
+    def count_pending(self) -> int:
+        """See `VectorIndex.count_pending`; `sys.maxsize` while a machine is away."""
         with suppress(MachineLost):
-            return super().waiting()
+            return super().count_pending()
         return sys.maxsize
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
@@ -92,21 +92,21 @@ class PostgresVectors(VectorIndex):
         def add(user_id: str, own: dict[int, VectorRow]) -> int | MachineLost:
             try:
                 return self._add(user_id, own, name)
-            except MachineLost as error:  # the others' are added all the same
+            except MachineLost as error:  # not retried: the vectors of other users are added first
                 return error
 
-        tries = [partial(add, user_id, own) for user_id, own in by_user(rows).items()]
-        added = [self._db.attempt(one, repeatable=False) for one in tries]
-        for one in added:
-            if isinstance(one, MachineLost):
-                raise one
-        return sum(one for one in added if isinstance(one, int))
+        tries = [partial(add, user_id, own) for user_id, own in rows_by_user(rows).items()]
+        results = [self._db.attempt(try_, repeatable=False) for try_ in tries]
+        for result in results:
+            if isinstance(result, MachineLost):
+                raise result
+        return sum(count for count in results if isinstance(count, int))
 
     def _add(self, user_id: str, rows: dict[int, VectorRow], name: str | None) -> int:
         with self._db.write(user_id) as db:
             sets = self._sets_for(db, name)
-            taking, complete = self._settle(db, user_id, rows, sets)
-            db.many(
+            taking, complete = self._mark_complete(db, user_id, rows, sets)
+            db.run_many(
                 "add_vector",
                 [
                     {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
@@ -152,10 +152,10 @@ class PostgresVectors(VectorIndex):
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
-    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
-        """See `VectorIndex.near`."""
+    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.nearest_rows`."""
         _, held = self._near_held(query, vector, seen)
-        return super().near(query, vector, seen) if held is None else seen.terms.places_of(held[0])
+        return super().nearest_rows(query, vector, seen) if held is None else seen.terms.rows_of_docs(held[0])
 
     @retried()
     def _near_held(
@@ -163,14 +163,14 @@ class PostgresVectors(VectorIndex):
     ) -> tuple[Snapshot, tuple[Ints, Floats] | None]:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
-            mine = held_vectors(self._db, db, seen)
+            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
+            mine = in_memory_vectors(self._db, db, seen)
             if mine is None:
                 return seen, None
             if mine.size and mine.dims != len(vector):
-                raise self._other_dims(mine.dims, vector)
-            docs = read_allowed(db, query)
-        return seen, near_held(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
+                raise self._dims_mismatch(mine.dims, vector)
+            docs = read_allowed_docs(db, query)
+        return seen, find_nearest(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -185,8 +185,8 @@ class PostgresVectors(VectorIndex):
             return self._db.attempt(nearest)
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
-                held = self._db.ask("dims_held", {"user_id": user_id})
-                raise self._other_dims(held[0][0] if held else None, values["vector"].numbers) from error
+                held = self._db.fetch("dims_held", {"user_id": user_id})
+                raise self._dims_mismatch(held[0][0] if held else None, values["vector"].numbers) from error
             raise
 
     @retried()
@@ -194,29 +194,29 @@ class PostgresVectors(VectorIndex):
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return look_up(db, scope.user_id, keys, partial(_read, db, scope.user_id))
-            seen = seen_or_look(self._db, db, scope.user_id, seen)
-        return self.parts(seen, seen.terms.rows_of(keys))
+                return read_uncached(db, scope.user_id, keys, partial(_read, db, scope.user_id))
+            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
+        return self.read_rows(seen, seen.terms.rows_of(keys))
 
     @retried()
-    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.parts`."""
+    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.read_rows`."""
         with self._db.read(seen.user_id) as db:
             if db.in_transaction:
-                return super().parts(seen, rows)
-            mine = held_vectors(self._db, db, seen)
-            return self._recall_parts(db, seen, rows) if mine is None else parts_held(seen.terms, mine, rows)
+                return super().read_rows(seen, rows)
+            mine = in_memory_vectors(self._db, db, seen)
+            return row_vectors(seen.terms, mine, rows) if mine else self._read_cached(db, seen, rows)
 
-    def _recall_parts(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
+    def _read_cached(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
         assert seen.owner is not None
         docs = np.where(rows >= 0, seen.terms.columns["doc"][rows], -1)
 
-        def extend(known: KnownVectors) -> None:
-            known.turn_to(seen.spaces.number)
-            known.add(_read(db, seen.user_id, known.space, known.unknown(docs[docs >= 0])))
+        def extend(known: CachedVectors) -> None:
+            known.use_space(seen.spaces.number)
+            known.add(_read(db, seen.user_id, known.space, known.missing(docs[docs >= 0])))
 
-        return self._db.cache.use(seen.user_id, KnownVectors, seen.owner[1], extend).parts(docs)
+        return self._db.cache.use(seen.user_id, CachedVectors, seen.owner[1], extend).parts(docs)
 
     def make_ann_index(self) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`."""
@@ -240,7 +240,7 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
     user = Scope(user_id=query.scope.user_id)
     if replace(query, kinds=SEARCHABLE, **_NO_CONDITIONS) == Query(scope=user):
         return "", {"user_id": user.user_id}
-    where, values = on_documents(query, POSTGRES)
+    where, values = document_conditions(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
 
 
@@ -248,8 +248,8 @@ def _read(
     db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
 ) -> dict[int, NDArray[np.float32]]:
     """Read the vectors of records of a set, those of each in their order."""
-    values = {"user_id": user_id, "space": space, "docs": db.dialect.listed(docs)}
-    rows = db.rows("read_vectors", values) if docs else []
+    values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
+    rows = db.rows("vectors_of_docs", values) if docs else []
     if not rows:
         return {}
     vectors = as_floats(rows)

@@ -1,4 +1,4 @@
-"""The sets of vectors there are: what the table ``meta`` says of them."""
+"""The sets of vectors of a database, as described in the table ``meta``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from typing import Any
 
 from jiyi.storage.database import Connection
 
-__all__ = ["Sets", "Spaces", "read_spaces", "spaces_of"]
+__all__ = ["Sets", "Spaces", "parse_spaces", "read_spaces"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
-    """Which sets of vectors an embedder's go into, by their numbers."""
+    """The numbers of the sets that an embedder's vectors are added to."""
 
     searched: int | None
     second: int | None
@@ -19,37 +19,37 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spaces:
-    """The two sets of vectors there may be; the second has the first's number plus one.
+    """The searched set of vectors and the second one that may be in the making, which has the next number.
 
-    While a switch is being completed both have the same: what is left of the old one goes, user by user.
+    While a switch is being completed both have the same number, and the old set is dropped user by user.
     """
 
     name: str | None = None  # embedder of the searched set
     dims: int | None = None  # numbers in a vector of it
     number: int = 0  # of the searched set
-    next_name: str | None = None  # embedder of the second set; "" while one that is not wanted is dropped
+    next_name: str | None = None  # embedder of the second set; "" while an unwanted set is dropped
     next_dims: int | None = None
     next_number: int | None = None
 
     @property
     def switching(self) -> bool:
-        """Whether the second set is searched already and the first not yet gone."""
+        """Whether the second set is searched already and the first is not dropped yet."""
         return self.next_number == self.number
 
     def of(self, name: str | None) -> Sets:
-        """Return the sets of an embedder; without a name the searched one, whosever it is."""
+        """Return the sets of an embedder; without a name the searched one."""
         second = bool(name) and self.next_name == name and not self.switching
         searched = name is None or self.name == name
         return Sets(searched=self.number if searched else None, second=self.next_number if second else None)
 
 
 def read_spaces(db: Connection) -> Spaces:
-    """Return what the database says of its sets of vectors, all as of one moment."""
-    return spaces_of(db.rows("all_meta", {}))
+    """Read the sets of vectors of a database."""
+    return parse_spaces(db.rows("all_meta", {}))
 
 
-def spaces_of(rows: Iterable[tuple[Any, ...]]) -> Spaces:
-    """Return what rows of ``meta``, names and values, say of the sets of vectors."""
+def parse_spaces(rows: Iterable[tuple[Any, ...]]) -> Spaces:
+    """Return the sets of vectors described by rows of ``meta``, names and values."""
     meta = {str(name): str(value) for name, value in rows}
 
     def number(name: str) -> int | None:

@@ -1,4 +1,4 @@
-"""From a database to a user's part in memory, as it is now."""
+"""Snapshots of users: the cached rows of a user, brought up to date from the database."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,56 +10,57 @@ from numpy.typing import NDArray
 
 from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
-from jiyi.storage.relational.conditions import OF_DOCUMENTS, OF_TASKS, on_documents
-from jiyi.storage.relational.spaces import Spaces, spaces_of
-from jiyi.storage.user_cache import Extend, Held
-from jiyi.storage.user_terms import TermRow, UserTerms, are_sound
+from jiyi.storage.relational.conditions import DOCUMENT_ONLY, TASK_ONLY, document_conditions
+from jiyi.storage.relational.spaces import Spaces, parse_spaces
+from jiyi.storage.user_cache import CachedPart, Extend
+from jiyi.storage.user_terms import TermRow, UserTerms, are_valid_rows
 
-__all__ = ["Snapshot", "hold", "look", "read_allowed", "seen_or_look"]
+__all__ = ["Snapshot", "cached_part", "ensure_snapshot", "read_allowed_docs", "take_snapshot"]
 
-_PIECE = 20_000  # rows read at once: a million must not be in memory at once
-# Conditions of a query that rows in memory do not carry.
-_NOT_IN_MEMORY = ("ids", "pinned", *OF_TASKS, *(name for name in OF_DOCUMENTS if name != "roles"))
-_parts_of = attrgetter(*_NOT_IN_MEMORY)
+_BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
+# Fields of a query whose conditions need the database.
+_NOT_IN_MEMORY = ("ids", "pinned", *TASK_ONLY, *(name for name in DOCUMENT_ONLY if name != "roles"))
+_get_conditions = attrgetter(*_NOT_IN_MEMORY)
 
-_H = TypeVar("_H", bound=Held)
+_H = TypeVar("_H", bound=CachedPart)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """A user's memory as of one moment: what every part of a search goes by."""
+    """A user's memory at one moment, for all steps of a search."""
 
     user_id: str
     spaces: Spaces  # the sets of vectors
-    owner: tuple[int, int] | None = None  # number of the user in this file, and generation; None: has nothing
+    owner: tuple[int, int] | None = None  # number of the user in this file, and generation; None if unknown
     changes: int = 0  # see `Store.changes`
     terms: UserTerms = field(default_factory=UserTerms)  # the rows and their words
-    parts: dict[type[Any], Any] = field(default_factory=dict)  # what else was read since
-    beside: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.beside`
+    parts: dict[type[Any], Any] = field(default_factory=dict)  # other cached parts of the user
+    extra_answers: list[tuple[Call, Answer]] = field(default_factory=list)  # see `Database.extra_calls`
 
 
-def look(database: Database, db: Connection, user_id: str) -> Snapshot:
-    """Ask for a user's owner, the sets of vectors and the newest rows, all at once."""
-    held = None if db.in_transaction else database.cache.peek(user_id, UserTerms)
-    after = held.last_doc if held else 0
-    more = database.beside(user_id) if held else []
+def take_snapshot(database: Database, db: Connection, user_id: str) -> Snapshot:
+    """Read a user's number, the sets of vectors and the newest rows in one round trip."""
+    cached = None if db.in_transaction else database.cache.peek(user_id, UserTerms)
+    after = cached.last_doc if cached else 0
+    more = database.extra_calls(user_id) if cached else []
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
-    owners, meta, rows, *beside = db.all_of([*calls, *more])
-    seen = Snapshot(user_id, spaces_of(meta.rows), beside=list(zip(more, beside, strict=True)))
+    owners, meta, rows, *answers = db.fetch_all([*calls, *more])
+    extra = list(zip(more, answers, strict=True))
+    seen = Snapshot(user_id, parse_spaces(meta.rows), extra_answers=extra)
     for owner, generation, changes in owners.rows:
         seen.owner, seen.changes = (owner, generation), changes
-        extend = partial(_extend, db, seen, after, cast("list[TermRow]", rows.rows))
+        extend = partial(_extend_terms, db, seen, after, cast("list[TermRow]", rows.rows))
         seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=not db.in_transaction)
     return seen
 
 
-def seen_or_look(database: Database, db: Connection, user_id: str, seen: Snapshot | None) -> Snapshot:
-    """Return a snapshot where it is of this user, else a new one."""
-    return seen if seen is not None and seen.user_id == user_id else look(database, db, user_id)
+def ensure_snapshot(database: Database, db: Connection, user_id: str, seen: Snapshot | None) -> Snapshot:
+    """Return a snapshot if it is of this user, otherwise a new one."""
+    return seen if seen is not None and seen.user_id == user_id else take_snapshot(database, db, user_id)
 
 
-def hold(database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Extend[_H]) -> _H:
-    """Return a view of another part of the user; ``extend`` reads what it lacks."""
+def cached_part(database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Extend[_H]) -> _H:
+    """Return a view of another cached part of the user; ``extend`` brings it up to date."""
     if seen.owner is None:
         return part(0)
     if part not in seen.parts:
@@ -68,41 +69,41 @@ def hold(database: Database, db: Connection, seen: Snapshot, part: type[_H], ext
     return cast("_H", seen.parts[part])
 
 
-def _extend(db: Connection, seen: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
-    """Take in the rows read after a number, if the held ones end there, and whatever follows them."""
+def _extend_terms(db: Connection, seen: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
+    """Add rows that were read after a number, if the cached ones end there, and all rows after them."""
     if held.changes != seen.changes:
         held.messages, held.changes = {}, seen.changes
     fits = held.last_doc == after
     if fits:
-        _append(db, seen.user_id, held, new)
-    while not fits or len(new) == _PIECE:
+        _append_rows(db, seen.user_id, held, new)
+    while not fits or len(new) == _BATCH_SIZE:
         call = _terms_after(seen.user_id, held.last_doc)
         new = cast("list[TermRow]", db.rows(call.name, call.values))
-        _append(db, seen.user_id, held, new)
+        _append_rows(db, seen.user_id, held, new)
         fits = True
 
 
-def _append(db: Connection, user_id: str, held: UserTerms, new: list[TermRow]) -> None:
-    """Take in rows; damaged ones, whose words cannot be searched, are noted and left out."""
-    sound = new
-    if not are_sound(new):
-        sound = [row for row in new if are_sound([row])]
-        for odd in new:
-            if odd not in sound:
-                row = {"user_id": user_id, "id": odd[2], "session_id": odd[4], "agent_id": odd[5]}
-                db.damage.add(odd[1], row, "its words cannot be read")
-    held.append(sound)
+def _append_rows(db: Connection, user_id: str, held: UserTerms, new: list[TermRow]) -> None:
+    """Add rows; damaged ones, whose words cannot be searched, are noted and left out."""
+    valid = new
+    if not are_valid_rows(new):
+        valid = [row for row in new if are_valid_rows([row])]
+        for damaged in new:
+            if damaged not in valid:
+                row = {"user_id": user_id, "id": damaged[2], "session_id": damaged[4], "agent_id": damaged[5]}
+                db.damage.add(damaged[1], row, "its words cannot be read")
+    held.append(valid)
     if new:
         held.last_doc = new[-1][0]
 
 
 def _terms_after(user_id: str, after: int) -> Call:
-    return Call("read_terms", {"user_id": user_id, "after": after, "limit": _PIECE})
+    return Call("read_terms", {"user_id": user_id, "after": after, "limit": _BATCH_SIZE})
 
 
-def read_allowed(db: Connection, query: Query) -> NDArray[np.int64] | None:
-    """Return the documents allowed by conditions that rows in memory do not carry; None without such."""
-    if _parts_of(query).count(None) == len(_NOT_IN_MEMORY):
+def read_allowed_docs(db: Connection, query: Query) -> NDArray[np.int64] | None:
+    """Return the documents allowed by conditions that need the database; None without such conditions."""
+    if _get_conditions(query).count(None) == len(_NOT_IN_MEMORY):
         return None
-    where, values = on_documents(query, db.dialect)
+    where, values = document_conditions(query, db.dialect)
     return np.fromiter((row[0] for row in db.rows("document_ids", values, where=where)), dtype=np.int64)

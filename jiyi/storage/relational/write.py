@@ -1,4 +1,4 @@
-"""Records into rows: what every writing verb does inside its transaction."""
+"""Writing and removing records inside a transaction."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,23 +23,22 @@ from jiyi.records import (
     Task,
 )
 from jiyi.storage.candidates import Key
-from jiyi.storage.damage import Damaged
+from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.relational.find import find_named
+from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
-__all__ = ["Prepared", "age_of", "drop_damaged", "prepare", "put_all", "put_all_back", "put_back", "remove"]
+__all__ = ["drop_damaged", "prepare", "put_all", "put_back", "put_back_all", "remove", "sort_time"]
 
-Prepared = tuple[Record, Row]
+_Prepared = tuple[Record, Row]
 """A record and its columns."""
 
-_NOT_YET = datetime.max.replace(tzinfo=UTC)  # a step to come is the newest
-_MOST = 10_000  # ids in one question
+_FUTURE = datetime.max.replace(tzinfo=UTC)  # steps that have not started are the newest
 
 
-def prepare(record: Record, words: Words | None = None) -> Prepared:
-    """Do what needs no lock: check the scope, make the columns, analyse the words unless they are known."""
+def prepare(record: Record, words: Words | None = None) -> _Prepared:
+    """Check the scope, encode the columns and analyse the text unless ``words`` has it; needs no lock."""
     if isinstance(record, Session):
         raise BadQuery("sessions are kept by the store; put their messages")
     if record.scope is None or (isinstance(record, Message) and record.scope.session_id is None):
@@ -51,42 +50,42 @@ def prepare(record: Record, words: Words | None = None) -> Prepared:
 
 
 def _index_row(record: Searchable, words: Words | None = None) -> Row:
-    """Return the columns by which search finds a record."""
+    """Return the columns of a record in the text index."""
     return encode_terms(record, words) | {"vector_state": "pending" if record.search_text.strip() else "none"}
 
 
-def put_all(database: Database, prepared: Sequence[Prepared]) -> list[Record]:
+def put_all(database: Database, prepared: Sequence[_Prepared]) -> list[Record]:
     """Write records with their columns from `prepare`, all or none; see `Store.put`."""
     return _for_each_user(database, prepared, _put_in_order)
 
 
 def _for_each_user(
     database: Database,
-    items: Sequence[Prepared],
-    write: Callable[[Connection, Sequence[Prepared]], Sequence[Record]],
+    items: Sequence[_Prepared],
+    write: Callable[[Connection, Sequence[_Prepared]], Sequence[Record]],
 ) -> list[Record]:
-    """Write what belongs to each user, all in one transaction; return the results in the items' order."""
+    """Write the items of each user, all in one transaction; return the results in the items' order."""
     places = grouped((row["user_id"], place) for place, (_, row) in enumerate(items))
     if len(places) == 1:
         with database.write(next(iter(places))) as db:
             return list(write(db, items))
     written: dict[int, Record] = {}
     with database.write():
-        for user_id in sorted(places):  # in one order everywhere, so that no two wait for each other
+        for user_id in sorted(places):  # in the same order everywhere, to avoid deadlocks
             with database.write(user_id) as db:
                 records = write(db, [items[place] for place in places[user_id]])
             written |= dict(zip(places[user_id], records, strict=True))
     return [written[place] for place in range(len(items))]
 
 
-def _put_in_order(db: Connection, prepared: Sequence[Prepared]) -> list[Record]:
+def _put_in_order(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
     stored: list[Record] = []
     for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
         if kind == "message":
             stored += _put_messages(db, run)
         elif kind in SEARCHABLE:
-            known = _known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run])
+            known = _find_known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run])
             for record, row in run:
                 _put_document(db, kind, record, row, known.get(row["id"]))
                 known[row["id"]] = record
@@ -101,14 +100,14 @@ def _put_other(db: Connection, record: Record, row: Row) -> Record:
         return _put_step(db, record, row)
     if isinstance(record, Summary):
         return _put_summary(db, record, row)
-    db.run("add_owner", {"user_id": row["user_id"]})  # who has nothing but a task is a user, too
+    db.run("add_owner", {"user_id": row["user_id"]})  # a user may have nothing but a task
     db.run("put_task", row)
     return record
 
 
-def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = False) -> list[Record]:
-    """Write messages of one user, known ones are left alone: in their order, or ``back`` at their places."""
-    known = _known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
+def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool = False) -> list[Record]:
+    """Write a user's unknown messages at the end of their sessions, or ``back`` at their places."""
+    known = _find_known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
     new: dict[str, Row] = {}
     sessions: dict[str, list[Row]] = {}
     for record, row in prepared:
@@ -122,15 +121,15 @@ def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = 
         if stored.scope == message.scope and stored.to_dict() == json.loads(row["body"]):
             continue
         if back:
-            raise _given_again("message", message.id)
+            raise _id_reused("message", message.id)
         scope = cast("Scope", stored.scope)
         raise DuplicateId(
             f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
             f"(session {scope.session_id!r}); leave the id out to get a new one"
         )
     for rows in sessions.values():
-        (_return_to_session if back else _enter_session)(db, rows)
-    _add(db, "message", list(new.values()))
+        (_return_to_session if back else _append_to_session)(db, rows)
+    _add_documents(db, "message", list(new.values()))
     return [
         replace(cast("Message", known[row["id"]]), id=row["id"], seq=new[row["id"]]["seq"])
         if row["id"] in new
@@ -139,44 +138,44 @@ def _put_messages(db: Connection, prepared: Sequence[Prepared], *, back: bool = 
     ]
 
 
-def _known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:
-    found = find_named(db, user_id, [(kind, id_) for id_ in ids])
-    lost = [one for one in db.damage.of(Scope(user_id=user_id), ids) if one.kind == kind]
-    drop_damaged(db, user_id, lost)  # what is written makes good what was damaged
+def _find_known(db: Connection, kind: Kind, user_id: str, ids: Sequence[str]) -> dict[str, Record]:
+    found = find_by_keys(db, user_id, [(kind, id_) for id_ in ids])
+    lost = [record for record in db.damage.in_scope(Scope(user_id=user_id), ids) if record.kind == kind]
+    drop_damaged(db, user_id, lost)  # they are about to be written again
     return {id_: record for (_, id_), record in found.items()}
 
 
-def drop_damaged(db: Connection, user_id: str, lost: Sequence[Damaged]) -> None:
-    """Remove the rows of damaged records by their numbers: their ids may be damaged, too."""
+def drop_damaged(db: Connection, user_id: str, lost: Sequence[DamagedRecord]) -> None:
+    """Remove the rows of damaged records by number, because their ids may be damaged, too."""
     if not lost:
         return
-    remove(db, user_id, [(one.kind, one.id) for one in lost if one.kind in ("task", "summary")])
-    docs = [one.number for one in lost if one.number is not None and one.kind in SEARCHABLE]
-    db.run("delete_numbered", {"user_id": user_id, "docs": db.dialect.listed(docs)})
-    _mend_sessions(db, user_id, (one.session_id for one in lost if one.kind == "message"))
+    remove(db, user_id, [(record.kind, record.id) for record in lost if record.kind in ("task", "summary")])
+    docs = [record.number for record in lost if record.number is not None and record.kind in SEARCHABLE]
+    db.run("delete_docs", {"user_id": user_id, "docs": db.dialect.array(docs)})
+    _update_sessions(db, user_id, (record.session_id for record in lost if record.kind == "message"))
     db.run("bump_generation", {"user_id": user_id})
-    db.damage.gone(lost)
+    db.damage.forget(lost)
 
 
-def _enter_session(db: Connection, rows: Sequence[Row]) -> None:
-    """Give new messages of one session their places at its end."""
-    values = _extent(rows)
-    there = db.first("go_on_session", values)
-    if there is None:
-        # A session whose messages are all gone may still have a summary: it goes on after its places.
-        there = (db.number("seq_behind_summaries", values),)
-        db.run("begin_session", values | {"next_seq": there[0] + len(rows)})
-    for seq, row in enumerate(rows, there[0]):
+def _append_to_session(db: Connection, rows: Sequence[Row]) -> None:
+    """Assign new messages of one session the places at its end."""
+    values = _session_extent(rows)
+    first = db.first("extend_session", values)
+    if first is None:
+        # A session whose messages were all removed may still have a summary: it continues after that.
+        first = (db.number("seq_after_summaries", values),)
+        db.run("begin_session", values | {"next_seq": first[0] + len(rows)})
+    for seq, row in enumerate(rows, first[0]):
         row["seq"] = seq
 
 
-def _extent(rows: Sequence[Row]) -> Row:
-    moments = [row["created_at"] for row in rows]
-    return rows[0] | {"first_at": min(moments), "last_at": max(moments), "count": len(rows)}
+def _session_extent(rows: Sequence[Row]) -> Row:
+    times = [row["created_at"] for row in rows]
+    return rows[0] | {"first_at": min(times), "last_at": max(times), "count": len(rows)}
 
 
-def _add(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
-    """Write new documents of one user under their old numbers, where they had one, or new ones."""
+def _add_documents(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
+    """Insert documents of one user, with new numbers unless they have one."""
     new = [row for row in rows if row.get("doc") is None]
     if new:
         first = db.take_numbers(new[0]["user_id"], len(new))
@@ -187,13 +186,13 @@ def _add(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
 
 
 def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list[Record]:
-    """Write a user's records that were stored before, under their old numbers where these are known.
+    """Write a user's records that were stored before, with their old numbers if these are known.
 
-    A message returns to the place it says, or goes to the end of its session where that is taken.
-    One that is there again with the same words stays as it is.
+    A message returns to its place, or to the end of its session if the place is taken. One that exists
+    again with the same content stays as it is.
 
     Raises:
-        DuplicateId: another record has an id by now.
+        DuplicateId: another record has the id by now.
     """
     restored: list[Record] = []
     for kind, items in groupby(taken, lambda item: kind_of(item[0])):
@@ -202,8 +201,8 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
         if kind == "message":
             restored += _put_messages(db, prepared, back=True)
             continue
-        for id_ in _known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
-            raise _given_again(kind, id_)
+        for id_ in _find_known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
+            raise _id_reused(kind, id_)
         _put_in_order(db, prepared)
         steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
         _put_in_order(db, [prepare(step) for step in steps])
@@ -211,32 +210,32 @@ def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list
     return restored
 
 
-def put_all_back(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
+def put_back_all(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
     """Write messages that were stored before, all or none; see `Store.put_back`."""
     prepared = [prepare(message, words.get(message.id)) for message in messages]
     return _for_each_user(database, prepared, partial(_put_messages, back=True))
 
 
 def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
-    """Give messages of one session the places they say, or where those are taken, ones at its end."""
-    values = _extent(rows)
-    wanted = db.dialect.listed([row["seq"] for row in rows if row["seq"] is not None])
+    """Assign messages of one session their own places, or places at its end if those are taken."""
+    values = _session_extent(rows)
+    wanted = db.dialect.array([row["seq"] for row in rows if row["seq"] is not None])
     taken = {seq for (seq,) in db.rows("taken_places", values | {"places": wanted})}
-    summarised = db.number("seq_behind_summaries", values)
-    there = db.first("next_place", values)
-    following = there[0] if there else summarised
+    summarised = db.number("seq_after_summaries", values)
+    session = db.first("next_place", values)
+    next_seq = session[0] if session else summarised
     for row in rows:
         if row["seq"] is None or row["seq"] in taken:
-            row["seq"] = following
+            row["seq"] = next_seq
         taken.add(row["seq"])
-        following = max(following, row["seq"] + 1)
-    db.run("return_to_session" if there else "begin_session", values | {"next_seq": following})
+        next_seq = max(next_seq, row["seq"] + 1)
+    db.run("return_to_session" if session else "begin_session", values | {"next_seq": next_seq})
     for row in rows:
-        if row["seq"] < summarised and row["role"] != "system" and not row["pinned"]:  # summarised
+        if row["seq"] < summarised and row["role"] != "system" and not row["pinned"]:
             db.run("drop_summaries_without", row)
 
 
-def _given_again(kind: Kind, id_: str) -> DuplicateId:
+def _id_reused(kind: Kind, id_: str) -> DuplicateId:
     return DuplicateId(f"{kind} id {id_!r} was given again meanwhile; take that {kind} out first")
 
 
@@ -248,17 +247,17 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         row["doc"] = changed[0]
         old, new = cast("Any", known), cast("Any", record)
         if (old.scope, old.created_at) != (new.scope, new.created_at):
-            db.run("bump_generation", row)  # rows in memory carry these
+            db.run("bump_generation", row)  # cached rows hold these columns
         db.run(f"put_{kind}", row)
         if "sources" in row:
             db.run("drop_sources", row)
     else:
-        # Other words are another document: a vector made of the old ones cannot land on it.
+        # Another text is a new document, so that no vector of the old text can be stored for it.
         if known:
             remove(db, row["user_id"], [(kind, row["id"])])
         row |= _index_row(cast("Searchable", record))
-        _add(db, kind, [row])
-    db.many("add_source", [row | {"source": source} for source in row.get("sources", ())])
+        _add_documents(db, kind, [row])
+    db.run_many("add_source", [row | {"source": source} for source in row.get("sources", ())])
 
 
 def _put_step(db: Connection, step: Step, row: Row) -> Step:
@@ -273,7 +272,7 @@ def _put_step(db: Connection, step: Step, row: Row) -> Step:
 
 
 def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
-    known = _known(db, "summary", row["user_id"], [summary.id]).get(summary.id)
+    known = _find_known(db, "summary", row["user_id"], [summary.id]).get(summary.id)
     if known:
         if known != summary:
             raise DuplicateId(f"summary id {summary.id!r} is taken by another summary; leave the id out")
@@ -287,30 +286,30 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
     added = db.first("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
     assert added is not None
     covered = {"user_id": row["user_id"], "entry": added[0]}
-    db.many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
-    db.run("go_on_behind_summary", row)
+    db.run_many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
+    db.run("move_session_past_summary", row)
     return summary
 
 
 def remove(
     db: Connection, user_id: str, keys: Sequence[Key], sessions: Iterable[str | None] = ()
 ) -> dict[Kind, int]:
-    """Remove a user's records with all that hangs on them; return their counts by kind.
+    """Remove a user's records with all dependent rows; return their counts by kind.
 
-    ``sessions`` are those of messages among them.
+    ``sessions`` are those of the messages among them.
     """
     of_kinds = grouped(keys)
     for kind, ids in of_kinds.items():
-        values = {"user_id": user_id, "kind": kind, "ids": db.dialect.listed(ids)}
+        values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(ids)}
         db.run({"task": "delete_tasks", "summary": "delete_summaries"}.get(kind, "delete_documents"), values)
-    _mend_sessions(db, user_id, sessions)
+    _update_sessions(db, user_id, sessions)
     if any(kind in SEARCHABLE for kind in of_kinds):
         db.run("bump_generation", {"user_id": user_id})
     return {kind: len(ids) for kind, ids in of_kinds.items()}
 
 
-def _mend_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) -> None:
-    """Bring rows of sessions in line with the messages they still have."""
+def _update_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) -> None:
+    """Update the rows of sessions to the messages they still have."""
     for session_id in dict.fromkeys(ids):
         row = {"user_id": user_id, "session_id": session_id}
         messages, started_at, last_active_at = db.first("session_extent", row) or (0, 0, 0)
@@ -318,11 +317,11 @@ def _mend_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) -> N
         db.run("set_session" if messages else "drop_session", row | more)
 
 
-def age_of(record: Record) -> Any:
-    """Return the moment that lists are sorted by."""
+def sort_time(record: Record) -> Any:
+    """Return the time that lists are sorted by."""
     match record:
         case Step():
-            return record.started_at or _NOT_YET
+            return record.started_at or _FUTURE
         case Task() | Session():
             return record.started_at
         case Item():

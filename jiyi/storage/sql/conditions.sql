@@ -1,15 +1,15 @@
--- Conditions by what they are on and the part of a query that asks for them, whose name their parameter has.
--- They are spelled as `queries.sql` is. {aside} stands where an index may have to be kept out of use.
--- What else databases write otherwise is in <dialect>/conditions.sql:
---   aside         put before a column, keeps its index out of use
---   kept          what of documents AS d, or of its message, is kept elsewhere in one: {table}, {column}
---   json_text     a text in JSON, NULL where it is not there: {body}, {name}
---   label         JSON has a {key} in its metadata of which a {test} holds: {body}
---   label_in      such a test: it equals one of the values of a JSON list: {value}
---   label_number  it is a number that compares so with another: {sign}, {value}
---   label_text    it is a text of which another {test} holds
---   label_words   this text
---   holds         a {text} has another in it: {value}
+-- Conditions, named after the kind of rows and the field of the query, which is also their parameter.
+-- Placeholders are as in `queries.sql`. {aside} is a prefix that may keep an index from being used.
+-- Conditions and expressions that databases write differently are in <dialect>/conditions.sql:
+--   aside         the prefix of a column that keeps its index from being used
+--   kept          a column that one database has in documents and another in a table of its own: {table}, {column}
+--   json_text     a text in JSON, NULL if it is missing: {body}, {name}
+--   label         a {test} holds for the value of a {key} in the metadata of JSON: {body}
+--   label_in      a test: the value is in a JSON list: {value}
+--   label_number  a test: the value is a number that compares so with another: {sign}, {value}
+--   label_text    a test: the value is a text for which another {test} holds
+--   label_words   the text of the value
+--   holds         a {text} contains another: {value}
 
 -- name: document_user
 {aside}d.@user = :user_id;
@@ -42,7 +42,7 @@ EXISTS (SELECT 1 FROM episodes AS e WHERE @same(e) AND e.target_key = '');
 -- name: document_consolidated
 EXISTS (SELECT 1 FROM episodes AS e WHERE @same(e) AND e.consolidated = {flag});
 
--- Two questions: for an OR SQLite would read all facts of the user.
+-- Two queries: for an OR SQLite would read all facts of the user.
 
 -- name: document_entity
 d.doc IN (SELECT f.doc FROM facts AS f WHERE f.@owner = @owned AND f.subject_key = :entity

@@ -1,12 +1,12 @@
--- Statements that are the same for every database, by name; each database has a file of its own for the others.
--- What they spell differently is written as
+-- Statements that are the same for every database, by name; the others are in <dialect>/queries.sql.
+-- Where databases differ in spelling, a placeholder is used:
 --   @user            the column that holds a row's user
---   @among(:values)  the value is one of a list, given as a parameter
+--   @among(:values)  the value is in a list, given as a parameter
 --   @least, @greatest  of two values
---   @owner, @owned   the column that holds a row's owner where it is no user, and its value
+--   @owner, @owned   the column that holds a row's owner if that is not the user, and its value
 --   @same(x)         a row of x belongs to that of documents AS d
 -- and a few more, all in <dialect>/spellings.sql.
--- Every statement names the user on every table, or says in its first line why it looks at all of them
+-- Every statement names the user on every table, or says in its first line why it reads those of all users
 -- ("every tenant"). {where} is replaced by conditions that begin with the user.
 
 -- name: add_owner
@@ -29,14 +29,14 @@ SELECT @user FROM owners ORDER BY @user;
 -- every tenant: walks through them
 SELECT @user FROM owners WHERE @user > :after ORDER BY @user LIMIT :limit;
 
--- name: go_on_session
+-- name: extend_session
 UPDATE sessions SET
   started_at = @least(started_at, :first_at), last_active_at = @greatest(last_active_at, :last_at),
   next_seq = next_seq + :count, messages = messages + :count
 WHERE @user = :user_id AND session_id = :session_id
 RETURNING next_seq - :count;
 
--- name: seq_behind_summaries
+-- name: seq_after_summaries
 SELECT coalesce(max(upto_seq) + 1, 0) FROM summaries WHERE @user = :user_id AND session_id = :session_id;
 
 -- name: begin_session
@@ -77,7 +77,7 @@ SELECT count(*) FROM sessions AS s WHERE {where};
 -- name: document_ids
 SELECT d.doc FROM documents AS d WHERE {where};
 
--- name: docs_of
+-- name: docs_of_ids
 SELECT id, doc FROM documents WHERE @user = :user_id AND kind = :kind AND id @among(:ids);
 
 -- name: delete_documents
@@ -95,7 +95,7 @@ ON CONFLICT (@user, id) DO UPDATE SET
 SELECT 1 FROM tasks WHERE @user = :user_id AND id = :task_id;
 
 -- name: next_step
--- The condition on seq lets SQLite look up the last step instead of reading them all.
+-- The condition on seq lets SQLite find the last step in the index instead of reading all.
 SELECT coalesce(max(seq) + 1, 0) FROM steps WHERE @user = :user_id AND task_id = :task_id AND seq >= 0;
 
 -- name: put_step
@@ -120,7 +120,7 @@ SELECT id, version, upto_seq FROM summaries
 WHERE @user = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
 ORDER BY version DESC LIMIT 1;
 
--- name: go_on_behind_summary
+-- name: move_session_past_summary
 UPDATE sessions SET next_seq = @greatest(next_seq, :upto_seq + 1)
 WHERE @user = :user_id AND session_id = :session_id;
 
@@ -143,7 +143,7 @@ FROM trash AS t WHERE {where} ORDER BY {by} LIMIT :limit;
 DELETE FROM trash WHERE @user = :user_id AND kind = :kind AND id @among(:ids)
 RETURNING @user AS user_id, agent_id, session_id, kind, id, discarded_at, reason, body, doc@crc;
 
--- name: delete_numbered
+-- name: delete_docs
 DELETE FROM documents WHERE @user = :user_id AND doc @among(:docs);
 
 -- name: get_meta
@@ -163,22 +163,22 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 -- every tenant: a table of the whole database
 DELETE FROM meta WHERE name = :name;
 
--- name: any_vectors
+-- name: has_vectors
 -- every tenant: looks at the whole database
 SELECT 1 FROM vectors LIMIT 1;
 
--- name: chroma_begin
+-- name: chroma_add
 INSERT INTO chroma_items (@user, token, doc, space, parts, state, lease_until)
 VALUES (:user_id, :token, :doc, :space, :parts, 'adding', :until);
 
--- name: chroma_hold
+-- name: chroma_mark_held
 UPDATE chroma_items SET state = 'held' WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding'
 RETURNING token;
 
--- name: chroma_let_go
+-- name: chroma_mark_going
 UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND token @among(:tokens);
 
--- name: chroma_to_go
+-- name: chroma_due
 -- every tenant: looks for work that anybody left
 SELECT @user, space, token, parts FROM chroma_items WHERE state = 'going'
 UNION ALL
@@ -193,10 +193,10 @@ WHERE @user = :user_id AND token @among(:tokens) AND state = 'adding' AND lease_
 SELECT token, space, parts FROM chroma_items
 WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 
--- name: chroma_gone
+-- name: chroma_delete
 DELETE FROM chroma_items WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 
--- name: chroma_known
+-- name: chroma_known_tokens
 SELECT token FROM chroma_items WHERE @user = :user_id AND token @among(:tokens);
 
 -- name: chroma_forget_space
@@ -205,7 +205,7 @@ DELETE FROM chroma_items WHERE @user = :user_id AND space = :space;
 -- name: chroma_forget_all
 DELETE FROM chroma_items WHERE @user = :user_id;
 
--- name: chroma_known_to_any
+-- name: chroma_known_to_any_user
 -- every tenant: looks for vectors of no record
 SELECT token FROM chroma_items WHERE token @among(:tokens);
 
@@ -231,7 +231,7 @@ SET made_at = excluded.made_at, asked = excluded.asked, status = excluded.status
 -- name: drop_answers
 DELETE FROM answers WHERE @user = :user_id AND made_at < :before;
 
--- Records: the columns that search finds them by are in documents, in PostgreSQL their JSON too
+-- Records: the columns for searching are in documents, in PostgreSQL their JSON too
 
 -- name: put_episode
 INSERT INTO episodes (
@@ -348,19 +348,19 @@ DELETE FROM trash WHERE @user = :user_id AND entry IN (
 )
 RETURNING 1;
 
--- What is known of vectors
+-- Vectors
 
 -- name: lacking_vectors
 SELECT d.doc, d.kind FROM documents AS d WHERE d.@user = :user_id AND d.doc @among(:docs) AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
 );
 
--- name: count_without
+-- name: count_without_vectors
 SELECT count(*) FROM documents AS d WHERE d.@user = :user_id AND @has_text(d) AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
 );
 
--- name: texts_without
+-- name: records_without_vectors
 SELECT d.doc, d.@user AS user_id, d.kind, d.id, d.role FROM documents AS d
 WHERE d.@user = :user_id AND @has_text(d) AND d.doc > :after AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
@@ -372,13 +372,13 @@ SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 @join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE {where} LIMIT :limit;
 
--- name: chroma_of
+-- name: chroma_of_ids
 SELECT i.token, i.parts, d.kind, d.id, d.doc FROM documents AS d
 @join chroma_items AS i ON i.@user = :user_id AND i.doc = d.doc AND i.space = :space AND i.state = 'held'
 WHERE d.@user = :user_id AND d.kind = :kind AND d.id @among(:ids);
 
 -- name: chroma_held
--- Whether the rows say so too.
+-- With each whether its record is marked in vectors.
 SELECT i.token, i.parts, EXISTS (
   SELECT 1 FROM vectors AS v WHERE @mine(v)v.doc = i.doc AND v.space = i.space
 )
@@ -386,23 +386,23 @@ FROM chroma_items AS i
 WHERE i.@user = :user_id AND i.token > :after AND i.space = :space AND i.state = 'held'
 ORDER BY i.token LIMIT :limit;
 
--- name: chroma_unheld
--- Records that have vectors by the rows and none that are held.
+-- name: chroma_docs_not_held
+-- Records that are marked in vectors and have none in Chroma.
 SELECT DISTINCT v.doc FROM vectors AS v WHERE v.@owner = @owned AND v.space = :space AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i
   WHERE i.@user = :user_id AND i.doc = v.doc AND i.space = v.space AND i.state = 'held'
 );
 
--- name: chroma_without_mark
--- What is held of records that have no vectors by the rows.
+-- name: chroma_drop_unmarked
+-- What Chroma has of records that are not marked in vectors.
 UPDATE chroma_items SET state = 'going' WHERE @user = :user_id AND state = 'held' AND NOT EXISTS (
   SELECT 1 FROM vectors AS v
   WHERE @mine(v)v.doc = chroma_items.doc AND v.space = chroma_items.space
 )
 RETURNING token;
 
--- name: chroma_mark_without
--- Records that have vectors by the rows and none that are held.
+-- name: chroma_unmark_not_held
+-- Records that are marked in vectors and have none in Chroma.
 DELETE FROM vectors WHERE @owner = @owned AND NOT EXISTS (
   SELECT 1 FROM chroma_items AS i
   WHERE i.@user = :user_id AND i.doc = vectors.doc AND i.space = vectors.space AND i.state = 'held'
@@ -419,7 +419,7 @@ RETURNING doc;
 -- Readings by a language model
 
 -- name: due_readings
--- every tenant: whose talk waits is not known before
+-- every tenant: the users with due sessions are not known before
 SELECT s.@user, s.session_id, s.next_seq FROM sessions AS s
 LEFT JOIN readings AS r ON r.@user = s.@user AND r.session_id = s.session_id
 WHERE s.next_seq > coalesce(r.next_seq, 0) AND coalesce(r.wait_until, 0) <= :now

@@ -11,16 +11,16 @@ import apsw.ext
 
 from jiyi.errors import Closed, DatabaseDamaged
 from jiyi.records import Kind
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Answer, Call, Connection, Dialect, Values
-from jiyi.storage.rows import SEALED, Row, seal
+from jiyi.storage.rows import CHECKSUM_COLUMNS, Row, row_checksum
 from jiyi.storage.sql import load_conditions, load_queries
 
 __all__ = ["SQLITE", "SqliteConnection"]
 
 
-def _inside(body: str, keys: Sequence[str], test: str) -> str:
-    """See `Dialect.inside`: each key is looked up under the one before, where that has an object."""
+def _json_path(body: str, keys: Sequence[str], test: str) -> str:
+    """See `Dialect.json_path`: each key is looked up in the value of the one before, if that is an object."""
     names = [*(f"e{place}" for place in range(len(keys) - 1)), "e"]
     tables = [f"json_each({body}, '$.value') AS {names[0]}"]
     for outer, inner in pairwise(names):
@@ -32,13 +32,11 @@ def _inside(body: str, keys: Sequence[str], test: str) -> str:
 
 
 SQLITE = Dialect(
-    words=load_conditions("sqlite"),
-    listed=lambda values: json.dumps(list(values)),
-    inside=_inside,
+    fragments=load_conditions("sqlite"), array=lambda values: json.dumps(list(values)), json_path=_json_path
 )
 
 _SQL = load_queries("sqlite")
-_SEALED = {f"put_{kind}": kind for kind in SEALED} | {"add_summary": "summary"}
+_CHECKSUMMED = {f"put_{kind}": kind for kind in CHECKSUM_COLUMNS} | {"add_summary": "summary"}
 
 
 class SqliteConnection(Connection):
@@ -46,21 +44,21 @@ class SqliteConnection(Connection):
 
     dialect = SQLITE
 
-    def __init__(self, raw: apsw.Connection, damage: Damage) -> None:
+    def __init__(self, raw: apsw.Connection, damage: DamageLog) -> None:
         self.raw = raw
         self.damage = damage
 
-    def leave(self) -> None:
-        """Take the connection away: it is the parent process's."""
-        self.raw = cast("apsw.Connection", _Gone())
+    def detach(self) -> None:
+        """Make the connection unusable in a forked process."""
+        self.raw = cast("apsw.Connection", _ClosedByFork())
 
     @property
     def in_transaction(self) -> bool:
         """See `Connection.in_transaction`."""
         return self.raw.in_transaction
 
-    def all_of(self, calls: Sequence[Call]) -> list[Answer]:
-        """See `Connection.all_of`."""
+    def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """See `Connection.fetch_all`."""
         return [self._answer(call) for call in calls]
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
@@ -69,22 +67,22 @@ class SqliteConnection(Connection):
         try:
             return cast("tuple[Any, ...] | None", cursor.fetchone())
         except UnicodeDecodeError as error:
-            raise DatabaseDamaged(_NO_TEXT.format(name)) from error
+            raise DatabaseDamaged(_DAMAGED_TEXT.format(name)) from error
         finally:
-            cursor.close()  # at once: a statement left open keeps others from committing, or reads the past
+            cursor.close()  # at once: an open statement blocks commits of others and reads old data
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`."""
         self._execute(name, values, parts).fetchall()
 
-    def many(self, name: str, values: Iterable[Values]) -> None:
-        """See `Connection.many`."""
-        if name in _SEALED:
-            values = ({**row, "crc": seal(_SEALED[name], row)} for row in values)
+    def run_many(self, name: str, values: Iterable[Values]) -> None:
+        """See `Connection.run_many`."""
+        if name in _CHECKSUMMED:
+            values = ({**row, "crc": row_checksum(_CHECKSUMMED[name], row)} for row in values)
         self.raw.executemany(_SQL[name], values)
 
     def take_numbers(self, user_id: str, count: int) -> int:
-        """See `Connection.take_numbers`: they are taken when the rows are written, inside the write lock."""
+        """See `Connection.take_numbers`; the write lock is held until the rows are written."""
         del count
         self.run("add_owner", {"user_id": user_id})
         return 1 + self.number("newest_number", {})
@@ -93,7 +91,7 @@ class SqliteConnection(Connection):
         """See `Connection.add_documents`."""
         self.run("add_owner", {"user_id": rows[0]["user_id"]})
         for name in ("add_document", "add_terms", f"put_{kind}"):
-            self.many(name, rows)
+            self.run_many(name, rows)
 
     def _answer(self, call: Call) -> Answer:
         cursor = self._execute(call.name, call.values, call.parts)
@@ -101,17 +99,17 @@ class SqliteConnection(Connection):
             first = cursor.fetchone()
             if first is None:
                 return Answer((), [])
-            names = [column[0] for column in cursor.get_description()]  # known with the first row
+            names = [column[0] for column in cursor.get_description()]  # available with the first row
             return Answer(names, [first, *cursor])
         except UnicodeDecodeError as error:
-            cursor.close()  # the error may be kept, and with it this frame
-            return self._undecoded(call, error)
+            cursor.close()  # the error may be kept, and this frame with it
+            return self._answer_with_bytes(call, error)
 
-    def _undecoded(self, call: Call, error: UnicodeDecodeError) -> Answer:
-        """Return what a statement gives where a text is damaged: that one as bytes."""
-        statement = _written(call.name, call.parts)
+    def _answer_with_bytes(self, call: Call, error: UnicodeDecodeError) -> Answer:
+        """Return the result of a statement with damaged texts as bytes."""
+        statement = _statement(call.name, call.parts)
         if not statement.lstrip().startswith("SELECT"):
-            raise DatabaseDamaged(_NO_TEXT.format(call.name)) from error
+            raise DatabaseDamaged(_DAMAGED_TEXT.format(call.name)) from error
         names = [column[0] for column in apsw.ext.query_info(self.raw, statement).description]
         plain = [f'CASE typeof("{n}") WHEN \'text\' THEN CAST("{n}" AS BLOB) ELSE "{n}" END' for n in names]
         kinds = [f'typeof("{n}")' for n in names]
@@ -120,28 +118,28 @@ class SqliteConnection(Connection):
         return Answer(names, [tuple(map(_text, row[:width], row[width:])) for row in rows])
 
     def _execute(self, name: str, values: Values, parts: Mapping[str, str]) -> apsw.Cursor:
-        if name in _SEALED:
-            values = {**values, "crc": seal(_SEALED[name], values)}
-        return self.raw.execute(_written(name, parts), values)
+        if name in _CHECKSUMMED:
+            values = {**values, "crc": row_checksum(_CHECKSUMMED[name], values)}
+        return self.raw.execute(_statement(name, parts), values)
 
 
-_NO_TEXT = "a text that {} reads is damaged; save what is whole with: jiyi repair"
+_DAMAGED_TEXT = "a text that {} reads is damaged; save what is whole with: jiyi repair"
 
 
-def _written(name: str, parts: Mapping[str, str]) -> str:
+def _statement(name: str, parts: Mapping[str, str]) -> str:
     return _SQL[name].format(**parts) if parts else _SQL[name]
 
 
 def _text(value: Any, kind: str) -> Any:
-    """Return a text given as bytes; as bytes still where it is damaged."""
+    """Decode a text given as bytes; a damaged one stays bytes."""
     if kind == "text":
         with contextlib.suppress(UnicodeDecodeError):
             return value.decode()
     return value
 
 
-class _Gone:
-    """Stands where the connection of a parent process was."""
+class _ClosedByFork:
+    """Replaces the connection of a parent process."""
 
     def __getattr__(self, name: str) -> Any:
         raise Closed("this was begun before a fork; begin it again in this process")

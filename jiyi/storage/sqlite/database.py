@@ -1,4 +1,4 @@
-"""One SQLite file: opening it safely, transactions, and errors in jiyi's own words."""
+"""One SQLite file: opening it safely, transactions, and translation of errors."""
 
 import contextlib
 import logging
@@ -24,7 +24,7 @@ from jiyi.errors import (
     WrongState,
 )
 from jiyi.forks import leave_at_fork, quiet
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Database
 from jiyi.storage.sqlite.checksums import damaged_records
 from jiyi.storage.sqlite.connection import SqliteConnection
@@ -35,8 +35,9 @@ from jiyi.storage.user_cache import UserCache
 __all__ = ["SqliteDatabase"]
 
 _READERS = 4
-_INSTEAD = "restore a backup, or save what is whole into a new file: jiyi repair"
-_NAMED = 20  # damaged records in a message
+_ADVICE = "restore a backup, or save what is whole into a new file: jiyi repair"
+_MAX_NAMED = 20  # damaged records in a message
+
 _log = logging.getLogger("jiyi")
 
 
@@ -46,15 +47,13 @@ class SqliteDatabase(Database):
     Guarantees: what a `write` block committed survives a crash of the process and of the
     machine (``synchronous=FULL``); readers never wait for writers; a file that is not
     jiyi's or was written by a newer jiyi is refused before anything in it changes. Damage
-    is told as `DatabaseDamaged` where it is met; `check` looks for it everywhere. Where the file
-    is moved, deleted or replaced no write is acknowledged any more. A forked process has it closed.
-
-    ``cache`` holds what was read of users for searching.
+    raises `DatabaseDamaged` where it is found; `check` looks for it everywhere. If the file is
+    moved, deleted or replaced, no write is acknowledged any more. A forked process has it closed.
     """
 
     overwrites = True
-    retries = False  # nothing that fails here passes by itself
-    agreements = (
+    retries = False  # no error here is temporary
+    consistency_checks = (
         *("rows_without_terms", "terms_without_rows", "wrong_vector_states"),
         *("covered_messages_without_summary", "summaries_without_user"),
     )
@@ -63,23 +62,23 @@ class SqliteDatabase(Database):
     def __init__(
         self, path: str | Path, *, lock_timeout: float = 5.0, cache_bytes: int = 512 * 1024 * 1024
     ) -> None:
-        """Open or make the file.
+        """Open or create the file.
 
         Args:
             path: the file; its folder must exist.
             lock_timeout: seconds to wait for another process's write lock.
-            cache_bytes: what ``cache`` may take.
+            cache_bytes: size of the cache of users' rows and vectors.
         """
         self.path = Path(path)
         self.place = str(self.path)
         self.cache = UserCache(cache_bytes)
-        self.damage = Damage()
+        self.damage = DamageLog()
         self._timeout_ms = int(lock_timeout * 1000)
         self._translated = _Translated(self.path, self._timeout_ms / 1000)
-        self._name = os.path.abspath(self.path)  # also where the process goes to another folder
-        self._marked = False  # whether the file tells itself from copies made before
+        self._name = os.path.abspath(self.path)  # the process may change its folder
+        self._marked = False  # whether the file was changed, which distinguishes it from older copies
         self._closed = False
-        self._begin()
+        self._reset()
         refuse_foreign(self.path)
         make_file(self.path)
         with self._translated:
@@ -88,7 +87,7 @@ class SqliteDatabase(Database):
                 _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
                 migrate(connection, self.path)
             except BaseException:
-                # Closing must not fold the log of a refused file into it.
+                # Closing must not write the log of a refused file into it.
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.close()
                 raise
@@ -96,7 +95,7 @@ class SqliteDatabase(Database):
             self._file = OpenFile(self.path)
         leave_at_fork(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._write_lock = threading.RLock()
         self._depth = 0
         self._writing = threading.local()
@@ -108,17 +107,17 @@ class SqliteDatabase(Database):
     def _left_behind(self, quiet: bool) -> None:
         """See `jiyi.forks.Left`.
 
-        SQLite knows the files of its process, with locks that a forked one does not have: unless all
-        is closed here, the file can be opened again no more. Nothing is being written to it then.
+        SQLite remembers locks of its process that a forked one does not have: unless all connections
+        are closed here, the file cannot be opened again. Nothing is being written to it then.
         """
         for connection in self._connections:
             if quiet:
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.raw.close()
-            connection.leave()
+            connection.detach()
         if not quiet and not self._closed:
-            self._file.give_up()
-        self._begin()
+            self._file.refuse_in_process()
+        self._reset()
         self._closed = True
 
     @contextlib.contextmanager
@@ -135,30 +134,30 @@ class SqliteDatabase(Database):
             self._depth, self._writing.here = 1, True
             try:
                 yield connection
-                self._check_whole(connection)
-                self._file.check()  # a file that nobody finds is not committed into
-                if not self._marked:  # whatever it is: the file counts a change
+                self._check_transaction(connection)
+                self._file.check()  # do not commit into a file that was moved or deleted
+                if not self._marked:  # make SQLite count a change in the file
                     version = pragma(connection.raw, "user_version")
                     connection.raw.execute(f"PRAGMA user_version={version}")
                 connection.raw.execute("COMMIT")
             except BaseException as error:
                 if connection.in_transaction:
                     connection.raw.execute("ROLLBACK")
-                if isinstance(error, apsw.BusyError):  # no other process: a statement of ours never ended
+                if isinstance(error, apsw.BusyError):  # a statement of this process was not finished
                     self._use_writer(self._connect())
-                    self._leave(connection.raw)  # after: who closes the last one takes the log away
+                    self._close_connection(connection.raw)  # after that: closing the last one removes the log
                 raise
             finally:
                 self._depth, self._writing.here = 0, False
-            if not self._marked:  # the first time the file itself is to show that it was written to
+            if not self._marked:  # the first commit must reach the file itself
                 self._marked = True
                 connection.raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             self._file.check(written=True)
 
     @contextlib.contextmanager
     def _savepoint(self, connection: SqliteConnection) -> Iterator[None]:
-        """Let an exception that is caught outside undo the inner block only."""
-        self._check_whole(connection)
+        """Return a context whose exception, caught outside, undoes only this block."""
+        self._check_transaction(connection)
         connection.raw.execute("SAVEPOINT inner_block")
         try:
             yield
@@ -166,11 +165,11 @@ class SqliteDatabase(Database):
             if connection.in_transaction:
                 connection.raw.execute("ROLLBACK TO inner_block; RELEASE inner_block")
             raise
-        self._check_whole(connection)
+        self._check_transaction(connection)
         connection.raw.execute("RELEASE inner_block")
 
-    def _check_whole(self, connection: SqliteConnection) -> None:
-        """Refuse to go on where an error, such as a full disk, made SQLite undo the transaction."""
+    def _check_transaction(self, connection: SqliteConnection) -> None:
+        """Raise an error if SQLite rolled back the transaction, for example because the disk is full."""
         if not connection.in_transaction:
             raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it again")
 
@@ -193,32 +192,32 @@ class SqliteDatabase(Database):
 
     def check_alone(self) -> None:
         """See `jiyi.storage.trash.Trash.check_alone`."""
-        with self._alone() as connection:
-            if not _fold_log(connection):
+        with self._exclusive() as connection:
+            if not _checkpoint(connection):
                 raise DatabaseLocked(
                     f"{self.path} is being read or written by another process; "
                     "nothing was changed, purge again when it is done"
                 )
-            # What would undo a statement must not be written to a temporary file from now on.
+            # From now on statement journals must not be written to temporary files.
             connection.execute("PRAGMA temp_store=MEMORY")
 
     def scrub(self) -> None:
         """See `jiyi.storage.trash.Trash.scrub`; half-written exports beside the file go too."""
-        from jiyi.storage.transfer.files import remove_left
+        from jiyi.storage.transfer.files import remove_leftovers
 
-        remove_left(Path(self._name).parent)
-        with self._alone() as connection:
-            # A new copy of what is there takes the place of the file, through the log; then the log goes.
-            # It is made in a temporary file first, which may be as large.
+        remove_leftovers(Path(self._name).parent)
+        with self._exclusive() as connection:
+            # VACUUM copies the content to a temporary file, which may be as large, and from there through
+            # the log over the file; then the log is emptied.
             connection.execute("PRAGMA temp_store=DEFAULT; VACUUM")
-            if not _fold_log(connection):
+            if not _checkpoint(connection):
                 raise DatabaseLocked(
                     f"{self.path} is being read by another process, old bytes may remain; "
                     "purge again when it is done"
                 )
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[apsw.Connection]:
+    def _exclusive(self) -> Iterator[apsw.Connection]:
         with self._translated, self._write_lock:
             connection = self._open_writer()
             if self._depth:
@@ -227,24 +226,24 @@ class SqliteDatabase(Database):
             yield connection.raw
 
     def check(self) -> str:
-        """See `Database.check`: pages, rows, text index, vectors, and summaries with what they cover."""
+        """See `Database.check`: checks pages, checksums, text index, vectors and summaries."""
         with self.read() as db:
             faults = [str(row[0]) for row in db.raw.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
-                raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_INSTEAD}")
+                raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_ADVICE}")
         sound = super().check()
         with self.read() as db:
-            damaged = list(islice(damaged_records(db.raw), _NAMED + 1))
+            damaged = list(islice(damaged_records(db.raw), _MAX_NAMED + 1))
         if damaged:
-            more = " and others" if len(damaged) > _NAMED else ""
+            more = " and others" if len(damaged) > _MAX_NAMED else ""
             raise DatabaseDamaged(
-                f"{self.path}: damaged are {'; '.join(map(str, damaged[:_NAMED]))}{more}; "
-                f"all else is whole; {_INSTEAD}"
+                f"{self.path}: damaged are {'; '.join(map(str, damaged[:_MAX_NAMED]))}{more}; "
+                f"all else is whole; {_ADVICE}"
             )
         return sound
 
     def close(self) -> None:
-        """Close every connection; a checkpoint folds the write-ahead log into the file."""
+        """Close every connection; a checkpoint writes the write-ahead log into the file."""
         with self._translated, self._write_lock:
             if self._closed:
                 return
@@ -252,27 +251,27 @@ class SqliteDatabase(Database):
             self.cache.clear()
             self._close_readers()
             if self._writer is not None:
-                self._leave(self._writer.raw)
+                self._close_connection(self._writer.raw)
 
     def _close_readers(self) -> None:
         while True:
             try:
-                self._leave(self._readers.get_nowait().raw)
+                self._close_connection(self._readers.get_nowait().raw)
             except queue.Empty:
                 return
 
-    def _leave(self, connection: apsw.Connection) -> None:
-        """Close a connection; where another file has the name by now, the log must not become that one's."""
+    def _close_connection(self, connection: apsw.Connection) -> None:
+        """Close a connection; if the file was replaced, the log must not be written into the new one."""
         try:
             self._file.check()
         except DatabaseMoved as error:
             _log.warning("closing: %s", error)
-            if self._file.spoilt:
+            if self._file.overwritten:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             else:
                 with contextlib.suppress(apsw.Error):
-                    _fold_log(connection)
-        self._connections = [one for one in self._connections if one.raw is not connection]
+                    _checkpoint(connection)
+        self._connections = [other for other in self._connections if other.raw is not connection]
         connection.close()
 
     def _open_writer(self) -> SqliteConnection:
@@ -313,26 +312,26 @@ def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
     while pragma(connection, "journal_mode") != "wal":
         try:
             connection.execute("PRAGMA page_size=8192")
-            # First of all and outside the log: whatever happens, the file says whose it is.
+            # First and outside the log, so that the file is marked as jiyi's whatever happens.
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute("PRAGMA journal_mode=WAL")
-        except apsw.BusyError:  # another process makes the same file; SQLite does not wait here
+        except apsw.BusyError:  # another process creates the same file; SQLite does not wait here
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
 
 
-def _fold_log(connection: apsw.Connection) -> bool:
-    """Move the log into the file and empty it; False where somebody still reads it."""
+def _checkpoint(connection: apsw.Connection) -> bool:
+    """Write the log into the file and empty it; return False if another process still reads it."""
     row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return row is not None and not row[0]
 
 
 class _Translated(NamedTuple):
-    """A block in which errors of SQLite become those of jiyi, and that no fork comes between."""
+    """A context that translates errors of SQLite and delays forks."""
 
     path: Path
-    waited: float  # seconds, for another process's lock
+    waited: float  # seconds for another process's lock
 
     def __enter__(self) -> None:
         quiet.__enter__()
@@ -357,7 +356,7 @@ def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return DatabaseReadOnly(f"{path} cannot be opened for writing ({error}); mend its permissions")
         case apsw.CorruptError() | apsw.NotADBError():
-            return DatabaseDamaged(f"{path} is damaged ({error}); {_INSTEAD}")
+            return DatabaseDamaged(f"{path} is damaged ({error}); {_ADVICE}")
         case apsw.IOError():
             return StorageError(
                 f"the disk failed under {path} ({error}); nothing was written, check the disk"

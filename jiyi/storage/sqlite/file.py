@@ -1,4 +1,4 @@
-"""The file itself, as the system has it: whose it is, who may read it, and whether it is still there."""
+"""The database file in the file system: whether it is jiyi's, its mode, and whether it was replaced."""
 
 import errno
 import os
@@ -11,22 +11,22 @@ import apsw
 from jiyi.errors import DatabaseMoved, DatabaseReadOnly, DiskFull, ForeignDatabase, StorageError
 from jiyi.forks import quiet
 
-__all__ = ["APPLICATION_ID", "FULL", "OpenFile", "is_database", "make_file", "refuse_foreign"]
+__all__ = ["APPLICATION_ID", "DISK_FULL", "OpenFile", "is_database", "make_file", "refuse_foreign"]
 
 APPLICATION_ID = 0x6A697969  # "jiyi" in ASCII
 _MAGIC = b"SQLite format 3\0"
 _HEADER = 100  # bytes
-_BESIDE = ("-wal", "-shm")
-FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+_COMPANIONS = ("-wal", "-shm")
+DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 _Identity = tuple[int, int] | None
 
-_given_up: set[_Identity] = set()  # files that this process cannot use
+_refused: set[_Identity] = set()  # files that this process cannot use
 
 
 def is_database(path: Path) -> bool:
-    """Say whether there is a file of SQLite, or one that SQLite keeps beside such a file."""
-    main = path.with_name(path.name[:-4]) if path.name.endswith(_BESIDE) else path
+    """Return whether a path is a SQLite file or a companion of one."""
+    main = path.with_name(path.name[:-4]) if path.name.endswith(_COMPANIONS) else path
     try:
         return _header(main).startswith(_MAGIC)
     except (OSError, ValueError, apsw.Error):
@@ -34,11 +34,11 @@ def is_database(path: Path) -> bool:
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse what is there and not jiyi's, reading only its first bytes.
+    """Refuse an existing file that is not jiyi's, reading only its first bytes.
 
     Raises:
-        ForeignDatabase: another program's file.
-        StorageError: a folder or a device, or what cannot be opened.
+        ForeignDatabase: it is another program's file.
+        StorageError: it is a folder or a device, or cannot be opened.
     """
     try:
         header = _header(path)
@@ -53,7 +53,7 @@ def refuse_foreign(path: Path) -> None:
         raise StorageError(f"{path} is a folder; name a file in it, such as {inside}") from error
     except (OSError, ValueError, apsw.Error) as error:
         raise StorageError(f"{path} cannot be opened ({error}); name another file") from error
-    if _identity(str(path))[0] in _given_up:
+    if _identity(str(path))[0] in _refused:
         raise StorageError(
             f"{path}: this process was forked while it was written to or read, and cannot use it; "
             "fork outside of calls, or start it by spawning"
@@ -67,17 +67,17 @@ def refuse_foreign(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make a file that only its owner may read, where there is none; SQLite's own beside it have its mode.
+    """Create a file that only its owner may read, unless it exists; SQLite's companions get its mode.
 
     Raises:
-        StorageError: it cannot be made; `DiskFull` where there is no room.
+        StorageError: it cannot be created; `DiskFull` if there is no space.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         pass
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             raise DiskFull(f"no space left for {path}; free some space and try again") from error
         raise DatabaseReadOnly(
             f"{path} cannot be made ({error.strerror}); mend the permissions of its folder"
@@ -85,44 +85,44 @@ def make_file(path: Path) -> None:
 
 
 class OpenFile:
-    """A file that is open here: notices where another one, or none, has its name by now.
+    """An open file, which notices if it was moved, deleted or replaced.
 
-    Its log and the memory that readers share count as well. Content that was copied over it is
-    noticed where it is older than what was here when it was looked at last: SQLite counts in the
-    first page what it writes there. It is ``spoilt`` then: its log belongs to what is gone.
+    The same holds for its log and shared memory. Content copied over it is noticed if it is older
+    than at the last check, by SQLite's change counter in the first page. It is ``overwritten`` then:
+    its log belongs to the old content.
     """
 
     def __init__(self, path: Path) -> None:
-        """Remember what is there."""
+        """Remember the identities of the files."""
         self._path = path
-        self._names = [os.path.abspath(f"{path}{end}") for end in ("", *_BESIDE)]
+        self._names = [os.path.abspath(f"{path}{end}") for end in ("", *_COMPANIONS)]
         self._known = [_identity(name)[0] for name in self._names]
         self._changed_at, self._counter = 0, 0
-        self.spoilt = False
-        self._looking = threading.Lock()
+        self.overwritten = False
+        self._check_lock = threading.Lock()
         self.check()
 
-    def give_up(self) -> None:
-        """Have it refused in this process from now on."""
-        _given_up.add(self._known[0])
+    def refuse_in_process(self) -> None:
+        """Refuse to open the file in this process from now on."""
+        _refused.add(self._known[0])
 
     def check(self, *, written: bool = False) -> None:
-        """Look whether all is as it was; takes some ten microseconds.
+        """Check that the files are the same; takes about ten microseconds.
 
         Args:
-            written: look at the file alone, and say that the last change is in the one that was open.
+            written: check only the file itself, after a commit; the error says where the last change is.
 
         Raises:
-            DatabaseMoved: it is not.
+            DatabaseMoved: they are not.
         """
-        with self._looking:
+        with self._check_lock:
             found, changed_at = _identity(self._names[0])
             if found != self._known[0]:
                 what = "was moved or deleted" if found is None else "is another file by now"
                 raise self._moved(f"{what}; put back the one that was open, or open this one again", written)
-            if changed_at != self._changed_at and self._looked_inside():
+            if changed_at != self._changed_at and self._read_change_counter():
                 self._changed_at = changed_at
-            if self.spoilt:
+            if self.overwritten:
                 raise self._moved(
                     "had an older file copied over it; close all that have it open, remove those named "
                     "like it with -wal and -shm, and copy it again",
@@ -134,14 +134,14 @@ class OpenFile:
                         f"lost {name}; close it, which keeps what was saved, and open it again", written
                     )
 
-    def _looked_inside(self) -> bool:
-        """Compare the counter of changes, which only grows; say whether it could be read."""
+    def _read_change_counter(self) -> bool:
+        """Compare the change counter, which only grows; return whether it could be read."""
         try:
             header = _header(Path(self._names[0]))
         except (OSError, apsw.Error):
             return False
         counter = int.from_bytes(header[24:28], "big") if header.startswith(_MAGIC) else -1
-        self.spoilt = self.spoilt or counter < self._counter
+        self.overwritten = self.overwritten or counter < self._counter
         self._counter = max(counter, self._counter)
         return True
 
@@ -151,7 +151,7 @@ class OpenFile:
 
 
 def _identity(name: str) -> tuple[_Identity, int]:
-    """Return what tells a file from others, and when it was last written to."""
+    """Return device and inode of a file, None if it does not exist, and when it was last written to."""
     try:
         found = os.stat(name)
     except OSError:
@@ -160,10 +160,9 @@ def _identity(name: str) -> tuple[_Identity, int]:
 
 
 def _header(path: Path) -> bytes:
-    """Return the first bytes of a file, by way of SQLite.
+    """Return the first bytes of a file, read through SQLite.
 
-    Where this process has the file open as a database, closing it in another way would drop all
-    its locks on it.
+    Closing any other handle would drop this process's locks if it has the file open as a database.
     """
     found = os.stat(path)
     if S_ISDIR(found.st_mode):
@@ -176,7 +175,7 @@ def _header(path: Path) -> bytes:
     with quiet:
         file = apsw.VFSFile("", os.path.abspath(path), [flags, 0])
         try:
-            # Zeros at the end of a short file are taken for what is not there.
+            # Trailing zeros of a short file are missing from the result.
             return file.xRead(_HEADER, 0).ljust(min(found.st_size, _HEADER), b"\0")
         finally:
             file.xClose()

@@ -1,4 +1,4 @@
-"""Bringing a SQLite file to the newest schema: scripts, then steps that derive data."""
+"""Migration of a SQLite file to the newest schema: scripts, then steps that derive data."""
 
 import logging
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import apsw
 from jiyi.errors import DatabaseDamaged, ForeignDatabase, NewerDatabase
 from jiyi.forks import quiet
 from jiyi.records import Episode, Kind, Searchable
-from jiyi.storage.damage import Damage
+from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import decode
 from jiyi.storage.sql import load_migrations, load_queries
 from jiyi.storage.sqlite.checksums import fill_checksums
@@ -23,15 +23,15 @@ from jiyi.text.traits import traits
 
 __all__ = ["check_version", "migrate", "pending_steps", "pragma"]
 
-_OLDEST: tuple[Kind, ...] = ("message", "episode", "knowledge")  # the kinds that those schemas had
-_BATCH = 100  # records read at once: a memory of any size must not be held whole
-_TOLD = 10_000  # records after which work on a large file is told
+_OLDEST: tuple[Kind, ...] = ("message", "episode", "knowledge")  # the kinds of the old schemas
+_BATCH = 100  # records read at once
+_LOG_STEP = 10_000  # records between two lines in the log
 
 _log = logging.getLogger("jiyi")
 
 
 def pending_steps(path: Path) -> list[str]:
-    """Return what opening a file would do to its schema, a line a step; nothing when it is up to date.
+    """Return the migration steps that opening a file would run, none if it is up to date.
 
     Raises:
         NewerDatabase: this jiyi does not know its schema.
@@ -50,7 +50,7 @@ def pending_steps(path: Path) -> list[str]:
 
 
 def migrate(connection: apsw.Connection, path: Path) -> None:
-    """Run what a file lacks, in one transaction: it ends at the newest schema or stays as it was."""
+    """Migrate a file in one transaction: it ends at the newest schema or stays as it was."""
     migrations = load_migrations("sqlite")
     if check_version(connection, path) == len(migrations):
         return
@@ -59,9 +59,9 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
         missing = range(check_version(connection, path) + 1, len(migrations) + 1)
         for number in missing:
             connection.execute(migrations[number])
-        # With the schema complete: what follows reads and writes as everybody does.
+        # The following steps use the ordinary statements, which need the newest schema.
         if 9 in missing:
-            fill_checksums(connection)  # first: only whole rows are read
+            fill_checksums(connection)  # first, because rows without one are not read
         if 3 in missing:
             _fill_in(connection, analyse=2 in missing)
         connection.execute(f"PRAGMA user_version={len(migrations)}")
@@ -94,7 +94,7 @@ def pragma(connection: apsw.Connection, name: str) -> Any:
 
 
 def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
-    """Fill what rows of older schemas lack: owners and targets of episodes, sources, terms or new traits."""
+    """Fill columns that older schemas lack: owners and targets of episodes, sources, terms or traits."""
     queries = load_queries("sqlite")
     connection.execute(queries["fill_owner_of_episodes"])
     connection.execute(queries["fill_sources"])
@@ -114,8 +114,8 @@ def _fill_in(connection: apsw.Connection, *, analyse: bool) -> None:
 
 
 def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable]]:
-    """Give the records of all users with their numbers, in batches; tell of work on a large file."""
-    db, done = SqliteConnection(connection, Damage()), 0
+    """Yield the records of all users with their numbers; log the progress on a large file."""
+    db, done = SqliteConnection(connection, DamageLog()), 0
     for kind in _OLDEST:
         after = 0
         while batch := db.records(
@@ -127,6 +127,6 @@ def _every_record(connection: apsw.Connection) -> Iterator[tuple[int, Searchable
                 except DatabaseDamaged as error:
                     db.damage.add(kind, row, error)
                 done += 1
-                if done % _TOLD == 0:
+                if done % _LOG_STEP == 0:
                     _log.info("bringing the file to its new form: %d records so far", done)
             after = batch[-1]["doc"]

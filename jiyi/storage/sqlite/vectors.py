@@ -1,4 +1,4 @@
-"""Vectors as float16 rows beside the store's tables in a SQLite file, searched with numpy."""
+"""Vectors as float16 rows in the same SQLite file as the store's tables, searched with numpy."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,25 +8,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Match, Query, Scope
+from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
-from jiyi.storage.known_vectors import Vectors, look_up
-from jiyi.storage.relational.users import Snapshot, hold, read_allowed, seen_or_look
+from jiyi.storage.relational.users import Snapshot, cached_part, ensure_snapshot, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
-from jiyi.storage.user_vectors import EXACT_MOST, Among, Floats, Ints, UserVectors, near_held, parts_held
-from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, by_user
+from jiyi.storage.user_vectors import (
+    MAX_EXACT,
+    Floats,
+    Ints,
+    Preselect,
+    UserVectors,
+    find_nearest,
+    row_vectors,
+)
+from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["SqliteVectors"]
 
-_LONGEST = 1.01  # what a number of a vector of length 1 may be, rounded
-_PIECE = 10_000  # rows read at once
+_MAX_NUMBER = 1.01  # of a vector of length 1, with rounding
+_BATCH_SIZE = 10_000  # rows read at once
 
 
 class SqliteVectors(VectorIndex):
     """A `VectorIndex` on the same `SqliteDatabase` as the store.
 
-    One user's vectors are read once, kept in the database's cache (see `UserVectors`) and
-    extended as new ones arrive.
+    One user's vectors are read once into the database's cache (see `UserVectors`) and extended as
+    new ones arrive.
     """
 
     _db: SqliteDatabase
@@ -36,25 +44,25 @@ class SqliteVectors(VectorIndex):
         added = 0
         with self._db.write() as db:
             sets = self._sets_for(db, name)
-            for user_id, own in by_user(rows).items():
-                taking, complete = self._settle(db, user_id, own, sets)
+            for user_id, own in rows_by_user(rows).items():
+                taking, complete = self._mark_complete(db, user_id, own, sets)
                 added += complete
                 for doc, space, _ in taking:
                     of_record = {"user_id": user_id, "doc": doc, "space": space}
                     halves = own[doc].vectors.astype(np.float16)
-                    db.many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
+                    db.run_many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
     def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
-            seen = seen_or_look(self._db, db, query.scope.user_id, seen)
+            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
             return seen.terms.matches(*self._nearest(db, query, vector, seen))
 
-    def near(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
-        """See `VectorIndex.near`."""
+    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+        """See `VectorIndex.nearest_rows`."""
         with self._db.read() as db:
-            return seen.terms.places_of(self._nearest(db, query, vector, seen)[0])
+            return seen.terms.rows_of_docs(self._nearest(db, query, vector, seen)[0])
 
     def _nearest(self, db: Connection, query: Query, vector: Vector, seen: Snapshot) -> tuple[Ints, Floats]:
         """Return the numbers of the records that `nearest` finds, and their cosines."""
@@ -62,74 +70,74 @@ class SqliteVectors(VectorIndex):
         if not mine.size:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if mine.dims != len(vector):
-            raise self._other_dims(mine.dims, vector)
-        docs, among = read_allowed(db, query), self._among(db, query.scope.user_id, mine)
+            raise self._dims_mismatch(mine.dims, vector)
+        docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
         fetch = partial(_read_parts, db, dims=mine.dims)
-        return near_held(seen.terms, mine, query, vector, docs, fetch=fetch, among=among)
+        return find_nearest(seen.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
     def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
-                return look_up(db, scope.user_id, keys, partial(_read_exactly, db))
-            seen = seen_or_look(self._db, db, scope.user_id, seen)
-        return self.parts(seen, seen.terms.rows_of(keys))
+                return read_uncached(db, scope.user_id, keys, partial(_read_docs, db))
+            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
+        return self.read_rows(seen, seen.terms.rows_of(keys))
 
-    def parts(self, seen: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.parts`."""
+    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.read_rows`."""
         with self._db.read() as db:
-            return parts_held(seen.terms, self._vectors_of(db, seen), rows)
+            return row_vectors(seen.terms, self._vectors_of(db, seen), rows)
 
     def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
         owner = seen.owner[0] if seen.owner else 0
-        return hold(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
+        return cached_part(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
 
-    def _among(self, db: Connection, user_id: str, mine: UserVectors) -> Among | None:  # noqa: ARG002
-        """Return what says which vectors to compare; None: all of them."""
+    def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:  # noqa: ARG002
+        """Return what selects the vectors to compare; None compares all of them."""
         return None
 
 
 def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None:
-    """Read the rows after the newest one known, in pieces: a million must not be in memory at once.
+    """Read the rows after the newest cached one in batches: a million must not be in memory at once.
 
-    All are of the searched set, last seen as ``space``, also where another process switches meanwhile.
+    All are of the set that is searched, ``space`` at first; another process may switch meanwhile.
     """
     space = max(space, mine.space)
     while True:
         if mine.space != space:
-            mine.begin_again(space)
+            mine.reset(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
-            mine.expected = min(db.number("count_vectors", whose), EXACT_MOST)
-        rows = db.rows("read_vectors", whose | {"after": mine.last_part, "limit": _PIECE})
+            mine.expected = min(db.number("count_vectors", whose), MAX_EXACT)
+        rows = db.rows("vectors_after", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
             mine.append(parts, docs, _floats([row[2] for row in rows]))
         now = db.number("get_meta", {"name": "embedder_space"}) if rows else space
-        if len(rows) < _PIECE and now == space:
+        if len(rows) < _BATCH_SIZE and now == space:
             return
         space = now
 
 
-def _read_exactly(db: Connection, space: int, docs: list[int]) -> Vectors:
-    """Return the vectors of records as they are in the file."""
-    rows = db.rows("read_exactly", {"docs": db.dialect.listed(docs), "space": space})
+def _read_docs(db: Connection, space: int, docs: list[int]) -> Vectors:
+    """Return the vectors of records from the file."""
+    rows = db.rows("vectors_of_docs", {"docs": db.dialect.array(docs), "space": space})
     vectors = _floats([vector for _, vector in rows])
     starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
     return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
 def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
-    found = dict(db.rows("read_parts", {"parts": db.dialect.listed(parts.tolist())}))
-    # What is not there was deleted since; its record is not named either.
+    found = dict(db.rows("vectors_of_parts", {"parts": db.dialect.array(parts.tolist())}))
+    # Missing ones were deleted meanwhile; their records are not returned either.
     return _floats([found.get(part, b"") for part in parts.tolist()], dims)
 
 
 def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
-    """Return rows of vectors; one of another size, and numbers no vector of length 1 has, are zeros."""
+    """Return vectors as rows; damaged ones (of another size, or with impossible numbers) are zeros."""
     lengths = Counter(len(blob) for blob in blobs if isinstance(blob, bytes))
     size = 2 * dims if dims >= 0 else max(lengths, key=lambda length: lengths[length], default=0) // 2 * 2
-    whole = [blob if isinstance(blob, bytes) and len(blob) == size else bytes(size) for blob in blobs]
-    matrix = np.frombuffer(b"".join(whole), dtype=np.float16).astype(np.float32)
-    matrix[~(np.abs(matrix) <= _LONGEST)] = 0.0
+    sound = [blob if isinstance(blob, bytes) and len(blob) == size else bytes(size) for blob in blobs]
+    matrix = np.frombuffer(b"".join(sound), dtype=np.float16).astype(np.float32)
+    matrix[~(np.abs(matrix) <= _MAX_NUMBER)] = 0.0
     return matrix.reshape(len(blobs), size // 2)

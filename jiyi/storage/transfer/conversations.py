@@ -1,4 +1,4 @@
-"""Conversation files to messages: OpenAI JSONL and JSON, and the neutral evaluation format."""
+"""Reading messages from conversation files: OpenAI JSONL and JSON, and the neutral evaluation format."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,38 +14,38 @@ from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
 
 __all__ = ["read_conversations"]
 
-_DATES = ("created_at", "timestamp")
-_ENVELOPE = ("id", "session_id", *_DATES)
-_LARGEST = 256 * 1024 * 1024  # bytes of a file that is read as one value
-_LINES = (".jsonl", ".ndjson")
-_ROOM = timedelta(days=1)  # places are added to dates
+_DATE_KEYS = ("created_at", "timestamp")
+_ENVELOPE_KEYS = ("id", "session_id", *_DATE_KEYS)
+_MAX_BYTES = 256 * 1024 * 1024  # of a file that is read as one value
+_LINE_SUFFIXES = (".jsonl", ".ndjson")
+_DATE_MARGIN = timedelta(days=1)  # milliseconds are added to dates
 
 
 def read_conversations(
     path: Path, scope: Scope, *, zone: tzinfo = UTC, session_id: str | None = None
 ) -> Iterator[Found | Rejected]:
-    """Yield the messages of a file in order, and what is wrong with the others.
+    """Yield the messages of a file in order, and a `Rejected` for each entry that is none.
 
-    Understood are: JSONL with one OpenAI message a line, or one ``{"messages": [...]}`` a
-    line; JSON with a list of messages, one or a list of ``{"messages": [...]}``, or
-    ``{"conversations": [...]}`` of the neutral format. A message may carry ``id``,
+    The formats are: JSONL with one OpenAI message or one ``{"messages": [...]}`` per line; JSON
+    with a list of messages, one or a list of ``{"messages": [...]}``, or
+    ``{"conversations": [...]}`` of the neutral format. A message may have ``id``,
     ``session_id`` and ``created_at`` (ISO 8601 or seconds since 1970). A message without an
-    id gets one that depends on its session and content only (and, where the same is said
-    again, on how often), so that importing a file twice finds the same ids, also after lines
-    were mended or added. Dates without a zone are read in ``zone``.
+    id gets one that depends only on its session and content (and, for repetitions, on how often
+    the content occurred), so that importing a file twice, even with lines repaired or added,
+    finds the same ids.
 
     Args:
         path: the file, UTF-8.
-        scope: whose messages they become.
-        zone: for dates that name none.
-        session_id: the session of messages that name none; the file's name by default.
+        scope: the owner of the messages.
+        zone: for dates without a time zone.
+        session_id: the session of messages without one; the file's name by default.
 
     Raises:
-        ImportFailed: the file cannot be read, is JSON of more than 256 MiB, or holds none at all.
+        ImportFailed: the file cannot be read, is JSON of more than 256 MiB, or holds no messages.
     """
     reader = _Reader(scope, zone)
     default = session_id or path.stem
-    if path.suffix.lower() in _LINES:
+    if path.suffix.lower() in _LINE_SUFFIXES:
         yield from _read_lines(path, reader, default)
         return
     text = _read_text(path)
@@ -65,8 +65,8 @@ def read_conversations(
 
 def _read_text(path: Path) -> str:
     with open_to_read(path) as file:
-        raw = file.read(_LARGEST + 1)
-    if len(raw) > _LARGEST:
+        raw = file.read(_MAX_BYTES + 1)
+    if len(raw) > _MAX_BYTES:
         raise ImportFailed(f"{path} is larger than 256 MiB; write one message a line and name it *.jsonl")
     try:
         return raw.decode("utf-8-sig")
@@ -94,18 +94,18 @@ def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Foun
 
 
 class _Reader:
-    """Turns entries into messages, and counts how often the same was said for their ids."""
+    """Converts entries to messages, and counts repetitions for their ids."""
 
     def __init__(self, scope: Scope, zone: tzinfo) -> None:
         self._scope = scope
         self._zone = zone
-        self._said: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
 
     def anything(self, data: object, where: str, session_id: str) -> Iterator[Found | Rejected]:
         """Read the whole value of a JSON file of any form."""
         if isinstance(data, Mapping) and isinstance(data.get("conversations"), list):
             for i, conversation in enumerate(data["conversations"]):
-                yield from self._neutral(conversation, f"{where} conversations[{i}]")
+                yield from self._neutral_conversation(conversation, f"{where} conversations[{i}]")
         elif isinstance(data, Mapping) and "messages" in data:
             name = data.get("session_id") or data.get("id") or session_id
             yield from self.conversation(data["messages"], where, str(name))
@@ -134,28 +134,28 @@ class _Reader:
     def message(
         self, entry: object, where: str, session_id: str, moment: datetime | None = None
     ) -> Found | Rejected:
-        """Read one message; ``moment`` is its date where it names none."""
+        """Read one message; ``moment`` is its date if it has none."""
         try:
             if not isinstance(entry, Mapping):
                 raise InputError(f"a message is an object with role and content, not {type(entry).__name__}")
-            body = {k: v for k, v in entry.items() if k not in _ENVELOPE}
+            body = {k: v for k, v in entry.items() if k not in _ENVELOPE_KEYS}
             session = str(entry.get("session_id") or session_id)
-            date = next((date for date in map(entry.get, _DATES) if date not in (None, "")), None)
+            date = next((date for date in map(entry.get, _DATE_KEYS) if date not in (None, "")), None)
             if "metadata" in body:
                 check_metadata(body["metadata"])
             message = Message.from_openai(
                 body,
                 id=self._id(entry.get("id"), session, body),
                 scope=self._scope.in_session(session),
-                created_at=moment if date is None else read_moment(date, zone=self._zone, room=_ROOM),
+                created_at=moment if date is None else read_moment(date, zone=self._zone, room=_DATE_MARGIN),
             )
         except InputError as error:
             return Rejected.because(where, error)
         return Found(where=where, record=message)
 
-    def _neutral(self, conversation: Any, where: str) -> Iterator[Found | Rejected]:
-        given = conversation if isinstance(conversation, Mapping) else {}
-        prefix, sessions = given.get("conversation_id"), given.get("sessions")
+    def _neutral_conversation(self, conversation: Any, where: str) -> Iterator[Found | Rejected]:
+        fields = conversation if isinstance(conversation, Mapping) else {}
+        prefix, sessions = fields.get("conversation_id"), fields.get("sessions")
         if prefix is None or not isinstance(sessions, list):
             yield Rejected(where=where, reason="a conversation needs conversation_id and a list of sessions")
             return
@@ -166,7 +166,7 @@ class _Reader:
                 continue
             started = session.get("started_at")
             try:
-                moment = read_moment(started, zone=self._zone, room=_ROOM) if started else None
+                moment = read_moment(started, zone=self._zone, room=_DATE_MARGIN) if started else None
             except InputError as error:
                 yield Rejected.because(place, error)
                 continue
@@ -176,6 +176,6 @@ class _Reader:
     def _id(self, given: object, session: str, body: Mapping[str, Any]) -> str:
         if given is not None:
             return str(given)
-        once = stable_id("import", session, json.dumps(body, sort_keys=True))
-        again = self._said[once] = self._said.get(once, -1) + 1
-        return stable_id(once, str(again)) if again else once
+        id_ = stable_id("import", session, json.dumps(body, sort_keys=True))
+        repetition = self._counts[id_] = self._counts.get(id_, -1) + 1
+        return stable_id(id_, str(repetition)) if repetition else id_

@@ -1,4 +1,4 @@
-"""From database to database: everything as it is, between any two backends, and compared in the end."""
+"""Copying memories unchanged between any two backends, and comparing both ends."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -9,14 +9,14 @@ from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
 from jiyi.storage.backend import Backend
 from jiyi.storage.pages import all_pages
-from jiyi.storage.transfer.pieces import PARTS, PIECE, Digest, Part, compared, pieces, put_piece
+from jiyi.storage.transfer.batches import BATCH_SIZE, PARTS, Digest, Part, compare, put_batch, read_batches
 from jiyi.storage.trash import key_of
 from jiyi.storage.vectors import VectorRow
 
-__all__ = ["CopyReceipt", "Told", "copy_memory"]
+__all__ = ["CopyReceipt", "Progress", "copy_memory"]
 
-Told = Callable[[str, int, int], None]
-"""Is told what is being done ("records", "vectors" or "checked"), how many are done, and of how many."""
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done ("records", "vectors" or "checked"), how many are done, and of how many."""
 
 _COUNTED: tuple[Kind, ...] = (*SEARCHABLE, "task", "summary")
 
@@ -26,10 +26,10 @@ class CopyReceipt:
     """What a copy did and what both ends hold now."""
 
     users: tuple[str, ...]  # whose memory was copied
-    added: Mapping[Part, int]  # records that are new in the target, by kind
-    known: int  # records that were there already, the same
+    added: Mapping[Part, int]  # new records in the target, by kind
+    known: int  # records that the target had already
     vectors: int  # records that got their vectors from the source
-    embedder: str | None  # both ends' embedder; None: they have different ones, or the source has none
+    embedder: str | None  # both ends' embedder; None if they have different ones, or the source none
     checked: Mapping[Part, Digest]  # what both ends hold
 
 
@@ -39,36 +39,36 @@ def copy_memory(
     *,
     users: Sequence[str] | None = None,
     trash: bool = True,
-    progress: Told | None = None,
+    progress: Progress | None = None,
 ) -> CopyReceipt:
-    """Copy memories from one backend into another, and compare both in the end.
+    """Copy memories from one backend into another, and compare both afterwards.
 
-    Everything goes along, as it is: messages at their places, tasks with their steps, episodes,
-    knowledge, facts, all versions of summaries, the places that sessions go on at, the trash, and
-    the vectors, which are embedded nowhere: where the source has none they stay pending. A target
+    Everything is copied unchanged: messages at their places, tasks with their steps, episodes,
+    knowledge, facts, all versions of summaries, the next places of sessions, the trash, and the
+    vectors; nothing is embedded, and records without vectors in the source stay pending. A target
     without any vectors is bound to the source's embedder; one of another embedder gets no vectors.
 
-    Nothing in the source changes. Of each user the target holds nothing yet, or a part of the same
-    records: broken off at any moment, the copy goes on when it is called again, and ends the same.
-    Nobody may write to the memories of these users meanwhile. Memory holds a few thousand records.
+    The source does not change. For each user the target must hold nothing, or some of the same
+    records: an interrupted copy is continued by calling it again, with the same result. Nobody may
+    write to the memories of these users meanwhile. A few thousand records are in memory at once.
 
     Args:
         source, target: the ends.
-        users: whose memory; everybody's by default.
-        trash: copy the trash along.
-        progress: see `Told`.
+        users: whose memory; all users' by default.
+        trash: also copy the trash.
+        progress: see `Progress`.
 
     Raises:
-        NotFound: the source knows nothing of a user.
+        NotFound: the source has nothing of a user.
         CopyMismatch: the target holds something that the source does not, found before anything of
-            this user is written; or in the end it does not hold all that was read.
+            this user is written; or it does not hold everything afterwards.
         StorageError: a database failed.
     """
-    there = source.database.users()
-    unknown = sorted(set(users or ()) - set(there))
+    present = source.database.users()
+    unknown = sorted(set(users or ()) - set(present))
     if unknown:
         raise NotFound(f"{source.database.place} holds nothing of user {', '.join(map(repr, unknown))}")
-    chosen = tuple(there) if users is None else tuple(dict.fromkeys(users))
+    chosen = tuple(present) if users is None else tuple(dict.fromkeys(users))
     copy = _Copy(source, target, PARTS if trash else PARTS[1:], progress)
     if progress:
         copy.total = sum(_count(source, Scope(user_id=user)) for user in chosen)
@@ -85,21 +85,23 @@ def copy_memory(
 
 
 class _Copy:
-    def __init__(self, source: Backend, target: Backend, parts: Sequence[Part], told: Told | None) -> None:
-        self._source, self._target, self._parts, self._told = source, target, parts, told
+    def __init__(
+        self, source: Backend, target: Backend, parts: Sequence[Part], progress: Progress | None
+    ) -> None:
+        self._source, self._target, self._parts, self._progress = source, target, parts, progress
         self.embedder = _bind(source, target)
         self.added: dict[Part, int] = dict.fromkeys(parts, 0)
         self.checked: dict[Part, Digest] = dict.fromkeys(parts, Digest())
         self.known = self.vectors = 0
-        self.total = 0  # records to be told of
+        self.total = 0  # records to report
         self._done = Counter[str]()
 
-    def _tell(self, what: str, count: int) -> None:
-        """Say that so many more are done; the trash is counted as it is met."""
+    def _report(self, what: str, count: int) -> None:
+        """Report that more records are done; the trash is added to the total as it is read."""
         self._done[what] += count
         self.total = max(self.total, self._done[what])
-        if self._told:
-            self._told(what, self._done[what], self.total)
+        if self._progress:
+            self._progress(what, self._done[what], self.total)
 
     def user(self, scope: Scope) -> None:
         """Copy and compare a user's memory."""
@@ -110,55 +112,52 @@ class _Copy:
             self.vectors += self._copy_vectors(scope, self.embedder)
         for part, digest in copied.items():
             self._check_after(scope, part, digest)
-        here, there = _pending(self._source, scope), _pending(self._target, scope)
-        if self.embedder and there > here:
-            raise self._mismatch(scope, f"{there} records lack vectors, {here} in the source")
+        in_source, in_target = _pending(self._source, scope), _pending(self._target, scope)
+        if self.embedder and in_target > in_source:
+            raise self._mismatch(scope, f"{in_target} records lack vectors, {in_source} in the source")
 
     def _check_before(self, scope: Scope, part: Part) -> None:
-        """Refuse a target that holds anything of a user's but records of the source."""
-        for piece, _ in pieces(self._target, scope, part):
-            missing, differing = compared(self._source, scope, part, piece)
+        """Refuse a target that holds other records of a user than the source."""
+        for piece, _ in read_batches(self._target, scope, part):
+            missing, differing = compare(self._source, scope, part, piece)
             for item in (*differing, *missing):
                 how = "differs from the source's" if item in differing else "is not in the source"
                 raise self._mismatch(scope, f"{part} {key_of(item)[1]} {how}")
 
     def _copy_part(self, scope: Scope, part: Part) -> Digest:
-        """Copy one part of a user's memory; return what was read."""
+        """Copy one part of a user's memory; return the digest of what was read."""
         digest = Digest()
-        for piece, words in pieces(self._source, scope, part, words=True):
-            done = put_piece(self._source, self._target, scope, part, piece, words=words)
+        for piece, words in read_batches(self._source, scope, part, words=True):
+            done = put_batch(self._source, self._target, scope, part, piece, words=words)
             for (_, id_), why in done.refused:
                 raise self._mismatch(scope, f"{part} {id_}: {why}")
             digest += Digest.of(piece)
             self.added[part] += done.added
             self.known += done.known
-            self._tell("records", len(piece))
+            self._report("records", len(piece))
         return digest
 
     def _check_after(self, scope: Scope, part: Part, copied: Digest) -> None:
-        """Verify that the target holds what was read, and nothing else."""
+        """Check that the target holds exactly what was read."""
         held = Digest()
-        for piece, _ in pieces(self._target, scope, part):
+        for piece, _ in read_batches(self._target, scope, part):
             held += Digest.of(piece)
-            self._tell("checked", len(piece))
+            self._report("checked", len(piece))
         if held != copied:
-            told = f"{copied.count} records were read ({copied.hex}), {held.count} are there ({held.hex})"
-            raise self._mismatch(scope, f"{part}: {told}")
+            progress = f"{copied.count} records were read ({copied.hex}), {held.count} are there ({held.hex})"
+            raise self._mismatch(scope, f"{part}: {progress}")
         self.checked[part] += held
 
     def _copy_vectors(self, scope: Scope, name: str) -> int:
-        """Give records in the target the vectors they have in the source; return how many got some.
-
-        Records that have vectors already keep them; those without any in the source stay pending.
-        """
+        """Copy vectors to records in the target that lack them; return how many got some."""
         added = 0
         for kind in SEARCHABLE:
-            query = Query(scope=scope, kinds=(kind,), limit=PIECE)
+            query = Query(scope=scope, kinds=(kind,), limit=BATCH_SIZE)
             for page in all_pages(self._target.store, query):
                 records = cast("Sequence[Searchable]", page.records)
                 rows = _vector_rows(self._source, query, records, page.numbers)
                 added += self._target.vectors.add(rows, name=name)
-                self._tell("vectors", len(records))
+                self._report("vectors", len(records))
         return added
 
     def _mismatch(self, scope: Scope, what: str) -> CopyMismatch:
@@ -190,7 +189,7 @@ def _vector_rows(
     same = [
         (record.id, number)
         for record, number in zip(records, numbers, strict=True)
-        if texts.get(record.id) == record.search_text  # otherwise they are vectors of other words
+        if texts.get(record.id) == record.search_text  # otherwise they are vectors of another text
     ]
     parts = source.vectors.read(query.scope, [(kind, id_) for id_, _ in same], exact=True)
     return [

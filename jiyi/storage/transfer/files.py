@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and files to read, neither of which may be a device."""
+"""Files that are written completely or not at all, and files to read; neither may be a device."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from jiyi.errors import DiskFull, ImportFailed, InputError, StorageError
-from jiyi.storage.sqlite.file import FULL, is_database
+from jiyi.storage.sqlite.file import DISK_FULL, is_database
 
 try:
     import fcntl
@@ -16,24 +16,24 @@ except ImportError:  # on Windows an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "atomic_file",
     "open_to_read",
     "path_to_read",
     "path_to_write",
     "refuse_device",
-    "remove_left",
+    "remove_leftovers",
     "unreadable",
-    "whole_file",
 ]
 
 _PREFIX, _SUFFIX = ".jiyi-", ".part"
 
 
 def path_to_write(path: Path) -> Path:
-    """Return the file that a name stands for, which may be made or written over: a link leads to it.
+    """Return the file that a path leads to, following links, if it may be created or overwritten.
 
     Raises:
-        InputError: there is a database, most likely the memory itself, or a device or pipe.
-        StorageError: there is a folder.
+        InputError: it is a database, most likely the memory itself, or a device or pipe.
+        StorageError: it is a folder.
     """
     target = Path(os.path.realpath(path))
     if path.is_dir():
@@ -46,33 +46,33 @@ def path_to_write(path: Path) -> Path:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to write that takes its name when the block ends well, and is gone when it does not.
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Return a context with a file to write, which gets its name if the block succeeds and else is removed.
 
-    Only its owner may read it, unless there was one of the name that others may. What killed
-    processes left in the folder is removed.
+    Only its owner may read it, unless it replaces a file with another mode. Files that killed
+    processes left in the folder are removed.
 
     Raises:
-        StorageError: it cannot be written; `DiskFull` where there is no room.
+        StorageError: it cannot be written; `DiskFull` if there is no space.
         InputError: see `path_to_write`.
     """
     part: Path | None = None
     try:
         target = path_to_write(path)
-        remove_left(target.parent)
-        handle, part = _begun(target.parent)
+        remove_leftovers(target.parent)
+        handle, part = _create_locked(target.parent)
         with os.fdopen(handle, "wb") as file:
             if target.exists():
                 part.chmod(target.stat().st_mode & 0o777)
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if fcntl is not None:  # held until it has its name, so it is not taken for a killed process's
+            if fcntl is not None:  # while it is locked, so that no process takes it for a leftover
                 part.replace(target)
         if fcntl is None:
             part.replace(target)
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             raise DiskFull(f"no space left for {path}; free some space and export again") from error
         raise StorageError(
             f"{path} cannot be written: {error.strerror or error}; name a file in a folder that can"
@@ -83,8 +83,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
                 part.unlink(missing_ok=True)
 
 
-def remove_left(folder: Path) -> None:
-    """Remove what processes that were killed left half-written in a folder; never a living one's."""
+def remove_leftovers(folder: Path) -> None:
+    """Remove files that killed processes left half-written in a folder, but not those in use."""
     for part in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
         with suppress(OSError):
             handle = os.open(part, os.O_RDWR)
@@ -98,14 +98,14 @@ def remove_left(folder: Path) -> None:
                 part.unlink()
 
 
-def _begun(folder: Path) -> tuple[int, Path]:
-    """Make a new file in a folder and lock it, so that it is known to be in use."""
+def _create_locked(folder: Path) -> tuple[int, Path]:
+    """Create a file in a folder and lock it to mark it as in use."""
     while True:
         handle, name = tempfile.mkstemp(_SUFFIX, _PREFIX, folder)
         if fcntl is not None:
-            with suppress(OSError):  # a file system without locks: none is taken, nothing is removed
+            with suppress(OSError):  # on a file system without locks nothing is removed either
                 fcntl.flock(handle, fcntl.LOCK_EX)
-        if os.fstat(handle).st_nlink:  # it was not removed before it was locked
+        if os.fstat(handle).st_nlink:  # otherwise it was removed before it was locked
             return handle, Path(name)
         os.close(handle)
 
@@ -130,7 +130,7 @@ def refuse_device(path: Path) -> None:
 
 @contextmanager
 def open_to_read(path: Path) -> Iterator[IO[bytes]]:
-    """Give a file to read.
+    """Return a context with a file to read.
 
     Raises:
         ImportFailed: it cannot be read, or see `path_to_read`.
@@ -144,5 +144,5 @@ def open_to_read(path: Path) -> Iterator[IO[bytes]]:
 
 
 def unreadable(path: Path, error: Exception) -> ImportFailed:
-    """Return the error for a file that the system does not let us read."""
+    """Return the error for a file that cannot be read."""
     return ImportFailed(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")

@@ -1,4 +1,4 @@
-"""Putting records into a memory: in batches, nothing twice, and the rest despite bad entries."""
+"""Storing imported records in batches: nothing twice, and valid entries despite bad ones."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -11,18 +11,18 @@ from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store
+from jiyi.storage.transfer.batches import put_valid, split_task
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
-from jiyi.storage.transfer.pieces import parts_of, put_or_refuse
 from jiyi.storage.trash import key_of
 
-__all__ = ["Put", "put_all", "put_exported", "put_new", "put_said"]
+__all__ = ["Put", "put_all", "put_exported", "put_messages", "put_new"]
 
 _BATCH = 200
-_MOST = 10_000  # what one question may return
+_MAX_IDS = 10_000  # in one query
 
 _Learn = Callable[[Sequence[Message]], object]
 Put = Callable[[Sequence[Found]], object]
-"""Stores a batch, or refuses it with a ValueError."""
+"""Stores a batch or raises a ValueError."""
 
 
 def put_all(
@@ -32,7 +32,7 @@ def put_all(
     prepare: Callable[[Message], Message],
     progress: Callable[[int], None] | None,
 ) -> ImportReceipt:
-    """Hand sound entries to ``put`` in batches, each in a transaction; the rest goes in despite bad ones."""
+    """Pass valid entries to ``put`` in batches, each in a transaction; bad ones do not affect the others."""
     counts: Counter[Kind] = Counter()
     known, seen, rejected = 0, 0, list[Rejected]()
     rest = iter(entries)
@@ -59,21 +59,21 @@ def put_all(
 
 
 def _put(store: Store, put: Put, batch: Sequence[Found]) -> tuple[set[Key], list[Rejected]]:
-    """Put a batch; return the keys of what is new, and what was refused."""
+    """Put a batch; return the keys of new records and the refused ones."""
     before = _known(store, batch)
-    refused = put_or_refuse(store, batch, put, ValueError)  # InputError, and text that no database can hold
+    refused = put_valid(store, batch, put, ValueError)  # InputError, and text that cannot be stored
     bad = {found.where for found, _ in refused}
     new = {key_of(found.record) for found in batch if found.where not in bad} - before
     return new, [Rejected.because(found.where, error) for found, error in refused]
 
 
-def put_said(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
-    """Store messages of conversations; facts are read from all of them."""
+def put_messages(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
+    """Store messages of conversations and learn facts from all of them."""
     learn(cast("list[Message]", store.put([found.record for found in batch])))
 
 
 def put_new(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
-    """Store what is not there yet; facts are read from its messages."""
+    """Store new records and learn facts from the messages among them."""
     known = _known(store, batch)
     new = [found.record for found in batch if key_of(found.record) not in known]
     if new:
@@ -81,31 +81,31 @@ def put_new(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:
 
 
 def put_exported(store: Store, batch: Sequence[Found]) -> None:
-    """Store records as they are, messages at their places.
+    """Store records unchanged, messages at their places.
 
-    A message whose id is taken by another one is refused; of other kinds what is there stays.
-    A summary is refused where it does not go on from the one that is there, or where the
-    messages it covers went to the end of a session that had others at their places.
+    A message whose id is taken by another one is refused; existing records of other kinds stay. A
+    summary is refused if it does not follow the existing one, or if the messages it covers were put
+    at the end of a session because their places were taken.
     """
     known = _known(store, batch)
     for found in batch:
         record, new = found.record, key_of(found.record) not in known
         if isinstance(record, Message) and new:
-            store.put_back([record])  # a summary made without it goes
+            store.put_back([record])  # drops summaries without it
         elif isinstance(record, Message):
             store.put([record])  # equal, or refused
         elif new:
             if isinstance(record, Summary):
                 _check_places(store, record)
-            store.put(parts_of(record))
+            store.put(split_task(record))
         known.add(key_of(found.record))
 
 
 def _check_places(store: Store, summary: Summary) -> None:
-    """Refuse a summary whose messages lie after the place up to which it goes."""
+    """Refuse a summary if messages that it covers come after its last place."""
     session = Scope(user_id=summary.scope.user_id, session_id=summary.scope.session_id)
-    for start in range(0, len(summary.covers), _MOST):
-        ids = summary.covers[start : start + _MOST]
+    for start in range(0, len(summary.covers), _MAX_IDS):
+        ids = summary.covers[start : start + _MAX_IDS]
         later = Query(scope=session, kinds=("message",), ids=ids, after_seq=summary.upto_seq, limit=1)
         if store.find(later):
             raise InputError(
@@ -115,7 +115,6 @@ def _check_places(store: Store, summary: Summary) -> None:
 
 
 def _known(store: Store, batch: Sequence[Found]) -> set[Key]:
-    """Return the keys of the records that are there already."""
-    return set(
-        store.named(cast("Scope", batch[0].record.scope).user_id, [key_of(found.record) for found in batch])
-    )
+    """Return the keys of the records that the store has already."""
+    user_id = cast("Scope", batch[0].record.scope).user_id
+    return set(store.find_by_keys(user_id, [key_of(found.record) for found in batch]))

@@ -1,4 +1,4 @@
-"""What a reader of files gives: records and rejected entries, each with its place. And lines of JSON."""
+"""The results of reading a file: records and rejected entries with their places; and reading JSON lines."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,15 @@ from jiyi.storage.transfer.files import open_to_read
 __all__ = ["NOT_JSON", "Found", "ImportReceipt", "Rejected", "json_lines"]
 
 NOT_JSON = (ValueError, RecursionError)
-"""What `json.loads` raises: bad syntax, endless digits, or thousands of brackets."""
+"""What `json.loads` raises for bad syntax, very long numbers, or deep nesting."""
 
-_LONGEST = 64 * 1024 * 1024  # bytes of a line
-_REASON = 500  # characters of a reason: it may quote a value of any length
+_MAX_LINE_BYTES = 64 * 1024 * 1024
+_MAX_REASON = 500  # characters; a reason may quote a value of any length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A record, and where it stands."""
+    """A record and its place in a file."""
 
     where: str  # file and line, or file and place in the JSON
     record: Record
@@ -36,35 +36,35 @@ class Rejected:
 
     @classmethod
     def because(cls, where: str, reason: object) -> "Rejected":
-        """Return it with a reason of a readable length."""
+        """Return a rejection with its reason cut to a readable length."""
         words = str(reason)
-        return cls(where=where, reason=words if len(words) <= _REASON else words[: _REASON - 1] + "…")
+        return cls(where=where, reason=words if len(words) <= _MAX_REASON else words[: _MAX_REASON - 1] + "…")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReceipt:
     """What an import did."""
 
-    added: int  # records that are new
-    known: int  # records that were there already
-    rejected: tuple[Rejected, ...]  # what could not go in, and why
-    counts: Mapping[Kind, int] = field(default_factory=dict)  # what is new, by kind
-    left_out: Mapping[str, int] = field(default_factory=dict)  # what is no memory, such as hidden messages
+    added: int  # new records
+    known: int  # records that the memory had already
+    rejected: tuple[Rejected, ...]  # what could not be stored, and why
+    counts: Mapping[Kind, int] = field(default_factory=dict)  # new records by kind
+    left_out: Mapping[str, int] = field(default_factory=dict)  # what is not imported, such as hidden messages
 
 
 def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]:
-    """Give the value of each line that is not blank and where it stands; `Rejected` where it is no JSON.
+    """Yield place and value of each line that is not blank; the value is a `Rejected` if it is not JSON.
 
-    ``strict`` rejects NaN and infinities, which Python reads but JSON does not have.
+    ``strict`` rejects NaN and infinities, which Python accepts but JSON does not have.
 
     Raises:
         ImportFailed: the file cannot be read, or a line is longer than 64 MiB.
     """
-    options: Mapping[str, Any] = {"parse_constant": _refuse} if strict else {}
+    options: Mapping[str, Any] = {"parse_constant": _reject_constant} if strict else {}
     with open_to_read(path) as file:
-        for number, raw in enumerate(iter(lambda: file.readline(_LONGEST + 1), b""), 1):
+        for number, raw in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES + 1), b""), 1):
             where = f"{path.name}:{number}"
-            if len(raw) > _LONGEST:
+            if len(raw) > _MAX_LINE_BYTES:
                 raise ImportFailed(f"{where} is longer than 64 MiB, which no record is; mend the file")
             if not raw.strip():
                 continue
@@ -76,5 +76,5 @@ def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]
                 yield where, Rejected.because(where, f"not JSON: {error}")
 
 
-def _refuse(constant: str) -> object:
+def _reject_constant(constant: str) -> object:
     raise ValueError(constant)

@@ -1,4 +1,4 @@
-"""A memory to a text that a person reads: Markdown, by session, then by kind."""
+"""Writing a memory as Markdown for people to read: messages by session, then the other kinds."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -29,9 +29,9 @@ from jiyi.text import language as language_of
 
 __all__ = ["export_markdown"]
 
-_PIECE = 1_000  # records read at once
-_SAMPLE = 50  # messages that decide about the language
-_HEADING = 120  # characters of a heading
+_BATCH_SIZE = 1_000  # records read at once
+_LANGUAGE_SAMPLE = 50  # messages that determine the language
+_MAX_LINE_CHARS = 120  # of a heading
 
 
 def export_markdown(
@@ -43,39 +43,38 @@ def export_markdown(
     zone: tzinfo = UTC,
     progress: Callable[[int], None] | None = None,
 ) -> ExportReceipt:
-    """Write what a scope holds as Markdown to read; it cannot be imported again.
+    """Write the records of a scope as Markdown; it cannot be imported again.
 
-    Conversations come by their beginning, then the summaries that stand, tasks, episodes,
-    knowledge, facts and items. What was said stands in quotes, so that nothing in it is taken for a
-    heading or a list of the file. The file appears when it is whole; memory holds 1,000 records
-    at a time.
+    Conversations come by their start, then current summaries, tasks, episodes, knowledge, facts and
+    items. Messages are quoted, so that nothing in them becomes a heading or a list. The file gets its
+    name when it is complete; 1,000 records are in memory at a time.
 
     Args:
         store: the records.
         scope: a user, or one agent or session of theirs.
         path: the file; its folder must exist.
-        language: of the headings; "auto": as the oldest messages.
-        zone: dates are shown in.
+        language: of the headings; "auto" for that of the oldest messages.
+        zone: time zone for dates.
         progress: called with the number of records written so far.
 
     Raises:
         StorageError: see `export_lines`.
     """
     writer = _Writer(store, scope, zone, _language(store, scope, language))
-    pieces = ((kind, _encoded(text)) for kind, text in writer.pieces())
-    title = _encoded(f"# {_line(writer.words['title'].format(scope.user_id))}\n")
+    pieces = ((kind, _encode(text)) for kind, text in writer.pieces())
+    title = _encode(f"# {_line(writer.words['title'].format(scope.user_id))}\n")
     return write_export(path, pieces, header=lambda _: title, progress=progress)
 
 
 def _language(store: Store, scope: Scope, wanted: str) -> Language:
     if wanted == "auto":
-        query = Query(scope=scope, kinds=("message",), limit=_SAMPLE)
-        oldest = islice(all_records(store, query), _SAMPLE)
+        query = Query(scope=scope, kinds=("message",), limit=_LANGUAGE_SAMPLE)
+        oldest = islice(all_records(store, query), _LANGUAGE_SAMPLE)
         wanted = language_of("\n".join(cast("Message", message).text for message in oldest))
     return "zh" if wanted == "zh" else "en"
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -86,9 +85,9 @@ class _Writer:
         self.words = wording("export", language)
 
     def pieces(self) -> Iterator[tuple[Kind | None, str]]:
-        """Give the text piece by piece, each with the kind of the record it shows."""
+        """Yield the text in pieces, each with the kind of its record."""
         yield from self._conversations()
-        shows: Mapping[Kind, Callable[[Any], str]] = {
+        formats: Mapping[Kind, Callable[[Any], str]] = {
             "summary": self._summary,
             "task": self._task,
             "episode": self._episode,
@@ -96,18 +95,18 @@ class _Writer:
             "fact": self._fact,
             "item": self._item,
         }
-        for kind, show in shows.items():
+        for kind, format_ in formats.items():
             for place, record in enumerate(self._records(kind)):
                 if place == 0:
                     yield None, f"\n## {self.words[kind]}\n" + ("\n" if kind == "fact" else "")
-                yield kind, show(record)
+                yield kind, format_(record)
 
     def _records(self, kind: Kind) -> Iterator[Record]:
-        records = all_records(self._store, Query(scope=self._scope, kinds=(kind,), limit=_PIECE))
-        return filter(self._stands, records) if kind == "summary" else records
+        records = all_records(self._store, Query(scope=self._scope, kinds=(kind,), limit=_BATCH_SIZE))
+        return filter(self._is_current, records) if kind == "summary" else records
 
-    def _stands(self, record: Record) -> bool:
-        """Say whether a summary is the newest of its session and agent."""
+    def _is_current(self, record: Record) -> bool:
+        """Return whether a summary is the newest of its session and agent."""
         summary = cast("Summary", record)
         query = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
         return self._store.find(query) == [summary]
@@ -118,7 +117,7 @@ class _Writer:
             yield None, f"\n## {self.words['message']}\n"
         for session_id, started in sorted(sessions.items(), key=lambda item: (item[1], item[0])):
             yield None, f"\n### {_line(session_id)} ({self._date(started)})\n"
-            for message in all_messages(self._store, self._scope.in_session(session_id), _PIECE):
+            for message in all_messages(self._store, self._scope.in_session(session_id), _BATCH_SIZE):
                 yield "message", self._message(message)
 
     def _message(self, message: Message) -> str:
@@ -132,38 +131,38 @@ class _Writer:
         if message.content is not None and not isinstance(message.content, str):
             other = [str(part["type"]) for part in message.content if part["type"] not in ("text", "refusal")]
             said += [self.words["more"].format(", ".join(map(_line, other)))] if other else []
-        return f"\n**{who}** · {' · '.join(notes)}\n\n{_quoted(said)}"
+        return f"\n**{who}** · {' · '.join(notes)}\n\n{_quote(said)}"
 
     def _summary(self, summary: Summary) -> str:
         agent = summary.scope.agent_id
         notes = [self._date(summary.created_at)] if summary.created_at else []
         notes += [self.words["agent"].format(_line(agent))] if agent else []
         return (
-            f"\n### {_line(summary.scope.session_id or '')} ({', '.join(notes)})\n\n{_quoted([summary.text])}"
+            f"\n### {_line(summary.scope.session_id or '')} ({', '.join(notes)})\n\n{_quote([summary.text])}"
         )
 
     def _task(self, task: Task) -> str:
         notes = [self._states[task.outcome or task.status], self._date(task.started_at)]
-        return self._work(task, task.request, notes, task.summary)
+        return self._task_section(task, task.request, notes, task.summary)
 
     def _episode(self, episode: Episode) -> str:
         notes = [self._states[episode.outcome], self._date(episode.created_at)]
         notes += [self.words["pinned"]] if episode.pinned else []
-        return self._work(episode, episode.trigger_summary, notes, episode.outcome_summary)
+        return self._task_section(episode, episode.trigger_summary, notes, episode.outcome_summary)
 
-    def _work(self, record: Task | Episode, title: str, notes: list[str], outcome: str | None) -> str:
+    def _task_section(self, record: Task | Episode, title: str, notes: list[str], outcome: str | None) -> str:
         text = f"\n### {_line(title)} ({', '.join(notes)})\n\n"
         text += f"- {self.words['target']}: {_line(record.target)}\n" if record.target else ""
         text += f"- {self.words['tags']}: {_line(', '.join(record.tags))}\n" if record.tags else ""
-        text += f"- {self.words['outcome']}:\n\n{_indented(_quoted([outcome]))}" if outcome else ""
+        text += f"- {self.words['outcome']}:\n\n{_indent(_quote([outcome]))}" if outcome else ""
         return text + self._steps(record.steps)
 
     def _knowledge(self, known: Knowledge) -> str:
-        notes = [*([self.words["pinned"]] if known.pinned else []), *_labels(known)]
+        notes = [*([self.words["pinned"]] if known.pinned else []), *_metadata_notes(known)]
         noted = f" ({', '.join(notes)})" if notes else ""
         told = self.words["sources"].format(len(known.source_episodes), known.confidence)
         points = "".join(f"- {_line(point)}\n" for point in known.key_points)
-        return f"\n### {_line(known.topic)}{noted}\n\n{_quoted([known.content])}\n{points}\n{told}\n"
+        return f"\n### {_line(known.topic)}{noted}\n\n{_quote([known.content])}\n{points}\n{told}\n"
 
     def _fact(self, fact: Fact) -> str:
         notes = [self._states[fact.status], self._date(fact.created_at)]
@@ -171,7 +170,7 @@ class _Writer:
         notes += [self.words["from"].format(self._date(fact.valid_from))] if fact.valid_from else []
         notes += [self.words["until"].format(self._date(fact.valid_to))] if fact.valid_to else []
         notes += [self.words["pinned"]] if fact.pinned else []
-        notes += _labels(fact)
+        notes += _metadata_notes(fact)
         said = " · ".join(_line(part) for part in (fact.subject, fact.predicate, fact.object))
         return f"- {said} ({', '.join(notes)})\n"
 
@@ -179,7 +178,7 @@ class _Writer:
         notes = [self._date(item.updated_at), *([self.words["pinned"]] if item.pinned else [])]
         notes += [self.words["until"].format(self._date(item.expires_at))] if item.expires_at else []
         value = json.dumps(dict(item.value), ensure_ascii=False, indent=2)
-        return f"\n### {_line(item.path)} ({', '.join(notes)})\n\n{_quoted([value])}"
+        return f"\n### {_line(item.path)} ({', '.join(notes)})\n\n{_quote([value])}"
 
     def _steps(self, steps: tuple[Step, ...]) -> str:
         if not steps:
@@ -189,7 +188,7 @@ class _Writer:
             tool = f" {_code(step.tool_name)}" if step.tool_name else ""
             lines.append(f"  {number}. {_line(step.description)}{tool} ({self._states[step.status]})\n")
             if step.result:
-                lines.append("\n" + _indented(_quoted([step.result]), "     ") + "\n")
+                lines.append("\n" + _indent(_quote([step.result]), "     ") + "\n")
         return "".join(lines)
 
     def _date(self, moment: datetime) -> str:
@@ -200,13 +199,13 @@ class _Writer:
 
 
 def _line(text: str) -> str:
-    """Return a text in one line, with what Markdown would take for its own escaped."""
+    """Return a text in one line with Markdown escaped."""
     words = " ".join(text.split())
-    words = words if len(words) <= _HEADING else words[: _HEADING - 1] + "…"
+    words = words if len(words) <= _MAX_LINE_CHARS else words[: _MAX_LINE_CHARS - 1] + "…"
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in words)
 
 
-def _labels(record: Fact | Knowledge) -> list[str]:
+def _metadata_notes(record: Fact | Knowledge) -> list[str]:
     return [_code(json.dumps(record.metadata, ensure_ascii=False))] if record.metadata else []
 
 
@@ -215,9 +214,9 @@ def _code(text: str) -> str:
     return f"`{words}`" if words else ""
 
 
-def _quoted(said: list[str]) -> str:
+def _quote(said: list[str]) -> str:
     return "".join(f"> {line}\n" if line else ">\n" for text in said for line in text.splitlines() or [""])
 
 
-def _indented(text: str, by: str = "  ") -> str:
+def _indent(text: str, by: str = "  ") -> str:
     return "".join(f"{by}{line}\n" for line in text.splitlines())

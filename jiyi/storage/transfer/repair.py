@@ -1,4 +1,4 @@
-"""What is whole of a damaged file, into a new one."""
+"""Saving the undamaged records of a file into a new one."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,36 +13,36 @@ from jiyi.settings import Settings
 from jiyi.storage.backend import Backend, open_backend
 from jiyi.storage.database import grouped
 from jiyi.storage.place import Place
-from jiyi.storage.relational.find import whole
+from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
-from jiyi.storage.sqlite.file import FULL
-from jiyi.storage.transfer.pieces import PARTS, Part, put_piece
-from jiyi.storage.trash import whole_entries
+from jiyi.storage.sqlite.file import DISK_FULL
+from jiyi.storage.transfer.batches import PARTS, Part, put_batch
+from jiyi.storage.trash import decode_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReceipt:
-    """What a repair saved, and what it could not."""
+    """What a repair saved, and what it could not save."""
 
     saved: Mapping[Part, int]  # records in the new file, by kind
-    damaged: int  # records whose bytes are not what was written; those that are known by name
-    unreadable: int  # places in tables that the file does not give any more, each of one or more records
-    refused: tuple[str, ...]  # what is whole but has no place, such as a step without its task
+    damaged: int  # records with damaged bytes
+    unreadable: int  # places in tables that cannot be read, each of one or more records
+    refused: tuple[str, ...]  # undamaged records that cannot be stored, such as a step without its task
 
 
 def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt:
-    """Save every whole record of a damaged file into a new one; the damaged file is only read.
+    """Save every undamaged record of a file into a new one; the damaged file is only read.
 
-    A record is whole where its checksum fits its bytes; a file of an older schema has none
-    before this. Steps of tasks on pages that cannot be read are not counted. Text index and vectors
-    are made again; what servers keep beside records stays behind.
+    A record is undamaged if its checksum matches; in a file of an older schema earlier damage is not
+    noticed. Steps of tasks on pages that cannot be read are not counted. Text index and vectors are made
+    again; what servers keep besides records is not saved.
 
     Raises:
-        InputError: something is at ``target`` already.
-        StorageError: the source cannot be opened at all, or the target not be written; there is none then.
+        InputError: ``target`` exists already.
+        StorageError: the source cannot be opened, or the target cannot be written; nothing is left of it.
     """
     if target.exists():
         raise InputError(f"{target} exists already; name a new file")
@@ -52,19 +52,19 @@ def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt
             shutil.copyfile(source, copy)
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{source}-wal", f"{copy}-wal")
-            with closing(_opened(copy, source)) as damaged:
+            with closing(_open_copy(copy, source)) as damaged:
                 new = open_backend(Place(path=made), settings.model_copy(update={"vector_index": "auto"}))
                 with closing(new.store):
                     receipt = _save(damaged, new)
             made.replace(target)
             return receipt
     except (OSError, DiskFull) as error:
-        if isinstance(error, DiskFull) or error.errno in FULL:
+        if isinstance(error, DiskFull) or error.errno in DISK_FULL:
             raise DiskFull(f"no space left to make {target}; free some space and repair again") from error
         raise StorageError(f"{source} cannot be copied to {target.parent}: {error.strerror}") from error
 
 
-def _opened(copy: Path, source: Path) -> SqliteDatabase:
+def _open_copy(copy: Path, source: Path) -> SqliteDatabase:
     try:
         return SqliteDatabase(copy)
     except DatabaseDamaged as error:
@@ -83,10 +83,10 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
                 if rows is None:
                     unreadable += 1
                     continue
-                found = whole_entries(db, rows) if part == "trash" else whole(db, part, rows)
+                found = decode_entries(db, rows) if part == "trash" else decode_rows(db, part, rows)
                 of_users = grouped((row["user_id"], item) for item, row in found)
                 for user_id, items in of_users.items():
-                    done = put_piece(new, new, Scope(user_id=user_id), part, items, words={})
+                    done = put_batch(new, new, Scope(user_id=user_id), part, items, words={})
                     saved[part] += done.added
                     refused += [f"{kind} {id_!r}: {why}" for (kind, id_), why in done.refused]
     return RepairReceipt(

@@ -1,4 +1,4 @@
--- Conditions that are written otherwise elsewhere; see ../conditions.sql.
+-- Conditions and expressions in PostgreSQL's dialect; see ../conditions.sql.
 
 -- name: kept
 d.{column};
@@ -19,9 +19,8 @@ strpos({text}, :{value}) > 0;
 -- name: aside
 ;
 
--- jsonb takes no zero byte and no half of a surrogate pair, which the words of a message may hold: they
--- are left out in what stands above as @readable. Escaped backslashes stand aside meanwhile as a character that
--- no JSON text holds.
+-- jsonb accepts neither zero bytes nor lone surrogates, which messages may contain: @readable removes them.
+-- Escaped backslashes are replaced meanwhile by a character that no JSON text contains.
 
 -- name: readable
 CASE WHEN strpos({body}, '\u') = 0 THEN {body}

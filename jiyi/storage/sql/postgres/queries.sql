@@ -1,6 +1,6 @@
--- Statements that PostgreSQL needs in words of its own; names, parameters and columns are those of
+-- Statements in PostgreSQL's dialect; names, parameters and columns are mostly those of
 -- ../sqlite/queries.sql. Every statement names the tenant on every table, or says in its first line why it
--- looks at all of them. {where} is replaced by conditions that begin with the tenant.
+-- reads those of all tenants. {where} is replaced by conditions that begin with the tenant.
 
 -- Users
 
@@ -46,7 +46,7 @@ SELECT d.kind, count(*), count(p.doc)
 FROM documents AS d LEFT JOIN pending AS p ON p.tenant_id = :user_id AND p.doc = d.doc
 WHERE {where} GROUP BY d.kind;
 
--- name: words_of
+-- name: read_words
 SELECT id, length, traits, entry FROM documents WHERE tenant_id = :user_id AND doc = ANY(:docs);
 
 -- name: read_terms
@@ -55,8 +55,6 @@ FROM documents WHERE tenant_id = :user_id AND doc > :after ORDER BY doc LIMIT :l
 
 -- name: amend_message
 UPDATE documents SET importance = coalesce(:importance, importance) WHERE tenant_id = :user_id AND doc = :doc;
-
--- Tasks and steps
 
 -- Summaries
 
@@ -68,7 +66,7 @@ VALUES (
 RETURNING entry;
 
 -- name: drop_summaries_without
--- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
+-- Those of the session, of all and of the message's agent, that span its place but do not cover it.
 DELETE FROM summaries
 WHERE tenant_id = :user_id AND session_id = :session_id AND agent_id IN ('', coalesce(:agent_id, ''))
   AND upto_seq >= :seq AND NOT EXISTS (
@@ -87,14 +85,14 @@ ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
--- What is known of vectors
+-- State of vectors
 
 -- name: lock_meta
 -- every tenant: a table of the whole database
 SELECT value FROM meta WHERE name = 'application' FOR UPDATE;
 
 -- name: first_pending
--- every tenant: whose records wait is not known before
+-- every tenant: the users with pending records are not known before
 SELECT tenant_id AS user_id, doc FROM pending
 WHERE lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 ORDER BY queued_at, doc LIMIT :limit;
@@ -114,38 +112,38 @@ RETURNING p.doc, d.kind, d.id, d.role;
 -- every tenant: a figure of the whole database
 SELECT count(*) FROM pending;
 
--- name: set_apart
+-- name: set_aside
 UPDATE pending SET lease_until = :lease WHERE tenant_id = :user_id AND doc = :doc;
 
--- name: count_apart
+-- name: count_set_aside
 -- every tenant: a figure of the whole database
 SELECT -lease_until, count(*) FROM pending WHERE lease_until < 0 GROUP BY 1;
 
--- name: apart_of
+-- name: count_set_aside_of_user
 SELECT -lease_until, count(*) FROM pending WHERE tenant_id = :user_id AND lease_until < 0 GROUP BY 1;
 
--- name: take_up
+-- name: requeue_set_aside
 UPDATE pending SET lease_until = 0 WHERE tenant_id = :user_id AND lease_until < 0
 RETURNING doc;
 
--- name: settle
+-- name: complete
 WITH settled AS (
   DELETE FROM pending WHERE tenant_id = :user_id AND doc = ANY(:docs) RETURNING doc
 )
 SELECT d.doc, d.kind FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc IN (SELECT doc FROM settled);
 
--- name: without_text
+-- name: mark_textless
 UPDATE documents SET has_text = false WHERE tenant_id = :user_id AND doc = ANY(:docs);
 
 -- name: mark_ready
--- Nothing waits that has vectors of the set that is searched now.
+-- Records with vectors of the searched set are not pending.
 DELETE FROM pending AS p WHERE p.tenant_id = :user_id AND EXISTS (
   SELECT 1 FROM vectors AS v WHERE v.tenant_id = :user_id AND v.doc = p.doc AND v.space = :space
 );
 
 -- name: mark_pending
--- Everything waits that has a text and no vectors of the set that is searched now.
+-- Records with a text and no vectors of the searched set are pending.
 INSERT INTO pending (tenant_id, doc)
 SELECT d.tenant_id, d.doc FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.has_text AND NOT EXISTS (
@@ -167,7 +165,7 @@ VALUES (:user_id, :doc, :space, :part, :kind, :vector::halfvec)
 ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
 
 -- name: nearest
--- {of_kinds} are made of nearest_of_kind, one for each kind, with UNION ALL between them.
+-- {of_kinds} is nearest_of_kind for each kind, joined by UNION ALL.
 SELECT n.kind, n.doc, -n.below
 FROM (
   {of_kinds}
@@ -175,9 +173,9 @@ FROM (
 ORDER BY n.below, n.doc DESC;
 
 -- name: nearest_of_kind
--- Every vector of the user that the conditions allow is compared: exact, whatever else the table holds.
--- Rows and question have length 1, so that the inner product is the cosine; <#> gives it negative. The
--- question is the sum of two halfvecs: one alone would round it and with it the order.
+-- All vectors of the user that the conditions allow are compared exactly.
+-- Rows and query have length 1, so that the inner product is the cosine; <#> returns it negated. The
+-- query is the sum of two halfvecs: one alone would be rounded, which changes the order.
 (
   SELECT v.kind, v.doc, (v.vector <#> :vector::halfvec) + (v.vector <#> :rest::halfvec) AS below
   FROM vectors AS v
@@ -188,8 +186,8 @@ ORDER BY n.below, n.doc DESC;
 );
 
 -- name: near_of_kind
--- As nearest_of_kind, but the index finds the candidates; they are put in their exact order. The numbers are
--- written out so that the planner sees whose index it is, and hold as long as this set is the searched one.
+-- As nearest_of_kind, but the index finds the candidates, which are then sorted exactly. The numbers are
+-- written out so that the planner recognizes the index; they are valid as long as this set is searched.
 (
   SELECT a.kind, a.doc, a.below
   FROM (
@@ -235,13 +233,13 @@ WITH (m = {m}, ef_construction = {ef_construction}) WHERE space = {space};
 -- name: dims_held
 SELECT vector_dims(vector) FROM vectors WHERE tenant_id = :user_id LIMIT 1;
 
--- name: new_vectors
+-- name: vectors_after
 SELECT doc, halfvec_send(vector) FROM vectors
 WHERE tenant_id = :user_id AND doc > :after AND space = :space::smallint
 ORDER BY doc, part LIMIT :limit;
 
--- name: read_vectors
--- Those of each record by their key: without statistics of the table the planner would walk through all.
+-- name: vectors_of_docs
+-- By the key of each record: without statistics of the table the planner would scan all.
 SELECT v.doc, halfvec_send(v.vector)
 FROM unnest(:docs::bigint[]) AS asked (doc) CROSS JOIN LATERAL (
   SELECT v.doc, v.part, v.vector FROM vectors AS v
@@ -249,7 +247,7 @@ FROM unnest(:docs::bigint[]) AS asked (doc) CROSS JOIN LATERAL (
 ) AS v
 ORDER BY v.doc, v.part;
 
--- Whether everything agrees
+-- Consistency checks
 
 -- name: totals
 -- every tenant: figures of the whole database
@@ -302,7 +300,7 @@ FROM pg_class AS c WHERE c.oid = to_regclass(:name);
 -- Vectors in Chroma
 
 -- name: chroma_prepare
--- every tenant: makes what tells the other index that a record lost its vectors
+-- every tenant: creates the trigger that notes that a record lost its vectors
 DO $$ BEGIN
   CREATE OR REPLACE FUNCTION chroma_gone() RETURNS trigger LANGUAGE plpgsql AS $gone$ BEGIN
     UPDATE chroma_items SET state = 'going'
@@ -313,7 +311,7 @@ DO $$ BEGIN
 END $$;
 
 -- name: chroma_leave
--- every tenant: removes what chroma_prepare made
+-- every tenant: drops what chroma_prepare created
 DROP FUNCTION IF EXISTS chroma_gone() CASCADE;
 
 -- name: chroma_mark
@@ -322,7 +320,7 @@ SELECT d.tenant_id, d.doc, :space, 0, d.kind, '[0]'::halfvec FROM documents AS d
 WHERE d.tenant_id = :user_id AND d.doc = :doc
 ON CONFLICT (tenant_id, doc, space, part) DO NOTHING;
 
--- name: chroma_among
+-- name: chroma_of_tokens
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 JOIN documents AS d ON d.tenant_id = :user_id AND d.doc = i.doc
 WHERE i.tenant_id = :user_id AND i.token = ANY(:tokens) AND i.space = :space AND i.state = 'held' AND {where};
@@ -341,7 +339,7 @@ DELETE FROM meta WHERE starts_with(name, :prefix) AND name < :name COLLATE "C";
 
 -- The server, the database and the cluster
 
--- name: look
+-- name: inspect_database
 -- every tenant: tells of the server
 SELECT current_setting('server_version_num')::int / 10000, current_setting('server_encoding'),
        current_schema(), (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
@@ -350,7 +348,7 @@ SELECT current_setting('server_version_num')::int / 10000, current_setting('serv
        ARRAY(SELECT relname::text FROM pg_class
              WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(:tables));
 
--- name: about
+-- name: server_info
 -- every tenant: tells of the server
 SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
        (SELECT extversion FROM pg_extension WHERE extname = 'vector') AS vector,
@@ -360,16 +358,16 @@ SELECT split_part(current_setting('server_version'), ' ', 1) AS server,
        (SELECT sum(numbackends)::int FROM pg_stat_database) AS connections,
        current_setting('max_connections')::int AS most_connections;
 
--- name: citus
+-- name: citus_versions
 -- every tenant: tells of the server
 SELECT (SELECT extversion FROM pg_extension WHERE extname = 'citus'),
        (SELECT default_version FROM pg_available_extensions WHERE name = 'citus');
 
--- name: machines
+-- name: count_machines
 -- every tenant: tells of the server
 SELECT count(*) FROM pg_dist_node WHERE isactive AND noderole = 'primary' AND shouldhaveshards;
 
--- name: tables
+-- name: read_tables
 -- every tenant: tells of the server
 SELECT c.relname::text AS name, p.partmethod::text AS method, p.colocationid AS group,
        pg_relation_size(c.oid) > 0 AS filled,

@@ -1,5 +1,5 @@
--- What PostgreSQL writes where the shared statements have @word, or @word(x) with x in the place of {0}. A
--- body is in documents, and a server's pages have checksums of their own.
+-- PostgreSQL's text for @name in shared statements, or for @name(x) with x in the place of {0}. Bodies are in
+-- documents, and there are no checksums, because a server's pages have their own.
 
 -- name: user
 tenant_id;

@@ -1,4 +1,4 @@
--- Conditions that are written otherwise elsewhere; see ../conditions.sql.
+-- Conditions and expressions in SQLite's dialect; see ../conditions.sql.
 
 -- name: kept
 (SELECT x.{column} FROM {table} AS x WHERE x.doc = d.doc);
@@ -7,7 +7,7 @@ json_extract({body}, '$.{name}');
 -- name: label
 EXISTS (SELECT 1 FROM json_each({body}, '$.metadata') AS e WHERE e.key = :{key} AND {test});
 
--- As numbers 1 and 1.0 are the same, but true, which is 1 as well, is not.
+-- 1 and 1.0 are equal numbers, but true, which is 1 in json_each, is none.
 
 -- name: label_in
 EXISTS (SELECT 1 FROM json_each(:{value}) AS w WHERE e.atom IS w.atom AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'));

@@ -1,4 +1,4 @@
--- Statements that SQLite needs in words of its own. {where} is replaced by conditions that begin with the user.
+-- Statements in SQLite's dialect. {where} is replaced by conditions that begin with the user.
 
 -- name: get_owner
 SELECT owner, generation, generation + pin_changes FROM owners WHERE user_id = :user_id;
@@ -32,7 +32,7 @@ VALUES (:user_id, :session_id, coalesce(:agent_id, ''), :version, :id, :upto_seq
 RETURNING entry;
 
 -- name: drop_summaries_without
--- Those of a session, of all and of the message's agent, that speak of its place but never took it in.
+-- Those of the session, of all and of the message's agent, that span its place but do not cover it.
 DELETE FROM summaries
 WHERE user_id = :user_id AND session_id = :session_id AND agent_id IN ('', coalesce(:agent_id, ''))
   AND upto_seq >= :seq AND NOT EXISTS (
@@ -51,8 +51,8 @@ WHERE {where} ORDER BY {by} {order} LIMIT :limit;
 SELECT d.kind, count(*), count(*) FILTER (WHERE d.vector_state = 'pending') FROM documents AS d WHERE {where} GROUP BY d.kind;
 
 -- name: first_pending
--- A lease that ends much later than one taken now was taken by a clock far ahead: it holds nothing.
--- One below zero sets the record apart.
+-- A lease that ends much later than one taken now was taken with a wrong clock and is ignored.
+-- A negative one sets the record aside.
 SELECT user_id, doc FROM documents
 WHERE vector_state = 'pending' AND lease_until >= 0 AND (lease_until <= :now OR lease_until > 2 * :until - :now)
 ORDER BY doc LIMIT :limit;
@@ -66,28 +66,28 @@ RETURNING doc, kind, id, role;
 -- name: count_pending
 SELECT count(*) FROM documents WHERE vector_state = 'pending';
 
--- name: set_apart
+-- name: set_aside
 UPDATE documents SET lease_until = :lease
 WHERE doc = :doc AND user_id = :user_id AND vector_state = 'pending';
 
--- name: count_apart
+-- name: count_set_aside
 SELECT -lease_until, count(*) FROM documents WHERE vector_state = 'pending' AND lease_until < 0 GROUP BY 1;
 
--- name: apart_of
+-- name: count_set_aside_of_user
 SELECT -lease_until, count(*) FROM documents
 WHERE vector_state = 'pending' AND lease_until < 0 AND user_id = :user_id GROUP BY 1;
 
--- name: take_up
+-- name: requeue_set_aside
 UPDATE documents SET lease_until = 0
 WHERE user_id = :user_id AND vector_state = 'pending' AND lease_until < 0
 RETURNING doc;
 
--- name: settle
+-- name: complete
 UPDATE documents SET vector_state = 'ready', lease_until = 0
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs)) AND vector_state = 'pending'
 RETURNING doc, kind;
 
--- name: without_text
+-- name: mark_textless
 UPDATE documents SET vector_state = 'none'
 WHERE user_id = :user_id AND doc IN (SELECT value FROM json_each(:docs));
 
@@ -96,13 +96,13 @@ INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, :vector);
 
 -- name: mark_ready
--- Nothing waits that has vectors of the set that is searched now.
+-- Records with vectors of the searched set are not pending.
 UPDATE documents SET vector_state = 'ready', lease_until = 0
 WHERE user_id = :user_id AND vector_state = 'pending'
   AND EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = documents.doc AND v.space = :space);
 
 -- name: mark_pending
--- Everything waits that has a text and no vectors of the set that is searched now.
+-- Records with a text and no vectors of the searched set are pending.
 UPDATE documents SET vector_state = 'pending', lease_until = 0
 WHERE user_id = :user_id AND vector_state = 'ready'
   AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.doc = documents.doc AND v.space = :space);
@@ -117,18 +117,18 @@ RETURNING 1;
 -- name: count_vectors
 SELECT count(*) FROM vectors WHERE owner = :owner AND space = :space;
 
--- name: read_vectors
+-- name: vectors_after
 SELECT part, doc, vector FROM vectors
 WHERE owner = :owner AND space = :space AND part > :after ORDER BY part LIMIT :limit;
 
--- name: read_exactly
+-- name: vectors_of_docs
 SELECT doc, vector FROM vectors
 WHERE doc IN (SELECT value FROM json_each(:docs)) AND space = :space ORDER BY doc, part;
 
--- name: read_parts
+-- name: vectors_of_parts
 SELECT part, vector FROM vectors WHERE part IN (SELECT value FROM json_each(:parts));
 
--- name: words_of
+-- name: read_words
 SELECT d.id, t.length, t.traits, t.entry FROM documents AS d JOIN terms AS t USING (doc)
 WHERE d.doc IN (SELECT value FROM json_each(:docs)) AND d.user_id = :user_id;
 
@@ -180,7 +180,7 @@ WHERE NOT EXISTS (
 );
 
 -- name: wrong_vector_states
--- While a switch to another set is being completed, states still follow the set that was searched before.
+-- While a switch to another set is being completed, states still refer to the old set.
 SELECT count(*) FROM documents WHERE (vector_state = 'ready') != (doc IN (
     SELECT doc FROM vectors
     WHERE space = coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'embedder_space'), 0)
@@ -202,7 +202,7 @@ FROM documents;
 -- Vectors in Chroma
 
 -- name: chroma_prepare
--- However a record loses its vectors, the other index is told by whoever looks next.
+-- Notes that a record lost its vectors, for the next removal in Chroma.
 CREATE TRIGGER IF NOT EXISTS chroma_gone AFTER DELETE ON vectors BEGIN
   UPDATE chroma_items SET state = 'going' WHERE doc = old.doc AND space = old.space AND state = 'held';
 END;
@@ -214,7 +214,7 @@ DROP TRIGGER IF EXISTS chroma_gone;
 INSERT INTO vectors (doc, owner, space, vector)
 VALUES (:doc, (SELECT owner FROM owners WHERE user_id = :user_id), :space, x'');
 
--- name: chroma_among
+-- name: chroma_of_tokens
 SELECT i.token, d.kind, d.id, d.doc FROM chroma_items AS i
 CROSS JOIN documents AS d ON d.doc = i.doc
 WHERE i.user_id = :user_id AND i.token IN (SELECT value FROM json_each(:tokens))

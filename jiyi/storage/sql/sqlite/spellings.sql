@@ -1,4 +1,4 @@
--- What SQLite writes where the shared statements have @word, or @word(x) with x in the place of {0}.
+-- SQLite's text for @name in shared statements, or for @name(x) with x in the place of {0}.
 
 -- name: user
 user_id;

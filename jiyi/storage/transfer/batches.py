@@ -1,4 +1,4 @@
-"""A user's memory in pieces: read, compared, and written into another memory as it was."""
+"""Reading a user's memory in batches, comparing them, and writing them unchanged into another memory."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,25 +14,25 @@ from jiyi.records.checks import new_id
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import grouped
-from jiyi.storage.pages import all_pages, all_records, walk
-from jiyi.storage.rows import encode_whole
+from jiyi.storage.pages import all_pages, all_records, read_pages
+from jiyi.storage.rows import encode_json
 from jiyi.storage.store import Store
 from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.words import Words
 
 __all__ = [
+    "BATCH_SIZE",
     "PARTS",
-    "PIECE",
+    "BatchReceipt",
     "Digest",
     "Entry",
     "Part",
-    "Written",
-    "compared",
-    "parts_of",
-    "pieces",
-    "put_or_refuse",
-    "put_piece",
-    "text_of",
+    "canonical_text",
+    "compare",
+    "put_batch",
+    "put_valid",
+    "read_batches",
+    "split_task",
 ]
 
 _T = TypeVar("_T")
@@ -41,22 +41,22 @@ Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item
 """A kind of record, or the trash."""
 
 PARTS: tuple[Part, ...] = get_args(Part)
-"""Everything, in the order in which it is copied.
+"""All parts in the order in which they are copied.
 
-The trash goes first: its ids and places in sessions may belong to living records by now. Summaries
-follow the messages, because a message that comes back removes the summaries that do not know it.
+The trash is first because its ids and places in sessions may be used again by other records. Summaries
+follow the messages because a message that is put back drops the summaries without it.
 """
 
 Entry = Record | Discarded
 """A record, or an entry of the trash."""
 
-PIECE = 1_000
-"""How many records are read and written at once."""
+BATCH_SIZE = 1_000
+"""Records that are read and written at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a number of records say, in any order.
+    """A hash of a set of records, independent of their order.
 
     The sum of the BLAKE2b hashes (RFC 7693) of their texts, modulo 2 to the power of 128: the additive
     set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It guards
@@ -74,7 +74,7 @@ class Digest:
         """Return the digest of these records."""
         out = cls()
         for item in items:
-            data = text_of(item).encode("utf-8", "surrogatepass")
+            data = canonical_text(item).encode("utf-8", "surrogatepass")
             out += cls(1, int.from_bytes(hashlib.blake2b(data, digest_size=16).digest()))
         return out
 
@@ -84,42 +84,42 @@ class Digest:
         return f"{self.total:032x}"
 
 
-def text_of(item: Entry) -> str:
-    """Return everything a record says as one text, the same on every backend; vectors are no part of it."""
+def canonical_text(item: Entry) -> str:
+    """Return a whole record without vectors as one text, the same on every backend."""
     if isinstance(item, Discarded):
-        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_whole(item.record)}"
-    return encode_whole(item)
+        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_json(item.record)}"
+    return encode_json(item)
 
 
-def pieces(
+def read_batches(
     side: Backend, scope: Scope, part: Part, *, words: bool = False
 ) -> Iterator[tuple[Sequence[Entry], Mapping[str, Words]]]:
-    """Give one part of a user's memory, oldest first, at most `PIECE` records at a time.
+    """Yield one part of a user's memory, oldest first, in batches of at most `BATCH_SIZE` records.
 
-    With ``words`` messages come with their analysed words, by id: to analyse them again would be the
-    most expensive part of a copy.
+    With ``words`` messages come with their analysed words, by id: analysing them again would be the
+    slowest part of a copy.
     """
     if part == "trash":
-        whole = Query(scope=scope, kinds=FORGETTABLE, limit=PIECE)
-        for trash in walk(lambda after: side.trash.walk(whole, after or 0)):
+        everything = Query(scope=scope, kinds=FORGETTABLE, limit=BATCH_SIZE)
+        for trash in read_pages(lambda after: side.trash.walk(everything, after or 0)):
             if trash.entries:
                 yield trash.entries, {}
         return
-    query = Query(scope=scope, kinds=(part,), limit=PIECE)
+    query = Query(scope=scope, kinds=(part,), limit=BATCH_SIZE)
     if part == "task":
         tasks = all_records(side.store, query)
-        while some := list(islice(tasks, PIECE)):
-            yield some, {}
+        while batch := list(islice(tasks, BATCH_SIZE)):
+            yield batch, {}
         return
     for page in all_pages(side.store, query, words=words and part == "message"):
         if page.records:
             yield page.records, page.words
 
 
-def compared(
+def compare(
     side: Backend, scope: Scope, part: Part, items: Sequence[Entry]
 ) -> tuple[Sequence[Entry], Sequence[Entry]]:
-    """Return the items that one end does not hold, and those that are something else there."""
+    """Return the items that a backend does not have, and those that differ there."""
     found: Sequence[Entry]
     ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
     if part == "trash":
@@ -127,21 +127,21 @@ def compared(
         found = side.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, ids=ids, limit=most))
     else:
         found = side.store.find(Query(scope=scope, kinds=(part,), ids=ids, limit=len(ids)))
-    there = {key_of(item): text_of(item) for item in found}
+    there = {key_of(item): canonical_text(item) for item in found}
     missing = [item for item in items if key_of(item) not in there]
-    return missing, [item for item in items if there.get(key_of(item), text_of(item)) != text_of(item)]
+    return missing, [item for item in items if there.get(key_of(item), text := canonical_text(item)) != text]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What became of a piece."""
+class BatchReceipt:
+    """The result of writing a batch."""
 
     added: int  # new in the target
-    known: int  # there already, the same
-    refused: tuple[tuple[Key, str], ...]  # kind and id of what was left out, and why: the place is taken
+    known: int  # the same in the target already
+    refused: tuple[tuple[Key, str], ...]  # kind and id of what was left out, and why
 
 
-def put_piece(
+def put_batch(
     source: Backend,
     target: Backend,
     scope: Scope,
@@ -149,20 +149,20 @@ def put_piece(
     items: Sequence[Entry],
     *,
     words: Mapping[str, Words],
-) -> Written:
-    """Put what is new into the target, in one transaction; what is there stays, even if it differs.
+) -> BatchReceipt:
+    """Put new records into the target in one transaction; existing ones stay, even if they differ.
 
-    Sessions whose newest message is in the piece go on at the place where they do in the source.
+    Sessions whose newest message is in the batch get the same next place as in the source.
     ``words`` are the analysed words of messages, by id.
     """
 
-    def put() -> Written:
-        new, differing = compared(target, scope, part, items)
-        write = partial(_write, target, scope, part, words)
-        refused = put_or_refuse(target.store, new, write, InputError)
+    def put() -> BatchReceipt:
+        new, differing = compare(target, scope, part, items)
+        write = partial(_put_part, target, scope, part, words)
+        refused = put_valid(target.store, new, write, InputError)
         if part == "message":
-            _keep_places(source, target, scope, cast("Sequence[Message]", items))
-        return Written(
+            _reserve_last_places(source, target, scope, cast("Sequence[Message]", items))
+        return BatchReceipt(
             added=len(new) - len(refused),
             known=len(items) - len(new) - len(differing),
             refused=(
@@ -174,16 +174,16 @@ def put_piece(
     return target.store.together(put, repeatable=True)
 
 
-def put_or_refuse(
+def put_valid(
     store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object], errors: type[ValueError]
 ) -> list[tuple[_T, ValueError]]:
-    """Put items in one transaction; where one is refused, put the others; return the refused with why.
+    """Put items in one transaction; if some are refused, put the others; return those with their errors.
 
     Args:
-        store: where they go.
+        store: the store of the transaction.
         items: in this order.
         put: puts some of them, or raises one of ``errors``.
-        errors: what refuses an item; anything else is raised.
+        errors: raised for refused items; other exceptions are passed on.
     """
     if not items:
         return []
@@ -194,19 +194,16 @@ def put_or_refuse(
         if len(items) == 1:
             return [(items[0], error)]
         half = len(items) // 2
-        return [
-            *put_or_refuse(store, items[:half], put, errors),
-            *put_or_refuse(store, items[half:], put, errors),
-        ]
+        return [*put_valid(store, items[:half], put, errors), *put_valid(store, items[half:], put, errors)]
     return []
 
 
-def parts_of(record: Record) -> Sequence[Record]:
-    """Return what `Store.put` takes for a record: a task and its steps apart."""
+def split_task(record: Record) -> Sequence[Record]:
+    """Return the records to pass to `Store.put`: a task without its steps, and the steps."""
     return (replace(record, steps=()), *record.steps) if isinstance(record, Task) else (record,)
 
 
-def _write(
+def _put_part(
     target: Backend, scope: Scope, part: Part, words: Mapping[str, Words], items: Sequence[Entry]
 ) -> None:
     if part == "trash":
@@ -220,7 +217,7 @@ def _write(
 
 
 def _put_records(target: Backend, records: Sequence[Record]) -> None:
-    target.store.put([part for record in records for part in parts_of(record)])
+    target.store.put([part for record in records for part in split_task(record)])
 
 
 def _put_messages(target: Backend, messages: Sequence[Message], words: Mapping[str, Words]) -> None:
@@ -233,15 +230,15 @@ def _put_messages(target: Backend, messages: Sequence[Message], words: Mapping[s
 
 def _put_summaries(target: Backend, scope: Scope, summaries: Sequence[Summary]) -> None:
     for summary in summaries:
-        bridge = _bridge(target, scope, summary)
+        bridge = _placeholder_versions(target, scope, summary)
         target.store.put([*bridge, summary])
         if bridge:
             ids = tuple(version.id for version in bridge)
             target.store.delete(Query(scope=scope, kinds=("summary",), ids=ids, limit=len(ids)))
 
 
-def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
-    """Return stand-ins for earlier versions that are gone: each version builds on the one before it."""
+def _placeholder_versions(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
+    """Return placeholders for removed earlier versions, because each version needs the one before."""
     if summary.previous is None:
         return []
     last = Query(scope=scope, kinds=("summary",), ids=(summary.previous,), limit=1)
@@ -261,27 +258,27 @@ def _bridge(target: Backend, scope: Scope, summary: Summary) -> list[Summary]:
 
 
 def _put_discarded(target: Backend, scope: Scope, entries: Sequence[Discarded]) -> None:
-    """Put records and discard them: they get into the trash the way everything does."""
+    """Put records and discard them, so that they get into the trash in the usual way."""
     for kind, records in grouped((entry.kind, entry.record) for entry in entries).items():
-        for _, id_ in target.store.named(scope.user_id, [(kind, record.id) for record in records]):
+        for _, id_ in target.store.find_by_keys(scope.user_id, [(kind, record.id) for record in records]):
             raise DuplicateId(f"{kind} {id_!r} lies in the source's trash, but lives in the target")
         if kind == "message":
             _put_messages(target, cast("list[Message]", records), {})
         else:
             _put_records(target, records)
-    for (reason, at), some in groupby(entries, lambda entry: (entry.reason, entry.discarded_at)):
-        target.trash.discard(scope, [key_of(entry) for entry in some], reason=reason, at=at)
+    for (reason, at), group in groupby(entries, lambda entry: (entry.reason, entry.discarded_at)):
+        target.trash.discard(scope, [key_of(entry) for entry in group], reason=reason, at=at)
 
 
-def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
-    """Keep the places of forgotten messages at the end of a session from being given again."""
+def _reserve_last_places(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
+    """Keep the places of forgotten messages at the end of a session from being used again."""
     newest = {_session_of(message): message for message in messages}  # they are in the order of time
-    sessions, there = _sessions(source, scope, tuple(newest)), _sessions(target, scope, tuple(newest))
+    sessions, there = (_find_sessions(backend, scope, tuple(newest)) for backend in (source, target))
     for id_, session in sessions.items():
         ends_here = session.last_active_at == newest[id_].created_at
         if not ends_here or id_ not in there or there[id_].next_seq >= session.next_seq:
             continue
-        # Insert and delete a placeholder at the last place: the session goes on after it.
+        # Insert and delete a placeholder at the last place: the session continues after it.
         last = Message(
             role="system",
             content="",
@@ -293,7 +290,7 @@ def _keep_places(source: Backend, target: Backend, scope: Scope, messages: Seque
         target.store.delete(Query(scope=scope, kinds=("message",), ids=(last.id,), limit=1))
 
 
-def _sessions(side: Backend, scope: Scope, ids: tuple[str, ...]) -> Mapping[str, Session]:
+def _find_sessions(side: Backend, scope: Scope, ids: tuple[str, ...]) -> Mapping[str, Session]:
     if not ids:
         return {}
     query = Query(scope=scope, kinds=("session",), ids=ids, limit=len(ids))

@@ -1,4 +1,4 @@
-"""Which index holds a memory's vectors: written in its database, so that no other is used by mistake."""
+"""The note in a database that its vectors are in Chroma, so that no other index is used by mistake."""
 
 import uuid
 
@@ -6,18 +6,18 @@ from jiyi.errors import StorageError, WrongState
 from jiyi.storage.database import Database
 from jiyi.storage.vectors import VectorIndex
 
-__all__ = ["bind", "leave", "refuse_bound", "take_over"]
+__all__ = ["bind_to_chroma", "move_from_chroma", "move_to_chroma", "refuse_chroma"]
 
 _INDEX, _OWNER = "vector_index", "chroma_owner"
 
 
-def refuse_bound(database: Database) -> None:
-    """Refuse a memory whose vectors are elsewhere.
+def refuse_chroma(database: Database) -> None:
+    """Make sure that a memory's vectors are not in Chroma.
 
     Raises:
-        WrongState: they are; says how to get at them.
+        WrongState: they are; says how to open it.
     """
-    if _bound(database):
+    if _is_in_chroma(database):
         raise WrongState(
             f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
             "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
@@ -25,43 +25,43 @@ def refuse_bound(database: Database) -> None:
         )
 
 
-def bind(database: Database) -> str:
-    """Bind a memory to Chroma, if it is not yet; return what names it there.
+def bind_to_chroma(database: Database) -> str:
+    """Bind a memory to Chroma, if it is not yet; return its name there.
 
     Raises:
-        WrongState: it holds vectors itself; says how to go over.
+        WrongState: it holds vectors itself; says how to move them.
         StorageError: its tables are spread over several machines.
     """
-    owner = database.ask("get_meta", {"name": _OWNER})
+    owner = database.fetch("get_meta", {"name": _OWNER})
     if owner:
         return str(owner[0][0])
-    if database.ask("any_vectors"):
+    if database.fetch("has_vectors"):
         raise WrongState(
             f"{database.place} holds its vectors itself; to embed its records again into Chroma, run with "
             "the same settings: jiyi doctor --repair"
         )
-    return _enter(database)
+    return _write_binding(database)
 
 
-def take_over(database: Database) -> int:
-    """Bind a memory that holds vectors itself; they are dropped. Return how many records lack them then."""
-    if _bound(database):
+def move_to_chroma(database: Database) -> int:
+    """Bind a memory to Chroma and drop the vectors it holds; return how many records wait for new ones."""
+    if _is_in_chroma(database):
         return 0
-    waiting = VectorIndex(database).empty()
-    _enter(database)
+    waiting = VectorIndex(database).drop_all()
+    _write_binding(database)
     return waiting
 
 
-def leave(database: Database) -> int:
-    """Let a memory hold its vectors itself again; return how many records wait for new ones.
+def move_from_chroma(database: Database) -> int:
+    """Make a memory hold its vectors itself again; return how many records wait for new ones.
 
-    The collection stays in Chroma; it can be deleted there.
+    The collection stays in Chroma and can be deleted there.
     """
-    if not _bound(database):
+    if not _is_in_chroma(database):
         return 0
-    waiting = VectorIndex(database).empty()
+    waiting = VectorIndex(database).drop_all()
     for user_id in database.users():
-        database.tell("chroma_forget_all", {"user_id": user_id})
+        database.execute("chroma_forget_all", {"user_id": user_id})
     with database.write() as db:
         db.run("chroma_leave", {})
         for name in (_INDEX, _OWNER):
@@ -69,12 +69,12 @@ def leave(database: Database) -> int:
     return waiting
 
 
-def _bound(database: Database) -> bool:
-    return bool(database.ask("get_meta", {"name": _INDEX}))
+def _is_in_chroma(database: Database) -> bool:
+    return bool(database.fetch("get_meta", {"name": _INDEX}))
 
 
-def _enter(database: Database) -> str:
-    if getattr(database, "citus", False):  # of a server
+def _write_binding(database: Database) -> str:
+    if getattr(database, "citus", False):
         raise StorageError(
             f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions; "
             "leave vector_index as it is: pgvector searches there"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.storage import known_vectors
-from jiyi.storage.known_vectors import KnownVectors
+from jiyi.storage import cached_vectors
+from jiyi.storage.cached_vectors import CachedVectors
 
 
 def rows(number, count=1):
@@ -19,7 +19,7 @@ def docs(*numbers):
 
 @given(st.lists(st.dictionaries(st.integers(0, 40), st.integers(1, 3), max_size=6), max_size=8))
 def test_what_was_added_is_given_back(batches):
-    known, wanted = KnownVectors(), {}
+    known, wanted = CachedVectors(), {}
     for batch in batches:
         new = {number: count for number, count in batch.items() if number not in known.places}
         known.add({number: rows(number, count) for number, count in new.items()})
@@ -29,35 +29,35 @@ def test_what_was_added_is_given_back(batches):
     assert parts.rows.tolist() == [n for n in range(45) for _ in range(wanted.get(n, 0))]
     assert parts.vectors.dtype == np.float32
     assert parts.vectors[:, 0].tolist() == parts.rows.tolist() if wanted else len(parts.vectors) == 0
-    assert known.unknown(asked) == [n for n in range(45) if n not in wanted]
+    assert known.missing(asked) == [n for n in range(45) if n not in wanted]
     assert known.size == sum(wanted.values()) <= len(known.rows)
 
 
 def test_a_view_stays_as_it_was():
-    known = KnownVectors()
+    known = CachedVectors()
     known.add({1: rows(1), 2: rows(2, 2)})
     view = known.view()
     known.add({number: rows(number) for number in range(3, 200)})
-    known.turn_to(1)
+    known.use_space(1)
     known.add({1: rows(9)})
     assert view.parts(docs(2, 1)).vectors[:, 0].tolist() == [2, 2, 1]
     assert known.parts(docs(2, 1)).vectors[:, 0].tolist() == [9]
 
 
-def test_another_set_and_too_much_begin_again(monkeypatch):
-    known = KnownVectors()
+def test_another_set_or_too_many_vectors_start_empty(monkeypatch):
+    known = CachedVectors()
     known.add({number: rows(number) for number in range(10)})
-    known.turn_to(0)
+    known.use_space(0)
     assert known.size == 10
-    monkeypatch.setattr(known_vectors, "_MOST", 9)
-    known.turn_to(0)
-    assert (known.size, known.nbytes, known.unknown(docs(1))) == (0, 0, [1])
+    monkeypatch.setattr(cached_vectors, "_MAX_VECTORS", 9)
+    known.use_space(0)
+    assert (known.size, known.nbytes, known.missing(docs(1))) == (0, 0, [1])
     known.add({1: rows(1)})
-    known.turn_to(2)
+    known.use_space(2)
     assert (known.space, known.size) == (2, 0)
 
 
 @pytest.mark.parametrize("asked", [docs(), docs(-1), docs(1, -1, 1)])
 def test_nothing_is_known_of_the_unknown(asked):
-    parts = KnownVectors().parts(asked)
+    parts = CachedVectors().parts(asked)
     assert (parts.rows.tolist(), len(parts.vectors)) == ([], 0)

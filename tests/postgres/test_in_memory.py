@@ -6,9 +6,9 @@ from samples import ANA, message
 
 from jiyi.records import Query
 from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, held
-from jiyi.storage.postgres.connection import Reading
-from jiyi.storage.postgres.held import HeldVectors
+from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, in_memory
+from jiyi.storage.postgres.connection import ReadChannel
+from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.vectors import VectorRow
 
 DIMS = 8
@@ -38,8 +38,8 @@ class Side:
         found = self.vectors.nearest(MINE, axis(number), seen=self.store.snapshot("ana"))
         return {match.id: round(match.score, 3) for match in found}
 
-    def held(self) -> HeldVectors:
-        view = self.database.cache.peek("ana", HeldVectors)
+    def held(self) -> InMemoryVectors:
+        view = self.database.cache.peek("ana", InMemoryVectors)
         assert view is not None
         return view
 
@@ -59,13 +59,13 @@ def sides(postgres_url):
 @pytest.fixture
 def trips(monkeypatch):
     counted: list[int] = []
-    ask = Reading.ask_all
+    ask = ReadChannel.execute_all
 
     def noted(self, asks, **options):
         counted.append(len(asks))
         return ask(self, asks, **options)
 
-    monkeypatch.setattr(Reading, "ask_all", noted)
+    monkeypatch.setattr(ReadChannel, "execute_all", noted)
     return counted
 
 
@@ -99,7 +99,7 @@ def test_what_another_program_removes_or_embeds_anew_is_seen_at_once(sides):
     there.vectors.switch("other")
     assert here.near(2) == {"1": 0.0, "2": 1.0}
     assert here.held().size == 4
-    there.vectors.empty()
+    there.vectors.drop_all()
     assert here.near(2) == {}
 
 
@@ -122,13 +122,13 @@ def test_more_than_are_held_are_compared_on_the_server(sides, monkeypatch, most)
     there.save("0", "1", "2")
     there.embed("0", "1", "2", parts=1 if most == "records" else 2)
     whole = here.near(1)
-    monkeypatch.setattr(held, "HELD", 2 if most == "records" else 5)
+    monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 2 if most == "records" else 5)
     assert there.near(1) == whole
-    assert (there.held().many, there.held().size) == (True, 0)
+    assert (there.held().too_many, there.held().size) == (True, 0)
     there.save("3")
     there.embed("3")
     assert there.near(3) == here.near(3) == {"0": 0.0, "1": 0.0, "2": 0.0, "3": 1.0}
-    assert here.held().many, "it has outgrown what it held"
+    assert here.held().too_many, "it has needs_analyze what it held"
 
 
 def test_inside_a_transaction_nothing_is_held(sides):
@@ -138,4 +138,4 @@ def test_inside_a_transaction_nothing_is_held(sides):
     with here.store.transaction():
         here.save("1")
         assert [match.id for match in here.vectors.nearest(MINE, axis(0))] == ["0"]
-    assert here.database.cache.peek("ana", HeldVectors) is None
+    assert here.database.cache.peek("ana", InMemoryVectors) is None

@@ -1,0 +1,86 @@
+"""Vectors of users with few vectors, cached and compared in this process, which is faster than the server."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.storage.database import Call, Connection, Database
+from jiyi.storage.relational.users import Snapshot, cached_part
+from jiyi.storage.user_vectors import UserVectors
+
+__all__ = ["MAX_IN_MEMORY", "InMemoryVectors", "as_floats", "in_memory_vectors"]
+
+MAX_IN_MEMORY = 4_000
+"""With more records or vectors a user's are compared on the server: reading them would take too long."""
+
+_HEAD = 2  # 16-bit values before the numbers in a vector's binary form
+
+
+@dataclass(slots=True)
+class InMemoryVectors(UserVectors):
+    """All vectors of a user, and which rows to read next time."""
+
+    after: int = 0  # newest document that was read
+    waiting: list[int] = field(default_factory=list)  # documents up to there without vectors
+    too_many: bool = False  # nothing is cached
+
+    def calls(self, user_id: str) -> list[Call]:
+        """Return the statements for the missing vectors; ``generation`` is for `_can_extend`."""
+        whose = {"user_id": user_id, "space": self.space, "generation": self.generation}
+        calls = [Call("vectors_after", {**whose, "after": self.after, "limit": MAX_IN_MEMORY + 1})]
+        return [*calls, *([Call("vectors_of_docs", {**whose, "docs": self.waiting})] if self.waiting else [])]
+
+
+def in_memory_vectors(database: Database, db: Connection, seen: Snapshot) -> InMemoryVectors | None:
+    """Return a user's vectors as of a snapshot; None if there are too many, or inside a transaction."""
+    if db.in_transaction:
+        return None
+    mine = cached_part(database, db, seen, InMemoryVectors, partial(_extend, db, seen))
+    return None if mine.too_many else mine
+
+
+def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
+    """Decode vectors from the second column of rows."""
+    numbers = np.frombuffer(b"".join(row[1] for row in rows), ">f2")
+    return numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
+
+
+def _extend(db: Connection, seen: Snapshot, mine: InMemoryVectors) -> None:
+    """Add new vectors, or drop all if there are too many."""
+    if mine.space != seen.spaces.number:
+        mine.reset(seen.spaces.number)
+    if not mine.too_many and (seen.terms.size > MAX_IN_MEMORY or not _add_new(db, seen, mine)):
+        mine.reset(mine.space)
+        mine.too_many = True
+
+
+def _add_new(db: Connection, seen: Snapshot, mine: InMemoryVectors) -> bool:
+    """Add what the snapshot read already, or else read it now; return False if there are too many."""
+    answers = [answer for _, answer in seen.extra_answers] if _can_extend(seen, mine) else []
+    answers = answers or db.fetch_all(mine.calls(seen.user_id))
+    rows = [row for answer in answers for row in answer.rows]
+    known = set(mine.docs[: mine.size].tolist()) if rows else ()
+    rows = [row for row in rows if row[0] not in known]
+    if mine.size + len(rows) > MAX_IN_MEMORY:
+        return False
+    if rows:
+        docs = np.array([row[0] for row in rows], np.int64)
+        mine.append(np.arange(mine.size, mine.size + len(rows)), docs, as_floats(rows))
+    last = max(mine.after, seen.terms.last_doc)
+    if rows or last > mine.after:
+        new = seen.terms.columns["doc"][np.searchsorted(seen.terms.columns["doc"], mine.after, "right") :]
+        asked_for = np.concatenate([np.array(mine.waiting, np.int64), new])
+        mine.waiting = asked_for[~np.isin(asked_for, mine.docs[: mine.size])].tolist()
+        mine.after = last
+    return True
+
+
+def _can_extend(seen: Snapshot, mine: InMemoryVectors) -> bool:
+    """Return whether the snapshot's answers fit the cached vectors, which other threads may have changed."""
+    values = seen.extra_answers[0][0].values if seen.extra_answers else {}
+    same = (values.get("generation"), values.get("space")) == (mine.generation, mine.space)
+    return same and int(values["after"]) <= mine.after
