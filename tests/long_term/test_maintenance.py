@@ -74,7 +74,7 @@ def test_it_does_not_run_unless_asked_to(opened, clock, runs):
 
 
 def test_what_fails_is_tried_again_by_the_same_process(opened, clock, runs, monkeypatch, caplog):
-    monkeypatch.setattr("jiyi.long_term.worker._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr("jiyi.long_term.worker._MAX_PAUSE", 0.01)
     memory = opened(maintain_hours=24)
     for user in ("ana", "ben"):
         memory.save_message("s-1", role="user", content="hello", user_id=user)

@@ -120,7 +120,7 @@ class Recall:
         told = (*notes, *more, *self.store.notes(query.scope))
         return Hits(tuple(chosen), told, nothing_relevant=nothing)
 
-    def settle(self) -> None:
+    def flush_accesses(self) -> None:
         """Write the pending access counts now, before something is decided by them."""
         if self.accesses:
             self.accesses.flush()
