@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jiyi.compression.compressor import Compressor
 from jiyi.long_term.recall.recall import Recall
-from jiyi.long_term.recall.surroundings import with_surroundings
+from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.prompts import wording
 from jiyi.records import (
@@ -220,12 +220,12 @@ def recall_blocks(
     """
     if not query.text.strip():
         return Recalled()
-    seen = store.snapshot(query.scope.user_id)
-    found = recall.search(replace(query, without=(without,)), most, seen=seen)
+    snapshot = store.snapshot(query.scope.user_id)
+    found = recall.search(replace(query, without=(without,)), most, snapshot=snapshot)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _belongs(hit.record)]
     hits = _without_repeated_facts([hit for hit, p in possible if p >= floor])
-    around = with_surroundings(store, query.scope, hits[:_WITH_TALK], _FAR, seen)
+    around = add_surroundings(store, query.scope, hits[:_WITH_TALK], _FAR, snapshot)
     hits += _answered(hits, around, without)
     found_ids = {hit.id for hit in hits}
     shown = _in_talk(hits, around, without)
