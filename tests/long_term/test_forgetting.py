@@ -51,7 +51,7 @@ def test_words_find_the_same_in_a_memory_where_the_index_cannot_tell(memory, mon
     for n in range(30):
         memory.say(f"server {n} {'secret' if n % 10 == 0 else 'plain'}", learn=False)
     seen = memory.forget(query=words("server secret"), dry_run=True)
-    monkeypatch.setattr(forgetting_select, "_MOST", 5)
+    monkeypatch.setattr(forgetting_select, "_MAX_FOUND", 5)
     assert memory.forget(query=words("server secret"), dry_run=True).items == seen.items
     assert seen.counts == {"message": 3}
 
