@@ -95,10 +95,6 @@ class BlockWriter:
             **more,
         )
 
-    def as_successor(self, hit: Hit) -> Block:
-        """Return a hit as a short block, to be shown below the one it replaced."""
-        return replace(self, max_tokens=min(self.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)(hit, 0.0)
-
     def _render(self, hit: Hit) -> str:
         match hit.record:
             case Episode() as record:
@@ -232,6 +228,7 @@ def recall_blocks(
     successors = _find_successors(found, recall.store, query)
     texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *successors.values()])
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
+    write_short = replace(write, max_tokens=min(write.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)
     blocks: list[Block] = []
     room = _TALK_BLOCKS * write.max_tokens
     for score, hit in shown:
@@ -240,7 +237,7 @@ def recall_blocks(
             if successor := successors.get(hit.id):
                 # It is known for a fact but judged for a message, where a wrong judgement must hide nothing.
                 sure = hit.kind == "fact" and hit.outdated_by is not None
-                mark = {"outdated": "surely" if sure else "maybe", "successor": write.as_successor(successor)}
+                mark = {"outdated": "surely" if sure else "maybe", "successor": write_short(successor, 0.0)}
             blocks.append(write(hit, score, **mark))
             room -= blocks[-1].tokens
     shown_ids = {hit.id for _, hit in shown}

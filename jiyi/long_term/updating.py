@@ -172,9 +172,7 @@ class Updating:
     def _keep_restated_facts(self, reader: RecordReader, old: Message, new: Message) -> list[str]:
         """Give the facts that the new text also states its wording; return their ids."""
         statements = chain.from_iterable(self.facts.stated([new]).values())
-        by_meaning = {
-            _meaning(statement): statement for statement in statements if statement.action == "state"
-        }
+        by_meaning = {_meaning(s): s for s in statements if s.action == "state"}
         kept = [fact for fact in reader.derived_from(Fact, [old.id]) if _meaning(fact) in by_meaning]
         self.store.put([replace(fact, text=by_meaning[_meaning(fact)].quote or fact.text) for fact in kept])
         return [fact.id for fact in kept]

@@ -52,7 +52,7 @@ _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SimilarGroups:
+class _Groups:
     groups: tuple[Group, ...]  # to be written
     ungrouped: int  # new episodes that are similar to too few others
     unembedded: int  # those of them without a vector yet
@@ -73,9 +73,7 @@ class _Text:
         )
 
 
-def group_similar(
-    store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int
-) -> _SimilarGroups:
+def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Groups:
     """Return the groups among the newest `WINDOW` episodes of a scope without a target.
 
     It compares episodes of one agent in one language. The first episode leads the group; its
@@ -98,19 +96,17 @@ def group_similar(
         found = _make_groups(scope.user_id, part, matrix, known, min_episodes)
         groups += found
         grouped = {id_ for group in found for id_ in group.ids}
-        left = [
-            position for position, text in enumerate(part) if text.is_new and text.brief.id not in grouped
-        ]
+        left = [row for row, text in enumerate(part) if text.is_new and text.brief.id not in grouped]
         ungrouped += len(left)
         if matrix is not None:
-            unembedded += sum(not matrix[position].any() for position in left)
-    return _SimilarGroups(groups=tuple(groups), ungrouped=ungrouped, unembedded=unembedded)
+            unembedded += sum(not matrix[row].any() for row in left)
+    return _Groups(groups=tuple(groups), ungrouped=ungrouped, unembedded=unembedded)
 
 
 def _make_groups(
     user_id: str,
     texts: Sequence[_Text],
-    matrix: NDArray[np.float32] | None,
+    matrix: _Floats | None,
     known: Mapping[str, str],
     min_episodes: int,
 ) -> list[Group]:
@@ -149,9 +145,7 @@ def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, st
     return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
 
 
-def _load_vectors(
-    vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]
-) -> NDArray[np.float32] | None:
+def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> _Floats | None:
     """Return the vector of each episode's beginning; zeros if there is none yet."""
     if vectors is None:
         return None

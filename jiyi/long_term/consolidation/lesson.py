@@ -123,9 +123,7 @@ def one_line(text: str, max_chars: int) -> str:
     return clip(shown, max_chars)
 
 
-def extract_lesson(
-    briefs: Sequence[Brief], total: int, language: Language, *, one_target: bool = True
-) -> Lesson:
+def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, one_target: bool) -> Lesson:
     """Return what episodes have in common: outcomes, triggers, frequent steps, causes, the last success.
 
     The result does not depend on their order. Steps and causes count as the same if they differ only
@@ -142,12 +140,8 @@ def extract_lesson(
     topic = _topic_of(briefs)
     sentences = [_overview(briefs, total, topic if one_target else "", phrases)]
     triggers = _count_common((brief, [brief.trigger]) for brief in briefs)
-    shown = [
-        phrases["times"].format(text=one_line(text, _TOPIC_CHARS), n=n)
-        if n > 1
-        else one_line(text, _TOPIC_CHARS)
-        for _, text, n in triggers[:_MAX_TRIGGERS]
-    ]
+    first = [(one_line(text, _TOPIC_CHARS), n) for _, text, n in triggers[:_MAX_TRIGGERS]]
+    shown = [phrases["times"].format(text=text, n=n) if n > 1 else text for text, n in first]
     if len(triggers) > _MAX_TRIGGERS:
         shown.append(phrases["more"].format(n=len(triggers) - _MAX_TRIGGERS))
     if shown:

@@ -19,7 +19,7 @@ from jiyi.long_term.forgetting.plan import (
     describe,
     limit_items,
 )
-from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched, dependents_in_trash
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
 from jiyi.long_term.forgetting.restore import Restorer
 from jiyi.long_term.forgetting.select import find_by_ids, find_by_query, find_in_trash, scan_scope
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
@@ -266,10 +266,10 @@ class Forgetting:
             keys = None
         else:
             trashed = list(find_in_trash(reader, request.scope, request.ids, request.query))
-            trashed += dependents_in_trash(reader, trashed)
+            trashed += reader.dependents_in_trash(trashed)
             receipt, touched = self._forget(request, trashed)
             touched += [key_of(entry) for entry in trashed]
-            touched += [key_of(entry) for entry in dependents_in_trash(reader, trashed, touched)]
+            touched += [key_of(entry) for entry in reader.dependents_in_trash(trashed, touched)]
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt

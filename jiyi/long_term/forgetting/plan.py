@@ -12,7 +12,6 @@ from jiyi.long_term.forgetting.provenance import (
     RecordReader,
     batched,
     dependent_messages,
-    merge_trashed_sources,
     reduce_fact,
     relink_facts,
     text_of,
@@ -174,13 +173,11 @@ class Plan:
         }
         requested = (item for item in self.removed.values() if item.why == REQUESTED)
         others = [item for item in self.removed.values() if item.why != REQUESTED]
+        others += [*self.changed.values(), *relinked.values()]
         return ForgetReceipt(
             counts=count_kinds(self.removed),
             changed=count_kinds([*self.changed, *relinked]),
-            items=(
-                *limit_items(requested),
-                *limit_items([*others, *self.changed.values(), *relinked.values()]),
-            ),
+            items=(*limit_items(requested), *limit_items(others)),
             reason=reason,
             at=at,
             dry_run=dry_run,
@@ -190,7 +187,7 @@ class Plan:
 def carry_out(reader: RecordReader, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
     """Execute a plan in the current transaction; ``reason`` is stored with what goes to the trash."""
     derived = [key for key in plan.removed if key[0] in ("fact", "knowledge")]
-    reader.store.put(merge_trashed_sources(reader, [*plan.changed, *derived]))
+    reader.store.put(reader.merge_trashed_sources([*plan.changed, *derived]))
     facts = reader.find(Fact, plan.ids("fact"))
     for keys in batched([*plan.changed, *(key for key in plan.removed if key[0] != "summary")]):
         reader.trash.discard(reader.user, keys, reason=reason, at=at)

@@ -34,10 +34,6 @@ __all__ = [
     "RecordReader",
     "batched",
     "dependent_messages",
-    "dependents_in_trash",
-    "derived_in_trash",
-    "merge_trashed_sources",
-    "partners_in_trash",
     "reduce_fact",
     "relink_facts",
     "sources_of",
@@ -112,6 +108,64 @@ class RecordReader:
             found += self.trash.discarded(query)
         return found
 
+    def dependents_in_trash(self, entries: Sequence[Discarded], keys: Sequence[Key] = ()) -> list[Discarded]:
+        """Return what else in the trash must be erased with these entries and with the records of these keys.
+
+        That is facts and knowledge with any of them among their sources, since they may quote it; the
+        task of an episode and the episode of a task; tool calls and results.
+        """
+        known = {key_of(entry) for entry in entries}
+        ids = known | {key for key in keys if key[0] in ("message", "episode", "task")}
+        found = {key_of(entry): entry for entry in self.partners_in_trash(entries, ids)}
+        found |= {key_of(entry): entry for entry in self.derived_in_trash(ids | set(found))}
+        return [entry for key, entry in found.items() if key not in known]
+
+    def partners_in_trash(self, entries: Sequence[Discarded], ids: Collection[Key]) -> list[Discarded]:
+        """Return the tool calls and results, tasks and episodes in the trash that belong to entries.
+
+        Also the episodes of the tasks in ``ids``, but nothing that is in ``ids`` itself.
+        """
+        calls: dict[str, set[str]] = {}
+        for entry in entries:
+            record = entry.record
+            if isinstance(record, Message) and (record.tool_calls or record.role == "tool") and record.scope:
+                calls.setdefault(record.scope.session_id or "", set()).add(record.id)
+        partners: list[Discarded] = []
+        for session_id, message_ids in calls.items():
+            session = self.user.in_session(session_id)
+            trashed = {entry.record.id: entry for entry in self.scan_trash(("message",), session)}
+            messages = cast("list[Message]", [entry.record for entry in trashed.values()])
+            partners += [trashed[message.id] for message in dependent_messages(messages, message_ids)]
+        tasks = {entry.record.task_id for entry in entries if isinstance(entry.record, Episode)}
+        tasks |= {id_ for kind, id_ in ids if kind == "task"}
+        for entry in self.scan_trash(("task", "episode")) if tasks else ():
+            record = entry.record
+            task = record.id if isinstance(record, Task) else cast("Episode", record).task_id
+            if task in tasks and key_of(entry) not in ids:
+                partners.append(entry)
+        return partners
+
+    def derived_in_trash(self, ids: Collection[Key]) -> Iterator[Discarded]:
+        """Yield the facts and knowledge in the trash that are in ``ids`` or derive from one of them."""
+        for entry in self.scan_trash(tuple(DERIVED)):
+            sources = sources_of(cast("Fact | Knowledge", entry.record))
+            if key_of(entry) in ids or any((DERIVED[entry.kind], id_) in ids for id_ in sources):
+                yield entry
+
+    def merge_trashed_sources(self, keys: Sequence[Key]) -> list[Fact | Knowledge]:
+        """Return the facts and knowledge of these keys with the sources of their older versions in the trash.
+
+        The version that replaces one there can then be found by each source it ever had.
+        """
+        merged: list[Fact | Knowledge] = []
+        for kind in DERIVED:
+            ids = [id_ for other, id_ in keys if other == kind]
+            older = {entry.record.id: entry.record for entry in self.find_trashed(kind, ids)}
+            for record in cast("list[Fact | Knowledge]", self.find_kind(kind, list(older))):
+                before = sources_of(cast("Fact | Knowledge", older[record.id]))
+                merged.append(with_sources(record, (*before, *sources_of(record))))
+        return merged
+
 
 def batched(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Yield a sequence in batches of at most 1,000."""
@@ -142,79 +196,12 @@ def dependent_messages(messages: Iterable[Message], removed: Collection[str]) ->
     return dependent
 
 
-def dependents_in_trash(
-    reader: RecordReader, entries: Sequence[Discarded], keys: Sequence[Key] = ()
-) -> list[Discarded]:
-    """Return what else in the trash must be erased with these entries and with the records of these keys.
-
-    That is facts and knowledge with any of them among their sources, since they may quote it; the
-    task of an episode and the episode of a task; tool calls and results.
-    """
-    known = {key_of(entry) for entry in entries}
-    ids = known | {key for key in keys if key[0] in ("message", "episode", "task")}
-    found = {key_of(entry): entry for entry in partners_in_trash(reader, entries, ids)}
-    found |= {key_of(entry): entry for entry in derived_in_trash(reader, ids | set(found))}
-    return [entry for key, entry in found.items() if key not in known]
-
-
-def partners_in_trash(
-    reader: RecordReader, entries: Sequence[Discarded], ids: Collection[Key]
-) -> list[Discarded]:
-    """Return the tool calls and results, tasks and episodes in the trash that belong to entries.
-
-    Also the episodes of the tasks in ``ids``, but nothing that is in ``ids`` itself.
-    """
-    calls: dict[str, set[str]] = {}
-    for entry in entries:
-        record = entry.record
-        if isinstance(record, Message) and (record.tool_calls or record.role == "tool") and record.scope:
-            calls.setdefault(record.scope.session_id or "", set()).add(record.id)
-    partners: list[Discarded] = []
-    for session_id, message_ids in calls.items():
-        trashed = {
-            e.record.id: e for e in reader.scan_trash(("message",), reader.user.in_session(session_id))
-        }
-        messages = cast("list[Message]", [entry.record for entry in trashed.values()])
-        partners += [trashed[message.id] for message in dependent_messages(messages, message_ids)]
-    tasks = {entry.record.task_id for entry in entries if isinstance(entry.record, Episode)}
-    tasks |= {id_ for kind, id_ in ids if kind == "task"}
-    for entry in reader.scan_trash(("task", "episode")) if tasks else ():
-        record = entry.record
-        task = record.id if isinstance(record, Task) else cast("Episode", record).task_id
-        if task in tasks and key_of(entry) not in ids:
-            partners.append(entry)
-    return partners
-
-
-def derived_in_trash(reader: RecordReader, ids: Collection[Key]) -> Iterator[Discarded]:
-    """Yield the facts and knowledge in the trash that are in ``ids`` or derive from one of them."""
-    for entry in reader.scan_trash(tuple(DERIVED)):
-        sources = sources_of(cast("Fact | Knowledge", entry.record))
-        if key_of(entry) in ids or any((DERIVED[entry.kind], id_) in ids for id_ in sources):
-            yield entry
-
-
-def merge_trashed_sources(reader: RecordReader, keys: Sequence[Key]) -> list[Fact | Knowledge]:
-    """Return the facts and knowledge of these keys that have an older version in the trash, with its sources.
-
-    The version that replaces it there can then be found by each source it ever had.
-    """
-    merged: list[Fact | Knowledge] = []
-    for kind in DERIVED:
-        ids = [id_ for other, id_ in keys if other == kind]
-        older = {entry.record.id: entry.record for entry in reader.find_trashed(kind, ids)}
-        for record in cast("list[Fact | Knowledge]", reader.find_kind(kind, list(older))):
-            before = sources_of(cast("Fact | Knowledge", older[record.id]))
-            merged.append(with_sources(record, (*before, *sources_of(record))))
-    return merged
-
-
 def reduce_fact(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) -> Fact | None:
     """Return a fact reduced to what the remaining messages say; None if they do not state it.
 
-    The fact is dropped if a word of it is in the lost messages alone, and its text is cleared if a
-    word of that is. Time, speaker and confidence follow the remaining messages. A message before
-    the fact is only the question it answers, and does not state it.
+    It is None if a word of subject, predicate or object is in the lost messages alone; its text is
+    cleared if a word of that is. Time, speaker and confidence follow the remaining messages. A message
+    before the fact is only the question that it answers.
     """
     if not any(message.created_at is None or message.created_at >= fact.created_at for message in left):
         return None

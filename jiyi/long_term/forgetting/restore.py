@@ -21,8 +21,6 @@ from jiyi.long_term.forgetting.provenance import (
     Forgettable,
     RecordReader,
     batched,
-    derived_in_trash,
-    partners_in_trash,
     reduce_fact,
     relink_facts,
     sources_of,
@@ -57,7 +55,7 @@ class Restorer:
             asked.setdefault(key_of(entry), entry)
         episodes = self._restore_sources([e for e in asked.values() if e.kind not in DERIVED])
         derived = {key for key in asked if key[0] in DERIVED}
-        entries = list(derived_in_trash(self.reader, derived | set(self.restored)))
+        entries = list(self.reader.derived_in_trash(derived | set(self.restored)))
         for entry in sorted(entries, key=lambda entry: cast("Fact", entry.record).created_at):
             record = cast("Fact | Knowledge", entry.record)
             if isinstance(record, Fact):
@@ -81,7 +79,7 @@ class Restorer:
             entries_of_source = self.reader.find_trashed(source, ids)
             sources += [entry for entry in entries_of_source if entry.discarded_at in moments]
         roots = [*entries, *sources]
-        return [*sources, *partners_in_trash(self.reader, roots, {key_of(entry) for entry in roots})]
+        return [*sources, *self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})]
 
     def _restore_sources(self, entries: Sequence[Discarded]) -> list[Episode]:
         """Restore messages, episodes, items and tasks; return the episodes."""

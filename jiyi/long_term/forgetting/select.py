@@ -126,14 +126,12 @@ def _find_by_words(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
         ids = _find_indexed_ids(reader, replace(query, kinds=(kind,), limit=_MAX_FOUND), words)
         records: Iterable[Forgettable]
         if ids is not None:
-            records = (
-                record for batch in batched(ids) for record in reader.find_kind(kind, batch, query.scope)
-            )
+            records = (r for batch in batched(ids) for r in reader.find_kind(kind, batch, query.scope))
         else:
             narrowed = replace(query, text="", kinds=(kind,), limit=_PAGE)
-            records = reader.scan_query(
-                replace(narrowed, status="in_progress") if kind == "task" else narrowed
-            )
+            if kind == "task":
+                narrowed = replace(narrowed, status="in_progress")
+            records = reader.scan_query(narrowed)
         yield from (record for record in records if words.are_all_in(text_of(record)))
 
 

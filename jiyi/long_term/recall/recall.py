@@ -38,7 +38,8 @@ _MAX_AROUND = 1_000  # messages on either side of a hit
 _MAX_DOUBT_IF_ANSWERED = 0.1  # highest `Hits.nothing_relevant` if a fact answers
 _NO_VECTORS_NOTE = "vector search unavailable, text search only: {}"
 
-_Row = TypeVar("_Row")
+_T = TypeVar("_T")
+_Limits = Mapping[Kind, int]  # the most records of each kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +73,7 @@ class Recall:
     def search(
         self,
         query: Query,
-        limits: Mapping[Kind, int] | None = None,
+        limits: _Limits | None = None,
         *,
         around: int = 0,
         min_score: float = 0.0,
@@ -193,7 +194,7 @@ class Recall:
         self,
         query: Query,
         ranked: Ranked,
-        limits: Mapping[Kind, int],
+        limits: _Limits,
         answers: Sequence[Sequence[Key]],
         snapshot: Snapshot,
     ) -> tuple[list[Hit], list[str], float]:
@@ -222,12 +223,7 @@ class Recall:
         return list(make_hits(chosen, ranked, judged, relevance)), notes, no_answer
 
     def _fetch_records(
-        self,
-        query: Query,
-        ranked: Ranked,
-        limits: Mapping[Kind, int],
-        rows: Sequence[int],
-        snapshot: Snapshot,
+        self, query: Query, ranked: Ranked, limits: _Limits, rows: Sequence[int], snapshot: Snapshot
     ) -> tuple[dict[int, RecordText], dict[int, TextKey]]:
         """Return by row the records of the best candidates and of ``rows``, and their text keys.
 
@@ -259,7 +255,7 @@ class Recall:
         }
 
 
-def _limit_kinds(items: Iterable[_Row], kinds: Iterable[Kind], limits: Mapping[Kind, int]) -> list[_Row]:
+def _limit_kinds(items: Iterable[_T], kinds: Iterable[Kind], limits: _Limits) -> list[_T]:
     """Return the first items of each kind, at most its limit, in their order."""
     left, chosen = dict(limits), []
     for item, kind in zip(items, kinds, strict=True):

@@ -52,9 +52,7 @@ def _put_after_successors(scored: list[ScoredRecord], ranked: Ranked, judged: Ju
     successors = {table.keys[row]: table.keys[later] for row, later in judged.marked(LIFTED).items()}
     if time and time.kind == "now":
         facts = ((table.keys[item.row], item.record) for item in scored if isinstance(item.record, Fact))
-        successors |= {
-            key: ("fact", fact.superseded_by or "") for key, fact in facts if fact.status == "superseded"
-        }
+        successors |= {key: ("fact", f.superseded_by or "") for key, f in facts if f.status == "superseded"}
     scores = {table.keys[item.row]: item.score for item in scored}
     moved = []
     for item in scored:
