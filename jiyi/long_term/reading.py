@@ -61,7 +61,7 @@ class _MeteredLLM:
         """Return the other model's reply; see `LLM.complete`.
 
         Raises:
-            _Spent: the limits have no room for this call.
+            _LimitReached: the limits have no room for this call.
             StorageError: the usage cannot be written.
         """
         count = counter_for("o200k_base").count_text

@@ -50,16 +50,16 @@ class Restorer:
 
     def run(self, entries: Iterable[Discarded]) -> RestoreReceipt:
         """Restore these entries with what was forgotten along with them."""
-        asked = {key_of(entry): entry for entry in entries}
-        for entry in self._find_companions(list(asked.values())):
-            asked.setdefault(key_of(entry), entry)
-        episodes = self._restore_sources([e for e in asked.values() if e.kind not in DERIVED])
-        derived = {key for key in asked if key[0] in DERIVED}
+        requested = {key_of(entry): entry for entry in entries}
+        for entry in self._find_companions(list(requested.values())):
+            requested.setdefault(key_of(entry), entry)
+        episodes = self._restore_sources([e for e in requested.values() if e.kind not in DERIVED])
+        derived = {key for key in requested if key[0] in DERIVED}
         entries = list(self.reader.derived_in_trash(derived | set(self.restored)))
         for entry in sorted(entries, key=lambda entry: cast("Fact", entry.record).created_at):
             record = cast("Fact | Knowledge", entry.record)
             if isinstance(record, Fact):
-                self._restore_fact(entry, record, asked=key_of(entry) in asked)
+                self._restore_fact(entry, record, requested=key_of(entry) in requested)
             else:
                 self._restore_knowledge(entry, record)
         self.reader.store.put(relink_facts(self.reader.store, self.facts, self.at))
@@ -99,9 +99,9 @@ class Restorer:
             self._note_restored(entry, cast("Forgettable", entry.record))
         return [entry.record for entry in ready if isinstance(entry.record, Episode)]
 
-    def _restore_fact(self, entry: Discarded, trashed: Fact, *, asked: bool) -> None:
+    def _restore_fact(self, entry: Discarded, trashed: Fact, *, requested: bool) -> None:
         sources = {m.id: m for m in self.reader.find(Message, trashed.sources)}
-        if trashed.sources and not sources and not asked:
+        if trashed.sources and not sources and not requested:
             self._note_left(entry, _NO_SOURCE)
             return
         stored = self.reader.find(Fact, (trashed.id,))
