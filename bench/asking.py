@@ -83,7 +83,8 @@ def ask(
         return None
     scope = memory._scope(None, None)
     query = Query(scope=scope, kinds=("message",), text=question.text, asked_at=question.asked_at)
-    table, features, _ = memory._long_term.recall.examine(query)
+    recall = memory._long_term.recall
+    table, features, _ = recall.find_candidates(query, recall.store.snapshot(scope.user_id))
     if features is None:
         return None
     wanted = set(question.evidence) if own and question.answerable else set()

@@ -257,7 +257,7 @@ class _MemoryBuilder:
             zone=settings.zone,
             clock=clock,
         )
-        indexer = Indexer(vectors, self.embedder, afterwards=succession.settle)
+        indexer = Indexer(vectors, self.embedder, after_embedding=succession.settle)
         reader = None
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(

@@ -1,4 +1,4 @@
-"""The parts of long-term memory together, and their daily upkeep."""
+"""The parts of long-term memory, and their regular maintenance."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,32 +21,32 @@ from jiyi.storage import Ledger
 
 __all__ = ["LongTermMemory", "Maintained", "Maintenance", "MaintenanceProgress", "maintain"]
 
-_LOOKS = 60.0  # seconds between looks at the clock
+_MAX_POLL = 60.0  # seconds between checks whether a period began
 
 MaintenanceProgress = Callable[[str, int, int | None], None]
-"""Is told the part, how far it is, and of how much where that is known."""
+"""Called with the part of maintenance, how much of it is done, and the total or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongTermMemory:
-    """What outlives the session; every part works on the same database."""
+    """The parts of long-term memory, which share one database."""
 
-    recall: Recall  # finds it again
-    indexer: Indexer  # makes its vectors
-    facts: FactMemory  # statements that change with time
-    reader: Reader | None  # reads them from talk by a language model; None: there is none, or it is off
+    recall: Recall  # searches records
+    indexer: Indexer  # makes their vectors
+    facts: FactMemory  # extracts and merges facts
+    reader: Reader | None  # reads facts with a language model; None without a model, or if it is off
     consolidation: Consolidation  # turns episodes into knowledge
-    gate: ForgetGate  # lets go of what no longer matters
-    forgetting: Forgetting  # forgets what is asked for, and brings it back
-    updating: Updating  # changes what records say
+    gate: ForgetGate  # forgets by rules what no longer matters
+    forgetting: Forgetting  # forgets and restores on request
+    updating: Updating  # changes records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintained:
-    """What maintenance did; of a dry run, what the gate would have done."""
+    """What maintenance did; in a dry run, what the gate would have done."""
 
-    reading: ReadingReceipt | None  # None in a dry run, and without a language model that reads
-    expired: int  # facts whose time is over
+    reading: ReadingReceipt | None  # None in a dry run, and without a reader
+    expired: int  # facts whose validity has ended
     consolidation: ConsolidationReceipt | None  # None in a dry run
     gate: GateReceipt
 
@@ -58,61 +58,61 @@ def maintain(
     dry_run: bool = False,
     progress: MaintenanceProgress | None = None,
 ) -> Maintained:
-    """Read what is due, end facts that are over, consolidate, then run the forget gate.
+    """Read what is due, expire facts, consolidate, then run the forget gate.
 
-    In this order nothing is forgotten before it is learned. Every part may be interrupted and run
-    again, and run by several processes at once. A dry run leaves out the consolidation.
+    In this order nothing is forgotten before it is learned from. Each part may be interrupted and
+    repeated, and several processes may run it at once. A dry run only runs the gate.
     """
-    tell = progress or (lambda *_: None)
+    report = progress or (lambda *_: None)
     reading = consolidation = None
     expired = 0
     if not dry_run:
         memory.forgetting.trash.finish_overwrite()
-        memory.recall.settle()
+        memory.recall.flush_accesses()
         if memory.reader is not None:
-            reading = memory.reader.read_due(scope.user_id, lambda done: tell("reading", done, None))
+            reading = memory.reader.read_due(scope.user_id, lambda done: report("reading", done, None))
         expired = memory.facts.expire(scope)
         consolidation = memory.consolidation.run(
-            scope, progress=lambda done, total: tell("consolidation", done, total)
+            scope, progress=lambda done, total: report("consolidation", done, total)
         )
-    gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: tell("forget gate", done, None))
+    gate = memory.gate.run(scope, dry_run=dry_run, progress=lambda done: report("forget gate", done, None))
     return Maintained(reading=reading, expired=expired, consolidation=consolidation, gate=gate)
 
 
 class Maintenance(Worker):
-    """Runs `maintain` for every user of a database, once in so many hours.
+    """Runs `maintain` for every user of a database, once per period of ``hours``.
 
-    Of all processes on the database the first to come does it. One that is killed meanwhile leaves
-    the rest to the next time; one that fails tries again.
+    The first of all processes on the database to claim a period does it. If it is killed, the other
+    users wait for the next period; if it fails, it tries again.
     """
 
     def __init__(self, memory: LongTermMemory, ledger: Ledger, *, hours: float, clock: Clock) -> None:
         self._memory, self._ledger, self._clock = memory, ledger, clock
-        self._seconds = 3600 * hours
-        self._mine = self._done = -1  # numbers of the times that this process took, and looked at
+        self._period_seconds = 3600 * hours
+        self._claimed_period = self._done_period = -1  # the last ones claimed and checked by this process
         super().__init__(
             "maintenance",
-            poll=min(_LOOKS, self._seconds),
-            failed=lambda error: StorageError(f"maintenance failed: {error!r}"),
-            final=(Closed,),
+            poll_seconds=min(_MAX_POLL, self._period_seconds),
+            wrap_error=lambda error: StorageError(f"maintenance failed: {error!r}"),
+            fatal_errors=(Closed,),
         )
 
-    def _turn(self) -> bool:
-        number = int(self._clock().timestamp() // self._seconds)
-        if number == self._done:
+    def _run_once(self) -> bool:
+        period = int(self._clock().timestamp() // self._period_seconds)
+        if period == self._done_period:
             return False
-        if number == self._mine or self._ledger.add(f"maintenance:{number:012}", 1) == 1:
-            self._mine = number
-            failed: Exception | None = None
+        if period == self._claimed_period or self._ledger.add(f"maintenance:{period:012}", 1) == 1:
+            self._claimed_period = period
+            first_error: Exception | None = None
             for user_id in self._ledger.users(""):
                 if self._stopping.is_set():
                     return False
                 try:
                     maintain(self._memory, Scope(user_id=user_id))
-                except Exception as error:  # one user's must not keep the others' from being done
-                    failed = failed or error
+                except Exception as error:  # must not stop the maintenance of other users
+                    first_error = first_error or error
             self._memory.indexer.notify()
-            if failed is not None:
-                raise failed
-        self._done = number
+            if first_error is not None:
+                raise first_error
+        self._done_period = period
         return False

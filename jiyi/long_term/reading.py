@@ -1,4 +1,4 @@
-"""Background reading by a language model: finished stretches of conversation become facts."""
+"""Background reading: a language model extracts facts from finished stretches of conversation."""
 
 import logging
 import threading
@@ -21,37 +21,38 @@ from jiyi.storage import Claim, Due, Ledger, Store
 from jiyi.text import counter_for
 
 __all__ = ["Reader", "ReadingReceipt", "ReadingState", "reading_state"]
-_SHORTEST_POLL, _LONGEST_POLL = 0.2, 60.0  # seconds between looks for talk that has come to rest
-_LEASE_SPARE = 60.0  # seconds in addition to the model's that reading a stretch may take
-_PAUSE = 60.0  # seconds after the first failure; each further one doubles them
-_LONGEST_PAUSE = 3_600.0
-_TRIES = 3  # of a stretch for which the model has no usable answer
-_TRIES_AWAY = 8  # of one for which it has none at all, while it has them for others
-_BEFORE = 2  # messages before a stretch that are shown with it
-_SHOWN_ERROR = 500  # characters of an error that are stored
-# Words of an answer may be somebody's, and the error is everybody's.
-_UNUSABLE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
+_MIN_POLL, _MAX_POLL = 0.2, 60.0  # seconds between checks for finished stretches
+_LEASE_MARGIN = 60.0  # seconds that a claim lasts longer than the calls of the model may take
+_FIRST_DELAY = 60.0  # seconds after the first failure; each further one doubles it
+_MAX_DELAY = 3_600.0
+_MAX_BAD_REPLIES = 3  # unusable replies after which a stretch is skipped
+_MAX_MISSING_REPLIES = 8  # calls without a reply after which it is skipped, if other stretches get replies
+_CONTEXT_MESSAGES = 2  # messages before a stretch that the model is shown
+_MAX_ERROR_CHARS = 500  # of a stored error
+# The reply is not quoted: it may have words of one user, and all users see the error.
+_BAD_REPLY_NOTE = "it gave no usable answer; use a larger model, or one that follows JSON schemas"
+
 _log = logging.getLogger("jiyi")
 
 
-class _Spent(LLMError):
-    """A call was not made: it might have gone over a limit."""
+class _LimitReached(LLMError):
+    """The limits have no room for a call."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowance:
-    """An `LLM` whose calls are paid before they are made, from limits that all processes share.
+class _MeteredLLM:
+    """An `LLM` that keeps to limits of calls and tokens which all processes share.
 
-    A call is made only where its question and the longest answer it may get fit into what is left.
-    What the answer does not use is given back; where the process dies meanwhile it stays spent.
-    Tokens are counted as the endpoint counts them, else as o200k_base does. The limits are the
-    settings ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
+    A call is made only if its prompt and the longest reply it may get fit into what is left. Tokens
+    that the reply does not use are given back, unless the process dies meanwhile. Tokens are counted
+    as the endpoint counts them, else as o200k_base does. The limits are the settings
+    ``reader_calls_per_hour`` and ``reader_tokens_per_day``.
     """
 
     llm: LLM
     readings: Ledger
-    calls: int  # of an hour
-    tokens: int  # of a day
+    calls: int  # per hour
+    tokens: int  # per day
     clock: Clock
 
     def complete(
@@ -60,91 +61,91 @@ class _Allowance:
         """Return the other model's reply; see `LLM.complete`.
 
         Raises:
-            _Spent: the limits have no room for this call.
-            StorageError: the figures cannot be written.
+            _LimitReached: the limits have no room for this call.
+            StorageError: the usage cannot be written.
         """
-        counted = counter_for("o200k_base").count_text
-        asked = sum(counted(str(message.get("content", ""))) for message in messages)
-        most = asked + (max_tokens or 0)
-        tokens, used = self._set_aside(most), asked
+        count = counter_for("o200k_base").count_text
+        prompt_tokens = sum(count(str(message.get("content", ""))) for message in messages)
+        reserved = prompt_tokens + (max_tokens or 0)
+        tokens_key, used = self._reserve(reserved), prompt_tokens
         try:
             reply = self.llm.complete(messages, max_tokens=max_tokens, **options)
-            answered = counted(reply.text) if reply.output_tokens is None else reply.output_tokens
-            used = answered + (asked if reply.input_tokens is None else reply.input_tokens)
+            output_tokens = count(reply.text) if reply.output_tokens is None else reply.output_tokens
+            used = output_tokens + (prompt_tokens if reply.input_tokens is None else reply.input_tokens)
         finally:
-            self.readings.add(tokens, used - most)
+            self.readings.add(tokens_key, used - reserved)
         return reply
 
-    def spent(self, figures: Mapping[str, str]) -> str:
-        """Return why no call can be made now, "" where one may."""
-        calls, tokens = _periods(self.clock())
+    def exhausted_limit(self, figures: Mapping[str, str]) -> str:
+        """Return why no call can be made now; "" if one can."""
+        calls, tokens = _usage_keys(self.clock())
         if int(figures.get(calls, 0)) >= self.calls:
             return f"nothing more is read now: reader_calls_per_hour={self.calls} is used up"
         if int(figures.get(tokens, 0)) >= self.tokens:
             return f"nothing more is read now: reader_tokens_per_day={self.tokens} is used up"
         return ""
 
-    def _set_aside(self, most: int) -> str:
-        """Take one call and so many tokens; return the name of the figure they were taken from."""
-        calls, tokens = _periods(self.clock())
+    def _reserve(self, count: int) -> str:
+        """Reserve one call and ``count`` tokens; return the key of the day's tokens."""
+        calls, tokens = _usage_keys(self.clock())
         if self.readings.add(calls, 1) > self.calls:
             self.readings.add(calls, -1)
-            raise _Spent(f"nothing more is read now: reader_calls_per_hour={self.calls} is used up")
-        if (total := self.readings.add(tokens, most)) > self.tokens:
-            self.readings.add(tokens, -most)
+            raise _LimitReached(f"nothing more is read now: reader_calls_per_hour={self.calls} is used up")
+        if (total := self.readings.add(tokens, count)) > self.tokens:
+            self.readings.add(tokens, -count)
             self.readings.add(calls, -1)
-            raise _Spent(
-                f"nothing more is read now: a call may take {most} tokens, and "
-                f"reader_tokens_per_day={self.tokens} leaves {self.tokens - (total - most)}"
+            raise _LimitReached(
+                f"nothing more is read now: a call may take {count} tokens, and "
+                f"reader_tokens_per_day={self.tokens} leaves {self.tokens - (total - count)}"
             )
         return tokens
 
 
-def _periods(moment: datetime) -> tuple[str, str]:
-    """Return the names of the figures of this hour's calls and this day's tokens."""
+def _usage_keys(moment: datetime) -> tuple[str, str]:
+    """Return the keys of the calls of this hour and of the tokens of this day."""
     hour = to_micros(moment) // 3_600_000_000
     return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingReceipt:
-    """What was read now."""
+    """What a call of `Reader.read_due` did."""
 
-    stretches: int = 0  # that were read
+    stretches: int = 0  # read
     new: int = 0  # facts that were not known
-    changed: int = 0  # facts that were superseded or taken back
-    refused: int = 0  # statements of the model that the messages do not hold
-    passed_over: int = 0  # stretches that were given up
-    waiting: int = 0  # messages that are still to be read
+    changed: int = 0  # facts superseded or retracted
+    refused: int = 0  # statements of the model that the messages do not support
+    passed_over: int = 0  # stretches skipped after repeated failures
+    waiting: int = 0  # messages still to be read
     notes: tuple[str, ...] = ()  # why not everything due was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingState:
-    """How reading stands in a whole database."""
+    """The state of reading in a whole database."""
 
-    waiting: int  # messages that are to be read, by their places
+    waiting: int  # messages to be read, counted by their sequence numbers
     calls: int  # of the model in this hour
-    tokens: int  # asked and answered today, UTC
-    refused: int  # statements of the model that the messages did not hold, ever
-    passed_over: int  # stretches that were given up, ever
-    failures: int  # tries in a row for which there was no answer
-    error: str  # of the last of these; "" where there was none
-    again_at: datetime | None  # when it is tried again
+    tokens: int  # of prompts and replies today, UTC
+    refused: int  # statements of the model that the messages did not support, in all
+    passed_over: int  # stretches skipped after repeated failures, in all
+    failures: int  # calls in a row without a reply
+    error: str  # of the last of these, or ""
+    again_at: datetime | None  # when the next call is made
 
 
 class Reader(Worker):
-    """Reads conversations, stretch by stretch, with a language model, and stores the facts.
+    """Reads conversations in stretches with a language model, and stores the facts.
 
-    - A stretch is read when it is full, or its session has been silent for a while. Any process may
-      claim what is due: most recently active sessions first, those that failed last; saving,
-      searching and windows never wait for it.
+    - A stretch is read when it is full, or when its session has been silent for a while. Any process
+      may claim what is due: most recently active sessions first, failed ones last. Saving, searching
+      and windows never wait for it.
     - Facts and the cursor of how far a session is read are written in one transaction: a crash
-      loses nothing, and what it interrupted is read again when its claim expires.
-    - While the model does not answer, all stretches wait, longer after each failure.
+      loses nothing, and the interrupted stretch is read again when its claim expires.
+    - While the model does not reply, all stretches wait, longer after each failure.
     - A stretch that failed is tried again at half its length. It is skipped after three unusable
-      answers, or after eight calls without an answer while others are read.
-    - Limits of calls and tokens hold for all processes together: see `_Allowance`.
+      replies, or after eight calls without a reply while others are read.
+    - Limits of calls and tokens hold for all processes together: see `_MeteredLLM`.
     - Settings named ``reader_`` say how much is read at once, when, and at what cost.
     - ``on_new`` is called when facts were stored.
     """
@@ -162,62 +163,62 @@ class Reader(Worker):
     ) -> None:
         super().__init__(
             "reader",
-            poll=min(max(30 * settings.reader_pause_minutes, _SHORTEST_POLL), _LONGEST_POLL),
-            failed=lambda error: LLMUnreachable(f"reading failed: {error!r}"),
-            final=(Closed,),
+            poll_seconds=min(max(30 * settings.reader_pause_minutes, _MIN_POLL), _MAX_POLL),
+            wrap_error=lambda error: LLMUnreachable(f"reading failed: {error!r}"),
+            fatal_errors=(Closed,),
         )
         self._store = store
         self._readings = readings
         self._facts = facts
         limits = settings.reader_calls_per_hour, settings.reader_tokens_per_day
-        self._llm = _Allowance(llm, readings, *limits, clock)
+        self._llm = _MeteredLLM(llm, readings, *limits, clock)
         self._settings = settings
-        # An answer may be asked for twice; a claim that takes longer is given up.
-        self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_SPARE)
+        # A reply may be requested twice; a claim that takes longer expires.
+        self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_MARGIN)
         self._clock = clock
         self._on_new = on_new
-        self._working = threading.Lock()  # the worker and `read_due` take turns
-        self._held: Claim | None = None
+        self._read_lock = threading.Lock()  # the worker and `read_due` take turns
+        self._current_claim: Claim | None = None
 
     def read_due(self, user_id: str, progress: Callable[[int], None] | None = None) -> ReadingReceipt:
-        """Read everything of a user that is due, as far as limits and the model allow.
+        """Read all that is due of a user, as far as limits and the model allow.
 
-        It does not wait out the pause after a failure: the model may have been repaired.
+        It ignores the pause after a failure, since the model may work again.
         ``progress`` is called with the number of stretches done so far.
         """
         done, more = ReadingReceipt(), True
         while more:
-            one, more = self._read_one(user_id, patient=False)
-            done = _added(done, one)
+            receipt, more = self._read_next(user_id, respect_pause=False)
+            done = _add_receipts(done, receipt)
             if progress and more:
                 progress(done.stretches + done.passed_over)
         return replace(done, waiting=self.unread(user_id))
 
     def unread(self, user_id: str) -> int:
-        """Return how many messages of a user are still to be read, by their places."""
+        """Return how many messages of a user are still to be read, counted by their sequence numbers."""
         return self._readings.unread(user_id)
 
     def state(self) -> ReadingState:
-        """Return how reading stands for all users."""
+        """Return the state of reading for all users."""
         return reading_state(self._readings, self._clock())
 
     def close(self, timeout: float = 1.0) -> None:
-        """Stop; what is being read is left to the next process, at once."""
+        """Stop, and release the stretch being read so that another process can read it at once."""
         super().close(timeout)
-        if (held := self._held) is not None:
+        if (claim := self._current_claim) is not None:
             with suppress(JiyiError):
-                self._readings.end(held, held.next_seq, failures=held.failures)
+                self._readings.end(claim, claim.next_seq, failures=claim.failures)
 
-    def _turn(self) -> bool:
-        return self._read_one(None, patient=True)[1]
+    def _run_once(self) -> bool:
+        return self._read_next(None, respect_pause=True)[1]
 
-    def _read_one(self, user_id: str | None, *, patient: bool) -> tuple[ReadingReceipt, bool]:
-        """Read one stretch; return what came of it, and whether there may be more to do now."""
-        with self._working:
+    def _read_next(self, user_id: str | None, *, respect_pause: bool) -> tuple[ReadingReceipt, bool]:
+        """Read one stretch; return what was done, and whether there may be more to do now."""
+        with self._read_lock:
             now, figures = self._clock(), self._readings.figures()
-            reason = self._llm.spent(figures)
-            if not reason and patient and to_micros(now) < int(figures.get("wait_until", 0)):
-                reason = figures.get("error", "")  # the model is left alone for a while
+            reason = self._llm.exhausted_limit(figures)
+            if not reason and respect_pause and to_micros(now) < int(figures.get("wait_until", 0)):
+                reason = figures.get("error", "")
             if reason:
                 return ReadingReceipt(notes=(reason,)), False
             pause = timedelta(minutes=self._settings.reader_pause_minutes)
@@ -225,30 +226,30 @@ class Reader(Worker):
             claim = self._readings.claim(due, until=now + self._lease, user_id=user_id)
             if claim is None:
                 return ReadingReceipt(), False
-            self._held = claim
+            self._current_claim = claim
             try:
                 return self._read(claim, figures)
             finally:
-                self._held = None
+                self._current_claim = None
 
     def _read(self, claim: Claim, figures: Mapping[str, str]) -> tuple[ReadingReceipt, bool]:
-        messages, before, next_seq = self._stretch(claim)
+        messages, before, next_seq = self._load_stretch(claim)
         if not messages:
             self._readings.end(claim, next_seq)
             return ReadingReceipt(), True
         try:
             reading = self._facts.read(self._llm, messages, before)
-        except _Spent as error:
+        except _LimitReached as error:
             self._readings.end(claim, claim.next_seq, failures=claim.failures)
             return ReadingReceipt(notes=(str(error),)), False
-        except Exception as error:  # a model from outside may raise anything
-            return self._put_off(claim, next_seq, error, figures)
+        except Exception as error:  # third-party models may raise anything
+            return self._handle_failure(claim, next_seq, error, figures)
 
-        def keep() -> Learned | None:
+        def store_facts() -> Learned | None:
             return self._facts.keep(messages, reading) if self._readings.end(claim, next_seq) else None
 
-        learned = self._store.together(keep)
-        if learned is None:  # the claim was over, and somebody else has read it
+        learned = self._store.together(store_facts)
+        if learned is None:  # the claim had expired, and another process has read the stretch
             return ReadingReceipt(), True
         if figures.get("error"):
             self._readings.note(failures=0, wait_until=0, error="")
@@ -259,51 +260,51 @@ class Reader(Worker):
         new, changed = len(learned.new), len(learned.superseded) + len(learned.retracted)
         return ReadingReceipt(stretches=1, new=new, changed=changed, refused=reading.refused), True
 
-    def _stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
-        """Return the next stretch of a session, what was said just before, and where the next begins."""
-        most = max(self._settings.reader_messages >> claim.failures, 1)
-        tokens = max(self._settings.reader_tokens >> claim.failures, 1)
-        talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=most)
-        ahead = replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)
-        unread = cast("list[Message]", self._store.find(ahead))
-        earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_BEFORE)
+    def _load_stretch(self, claim: Claim) -> tuple[list[Message], list[Message], int]:
+        """Return the next stretch of a session, the messages just before, and where the next one begins."""
+        max_messages = max(self._settings.reader_messages >> claim.failures, 1)
+        max_tokens = max(self._settings.reader_tokens >> claim.failures, 1)
+        talk = Query(scope=claim.scope, kinds=("message",), roles=("user", "assistant"), limit=max_messages)
+        from_cursor = replace(talk, after_seq=claim.next_seq - 1, before_seq=claim.upto)
+        unread = cast("list[Message]", self._store.find(from_cursor))
+        earlier = replace(talk, before_seq=claim.next_seq, newest_first=True, limit=_CONTEXT_MESSAGES)
         before = cast("list[Message]", self._store.find(earlier))[::-1]
-        count = first_batch_size(unread, most, tokens)
-        last = count == len(unread) < most
-        next_seq = claim.upto if last else cast("int", unread[count - 1].seq) + 1
+        count = first_batch_size(unread, max_messages, max_tokens)
+        is_last = count == len(unread) < max_messages
+        next_seq = claim.upto if is_last else cast("int", unread[count - 1].seq) + 1
         return [message for message in unread[:count] if message.text.strip()], before, next_seq
 
-    def _put_off(
+    def _handle_failure(
         self, claim: Claim, next_seq: int, error: Exception, figures: Mapping[str, str]
     ) -> tuple[ReadingReceipt, bool]:
-        """Let a stretch wait, or pass it over; let everybody wait where the model cannot be had at all."""
+        """Postpone or skip a stretch; postpone all reading if the model cannot be reached."""
         if not isinstance(error, JiyiError):
             error = LLMUnreachable(f"the language model failed: {error!r}")
         if not isinstance(error, LLMError):
             raise error
         self.last_error = error
-        answers = isinstance(error, BadReply)
-        note = f"the language model read nothing: {_UNUSABLE if answers else error}"[:_SHOWN_ERROR]
+        replied = isinstance(error, BadReply)
+        note = f"the language model read nothing: {_BAD_REPLY_NOTE if replied else error}"[:_MAX_ERROR_CHARS]
         _log.warning("reader: %s", note)
         tries, now = claim.failures + 1, self._clock()
         reads_others = not int(figures.get("failures", 0))
-        if tries >= (_TRIES if answers else _TRIES_AWAY) and (answers or reads_others):
+        if tries >= (_MAX_BAD_REPLIES if replied else _MAX_MISSING_REPLIES) and (replied or reads_others):
             self._readings.end(claim, next_seq)
             self._readings.add("passed_over", 1)
             return ReadingReceipt(passed_over=1, notes=(note,)), True
-        self._readings.end(claim, claim.next_seq, until=now + _pause(tries), failures=tries)
-        if answers:
+        self._readings.end(claim, claim.next_seq, until=now + _retry_delay(tries), failures=tries)
+        if replied:
             self._readings.note(error=note)
             return ReadingReceipt(notes=(note,)), True
-        wait_until = to_micros(now + _pause(self._readings.add("failures", 1)))
+        wait_until = to_micros(now + _retry_delay(self._readings.add("failures", 1)))
         self._readings.note(error=note, wait_until=wait_until)
         return ReadingReceipt(notes=(note,)), False
 
 
 def reading_state(readings: Ledger, now: datetime) -> ReadingState:
-    """Return how reading stands."""
+    """Return the state of reading."""
     figures = readings.figures()
-    calls, tokens = _periods(now)
+    calls, tokens = _usage_keys(now)
     names = {"calls": calls, "tokens": tokens} | {n: n for n in ("refused", "passed_over", "failures")}
     wait_until = int(figures.get("wait_until", 0))
     return ReadingState(
@@ -314,11 +315,11 @@ def reading_state(readings: Ledger, now: datetime) -> ReadingState:
     )
 
 
-def _added(one: ReadingReceipt, other: ReadingReceipt) -> ReadingReceipt:
+def _add_receipts(first: ReadingReceipt, second: ReadingReceipt) -> ReadingReceipt:
     counts = ("stretches", "new", "changed", "refused", "passed_over")
-    sums = {name: getattr(one, name) + getattr(other, name) for name in counts}
-    return ReadingReceipt(notes=tuple(dict.fromkeys((*one.notes, *other.notes))), **sums)
+    sums = {name: getattr(first, name) + getattr(second, name) for name in counts}
+    return ReadingReceipt(notes=tuple(dict.fromkeys((*first.notes, *second.notes))), **sums)
 
 
-def _pause(failures: int) -> timedelta:
-    return timedelta(seconds=min(_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE))
+def _retry_delay(failures: int) -> timedelta:
+    return timedelta(seconds=min(_FIRST_DELAY * 2 ** min(failures - 1, 10), _MAX_DELAY))

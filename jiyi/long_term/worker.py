@@ -1,4 +1,4 @@
-"""A thread that does pending work repeatedly, and pauses longer after failures."""
+"""Background workers: threads that retry with growing pauses."""
 
 import logging
 import threading
@@ -10,41 +10,41 @@ from jiyi.errors import DatabaseMoved, JiyiError
 
 __all__ = ["Worker"]
 
-_LONGEST_PAUSE = 60.0  # seconds between tries while it fails
+_MAX_PAUSE = 60.0  # seconds between retries
 
 _log = logging.getLogger("jiyi")
 
 
 @dataclass(eq=False, repr=False)
 class Worker(ABC):
-    """Works in the background: at once while there is work, after a growing pause if that fails."""
+    """A daemon thread that repeats a piece of work while there is any, and retries failures after a pause."""
 
-    name: str  # of the thread, in the log
+    name: str  # in the thread's name and the log
     _: KW_ONLY
-    poll: float  # seconds until it looks for work it was not notified of, as another process's
-    failed: Callable[[Exception], JiyiError]  # turns any other exception of a try into one of jiyi's
-    final: tuple[type[JiyiError], ...] = ()  # errors after which it stops, as where the file is gone
-    last_error: JiyiError | None = field(default=None, init=False)  # of the last try; None if it succeeded
+    poll_seconds: float  # between checks for work that `notify` was not called for, such as another process's
+    wrap_error: Callable[[Exception], JiyiError]  # makes a JiyiError of any other exception
+    fatal_errors: tuple[type[JiyiError], ...] = ()  # errors after which the thread ends
+    last_error: JiyiError | None = field(default=None, init=False)  # None if the last try succeeded
     _wake: threading.Event = field(default_factory=threading.Event, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
     @abstractmethod
-    def _turn(self) -> bool:
-        """Do a piece of the work; return whether there was any."""
+    def _run_once(self) -> bool:
+        """Do one piece of work; return whether there was any."""
 
     def start(self) -> None:
-        """Start the thread, once; it never keeps the process alive."""
+        """Start the thread unless it was started before; it does not keep the process alive."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=f"jiyi-{self.name}", daemon=True)
             self._thread.start()
 
     def notify(self) -> None:
-        """Say that there is work."""
+        """Wake the thread because there is work."""
         self._wake.set()
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop after the current piece; wait for it at most ``timeout`` seconds."""
+        """Stop after the current piece of work; wait for it at most ``timeout`` seconds."""
         self._stopping.set()
         self._wake.set()
         if self._thread is not None:
@@ -54,25 +54,27 @@ class Worker(ABC):
         pause = 0.0
         while not self._stopping.wait(pause):
             try:
-                busy = self._turn()
-            except Exception as error:  # parts from outside may raise anything
-                pause = min(max(1.0, 2 * pause), _LONGEST_PAUSE)
-                gone = isinstance(error, DatabaseMoved)
-                over = gone or isinstance(error, self.final) or self._stopping.is_set()
-                self._note(error, "stopped" if gone else "" if over else f"next try in {pause:.0f} s")
-                if over:
+                worked = self._run_once()
+            except Exception as error:  # third-party embedders and models may raise anything
+                pause = min(max(1.0, 2 * pause), _MAX_PAUSE)
+                moved = isinstance(error, DatabaseMoved)
+                fatal = moved or isinstance(error, self.fatal_errors) or self._stopping.is_set()
+                self._record_error(
+                    error, "stopped" if moved else "" if fatal else f"next try in {pause:.0f} s"
+                )
+                if fatal:
                     return
                 continue
             pause = 0.0
-            if busy:
+            if worked:
                 self.last_error = None
             else:
-                self._wake.wait(self.poll)
+                self._wake.wait(self.poll_seconds)
                 self._wake.clear()
 
-    def _note(self, error: Exception, what: str) -> None:
-        """Keep an error; log what it means, if anything, where the last try did not fail in the same way."""
+    def _record_error(self, error: Exception, consequence: str) -> None:
+        """Set `last_error`; log it with its consequence, if any, unless the last try failed the same way."""
         before = self.last_error
-        self.last_error = error if isinstance(error, JiyiError) else self.failed(error)
-        if what and str(before) != str(self.last_error):
-            _log.warning("%s: %s: %s", self.name, what, error)
+        self.last_error = error if isinstance(error, JiyiError) else self.wrap_error(error)
+        if consequence and str(before) != str(self.last_error):
+            _log.warning("%s: %s: %s", self.name, consequence, error)

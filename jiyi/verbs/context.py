@@ -203,13 +203,12 @@ class ContextVerbs(Verbs):
     ) -> Recalled:
         return recall_blocks(
             self._long_term.recall,
-            self._store,
             Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
             BlockWriter(
                 question=question.text,
                 counter=self._counter,
                 language=question.language,
-                longest=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
+                max_tokens=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
                 compress=compress,
             ),
             without=question.talk.current.id if question.talk.current else "",

@@ -41,7 +41,7 @@ with importlib.import_module("atheris").instrument_imports(include=["jiyi"]) if 
     from jiyi.importers.langgraph import unpacked
     from jiyi.llm.answers import read_reply, read_turn
     from jiyi.llm.llm import Reply
-    from jiyi.long_term.recall.question import read_question
+    from jiyi.long_term.recall.question import parse_question
     from jiyi.records import Message
     from jiyi.records.filters import read_filter
     from jiyi.skills.reading import parse
@@ -180,7 +180,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         "dates": Reader(lambda data: find_dates(text_of(data), NOW), said),
         "statements": Reader(statements, said),
         "question": Reader(
-            lambda data: read_question(text_of(data), NOW), [*said, "我现在住哪儿？".encode()]
+            lambda data: parse_question(text_of(data), NOW), [*said, "我现在住哪儿？".encode()]
         ),
         "front matter": Reader(lambda data: parse(text_of(data)), [FRONT]),
         "filter": Reader(

@@ -84,7 +84,7 @@ def test_a_session_leaves_no_byte(memory, folder):
     assert receipt.erased >= receipt.total > 10
     assert not any(item.text for item in receipt.items)
     assert memory.find("message") == [kept]
-    assert memory.lying() == set()
+    assert memory.in_trash() == set()
     clean(memory, folder)
 
 
@@ -177,7 +177,7 @@ def test_a_fact_and_a_knowledge_that_stay_hold_no_word_of_it(memory, folder):
     memory.purge(ids=[first.id, episodes[0].id, episodes[1].id])
     assert [f.object for f in memory.find("fact")] == ["8080"]
     assert memory.find("knowledge")[0].source_episodes == (episodes[2].id, episodes[3].id)
-    assert memory.lying() == set(), "older forms hold its words, too"
+    assert memory.in_trash() == set(), "older forms hold its words, too"
     clean(memory, folder)
 
 
@@ -227,7 +227,7 @@ def test_a_reader_of_another_process_is_told_of_and_nothing_is_half_done(memory,
         with pytest.raises(DatabaseLocked, match="purge again when it is done"):
             memory.purge(query=words(LATIN))
         assert memory.everything() == before
-        assert memory.lying() == set()
+        assert memory.in_trash() == set()
     memory.purge(query=words(LATIN))
     clean(memory, folder)
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.features import evidence_of
-from jiyi.long_term.recall.question import read_question
-from jiyi.records import SEARCHABLE
+from jiyi.long_term.recall.question import parse_question
 from jiyi.storage import ROLES, Candidates
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -82,7 +81,7 @@ def permuted(found, order):
 
 def question(text="is the disk full?", days=0.0):
     """Return a question that is asked so many days after START."""
-    return read_question(text, datetime.fromtimestamp(START.timestamp() + days * 86_400, UTC))
+    return parse_question(text, datetime.fromtimestamp(START.timestamp() + days * 86_400, UTC))
 
 
 def units(vectors):

@@ -1,4 +1,4 @@
-"""A memory with everything that hangs together, for tests of forgetting."""
+"""A memory with records of all kinds that derive from each other, for tests of forgetting."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ KINDS = ("message", "episode", "knowledge", "fact", "task")
 
 @dataclass
 class Memory:
-    """The parts of a memory on one file, and short names for what tests do with them."""
+    """The parts of a memory on one file, with short methods for tests."""
 
     database: SqliteDatabase
 
@@ -73,7 +73,7 @@ class Memory:
         return self.store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))
 
     def everything(self, scope=ANA):
-        """All there is, as it can be compared: use counts and vectors apart."""
+        """Return all records by type and id."""
         return {(type(r).__name__, r.id): r for r in self.find(scope=scope)}
 
     def fact(self, predicate_or_value):
@@ -81,7 +81,7 @@ class Memory:
         assert len(found) == 1, [(f.subject, f.predicate, f.object, f.status) for f in self.find("fact")]
         return found[0]
 
-    def lying(self, *kinds):
+    def in_trash(self, *kinds):
         query = Query(scope=ANA, kinds=kinds or KINDS, limit=10_000)
         return {(entry.kind, entry.record.id) for entry in self.trash.discarded(query)}
 
@@ -103,7 +103,7 @@ class Memory:
 
 
 def words(text, **parts):
-    """The query of a forget by words."""
+    """Return the query of a forget by words."""
     return Query(scope=ANA, kinds=KINDS, text=text, limit=parts.pop("limit", 100), **parts)
 
 
@@ -119,6 +119,6 @@ def lesson(text, episodes, **fields):
     )
 
 
-def of_kind(receipt, action="taken"):
-    """What a receipt names, with why."""
+def reasons(receipt, action="taken"):
+    """Return why each record that a receipt lists went, by kind and id."""
     return {(item.kind, item.id): item.why for item in receipt.items if item.action == action}

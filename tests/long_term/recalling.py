@@ -23,8 +23,8 @@ def talk(store, *lines, session="s", at=0):
     )
 
 
-def recalled(recall, store, text, without="", floor=0.0, **options):
+def recalled(recall, text, without="", floor=0.0, **options):
     """What a window would be given for a question."""
-    chosen = {"counter": counter_for(), "language": "en", "longest": 1000} | options
+    chosen = {"counter": counter_for(), "language": "en", "max_tokens": 1000} | options
     write = BlockWriter(question=text, **chosen)
-    return recall_blocks(recall, store, Query(scope=ANA, text=text), write, without=without, floor=floor)
+    return recall_blocks(recall, Query(scope=ANA, text=text), write, without=without, floor=floor)

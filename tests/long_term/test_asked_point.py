@@ -6,7 +6,7 @@ import pytest
 from tables import read_tables
 
 import jiyi
-from jiyi.long_term.recall.asked_point import AskedPoint, asked_point
+from jiyi.long_term.recall.asked_point import AskedPoint, find_asked_point
 from jiyi.manager import MemoryManager
 
 TABLES = read_tables(__file__)
@@ -39,7 +39,7 @@ def first(memory: MemoryManager, question: str, **more: object) -> list[str]:
 
 @pytest.mark.parametrize(("text", "point", "relation", "name"), TABLES["a point of somebody"])
 def test_a_question_for_one_point_of_somebody(text, point, relation, name):
-    assert asked_point(text) == AskedPoint((point,), relation=relation, name=name)
+    assert find_asked_point(text) == AskedPoint((point,), relation=relation, name=name)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_question_for_one_point_of_somebody(text, point, relation, name):
     ],
 )
 def test_other_questions_ask_for_none(text):
-    found = asked_point(text)
+    found = find_asked_point(text)
     assert found is None or found.name  # of something that has this name
 
 

@@ -23,7 +23,7 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
         ]
     )
     flush()
-    found = recalled(recall, store, "disk")
+    found = recalled(recall, "disk")
     by_section = {b.section: b for b in found.blocks}
     assert found.notes == ()
     talk = by_section["recalled"]
@@ -33,7 +33,7 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
     assert by_section["knowledge"].text == "**disks**\ncheck the disk first\n- df -h"
     assert [by_section[s].kind for s in ("episodes", "knowledge")] == ["episode", "knowledge"]
     assert {past.id, lesson.id} < {b.source_id for b in found.blocks}
-    in_chinese = recalled(recall, store, "disk", language="zh").blocks
+    in_chinese = recalled(recall, "disk", language="zh").blocks
     assert "[成功]" in {b.section: b for b in in_chinese}["episodes"].text
 
 
@@ -51,7 +51,7 @@ def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
 ):
     about = {"subject": "disk web-7", "predicate": "size", "object": "2 TB", "sources": ("m1",)}
     store.put([fact(**about | told)])
-    (block,) = recalled(recall, store, "disk size").blocks
+    (block,) = recalled(recall, "disk size").blocks
     assert (block.text, block.speaker, block.sources) == (shown, speaker, ("m1",))
 
 
@@ -60,14 +60,14 @@ def test_facts_read_from_the_same_words_are_one_block(store, recall):
     store.put(
         [fact(**about, predicate=p, object=o) for p, o in (("job", "welder"), ("employer", "the yard"))]
     )
-    (block,) = recalled(recall, store, "welder yard").blocks
+    (block,) = recalled(recall, "welder yard").blocks
     assert block.text == "I am a welder at the yard"
 
 
 def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
     store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
     flush()
-    (block,) = recalled(recall, store, "disk", longest=60).blocks
+    (block,) = recalled(recall, "disk", max_tokens=60).blocks
     assert "disk full here" in block.text
     assert COUNT(block.text) <= 60
     assert block.note.startswith("excerpt, ")
@@ -85,7 +85,7 @@ def test_a_lesson_is_shown_in_whole_sentences(store, recall, flush, longest):
     points = ("raise the limit of orders-api", "reload nginx after that")
     store.put([knowledge(LESSON, topic="502", key_points=points)])
     flush()
-    (block,) = recalled(recall, store, "which limit to raise against 502?", longest=longest).blocks
+    (block,) = recalled(recall, "which limit to raise against 502?", max_tokens=longest).blocks
     heading, *lines = block.text.splitlines()
     assert heading == "**502**"
     whole = [*LESSON.replace(". ", ".\n").splitlines(), *(f"- {point}" for point in points)]
@@ -100,21 +100,21 @@ def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, reca
         [message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")]
     )
     flush()
-    found = recalled(recall, store, "disk", without="q")
+    found = recalled(recall, "disk", without="q")
     assert [b.source_id for b in found.blocks] == ["a"]
-    assert recalled(recall, store, "  ").blocks == ()
+    assert recalled(recall, "  ").blocks == ()
 
 
 def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
     store.put([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
     flush()
-    assert [b.source_id for b in recalled(recall, store, "disk").blocks] == ["a"]
+    assert [b.source_id for b in recalled(recall, "disk").blocks] == ["a"]
 
 
 def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedder):
     store.put([message("disk")])
     embedder.error = unreachable()
-    found = recalled(recall, store, "disk")
+    found = recalled(recall, "disk")
     assert len(found.blocks) == 1
     assert len(found.notes) == 1
 
@@ -139,7 +139,7 @@ def marked(store, vectors, embedder):
 
 def test_what_took_the_place_of_a_hit_comes_with_it_in_short(store, marked):
     marked.marks = {"m0": {"outdated_by": "far"}, "m1": {"maybe_outdated_by": "m3"}}
-    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    found = {b.source_id: b for b in recalled(marked, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "far")
     assert COUNT(found["m0"].successor.text) <= 80
     assert "cellar" in found["m0"].successor.text
@@ -154,12 +154,12 @@ def test_of_a_chain_the_last_is_what_holds(store, marked):
         "m2": {"outdated_by": "m3"},
         "m3": {"outdated_by": "m2"},  # two that name each other end it
     }
-    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    found = {b.source_id: b for b in recalled(marked, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "m3")
     assert (found["m1"].outdated, found["m1"].successor.source_id) == ("maybe", "m3")
 
 
 def test_a_successor_that_is_gone_marks_nothing(store, marked):
     marked.marks = {"m0": {"outdated_by": "deleted"}}
-    found = {b.source_id: b for b in recalled(marked, store, "disk").blocks}
+    found = {b.source_id: b for b in recalled(marked, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor) == ("", None)

@@ -7,7 +7,7 @@ from consolidation_tools import episode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.consolidation.lesson import Brief, confidence_of, count_lesson, language_of_group
+from jiyi.long_term.consolidation.lesson import Brief, compute_confidence, extract_lesson, group_language
 
 RESTART, CHECK = "docker restart nginx", "curl -I localhost"
 
@@ -25,7 +25,7 @@ NGINX = briefs(
 
 
 def test_a_lesson_in_english():
-    lesson = count_lesson(NGINX, 9, "en")
+    lesson = extract_lesson(NGINX, 9, "en", one_target=True)
     assert lesson.topic == "nginx container"
     assert lesson.content == (
         "9 episodes about nginx container, 2026-03-01 to 2026-03-09: 7 succeeded, 2 failed. "
@@ -45,7 +45,7 @@ def test_a_lesson_in_chinese():
         *(episode(f"e{n}", day=n, summary="恢复", **common) for n in range(3)),
         episode("e3", day=3, outcome="partial", failed=["重启容器"], **common),
     )
-    lesson = count_lesson(some, 4, "zh")
+    lesson = extract_lesson(some, 4, "zh", one_target=True)
     assert lesson.content == (
         "关于 nginx 容器 的 4 次经历，2026-03-01 至 2026-03-04：3 次成功，1 次部分成功。"
         "起因：nginx 502（4 次）。最近一次有效（2026-03-03）：nginx 502。步骤：重启容器。恢复。"
@@ -68,8 +68,8 @@ def test_ids_dates_and_case_do_not_make_another_step():
         "open port 8443",
         "open port 8444",
     ]
-    lesson = count_lesson(
-        briefs(*(episode(f"e{n}", "x", n, steps=[s]) for n, s in enumerate(steps))), 9, "en"
+    lesson = extract_lesson(
+        briefs(*(episode(f"e{n}", "x", n, steps=[s]) for n, s in enumerate(steps))), 9, "en", one_target=True
     )
     assert lesson.key_points == (
         "kill 4711471 (3 of 9)",
@@ -85,7 +85,7 @@ def test_what_is_left_out_is_counted():
         *(episode(f"f{n}", "x", n, outcome="failed", summary=f"reason {'abcdefg'[n]}") for n in range(7)),
         episode("g", "x", outcome="failed"),
     )
-    lesson = count_lesson(some, 5_000, "en")
+    lesson = extract_lesson(some, 5_000, "en", one_target=True)
     assert "; and 2 more." in lesson.content
     assert "step h → and 4 more." in lesson.content
     assert lesson.content.endswith("Counted over the newest 12.")
@@ -98,7 +98,9 @@ def test_the_order_of_the_episodes_does_not_matter():
     shuffled = list(NGINX)
     for seed in range(5):
         random.Random(seed).shuffle(shuffled)
-        assert count_lesson(shuffled, 9, "en") == count_lesson(NGINX, 9, "en")
+        assert extract_lesson(shuffled, 9, "en", one_target=True) == extract_lesson(
+            NGINX, 9, "en", one_target=True
+        )
 
 
 def test_huge_and_odd_texts_stay_small():
@@ -111,7 +113,7 @@ def test_huge_and_odd_texts_stay_small():
         )
     )
     for language in ("zh", "en"):
-        lesson = count_lesson(some, len(some), language)
+        lesson = extract_lesson(some, len(some), language, one_target=True)
         assert len(lesson.topic) <= 80
         assert len(lesson.content) + sum(map(len, lesson.key_points)) < 6_000
         assert lesson.topic.strip()
@@ -120,9 +122,9 @@ def test_huge_and_odd_texts_stay_small():
 
 def test_the_language_is_that_of_most():
     zh, en = episode("z", trigger="nginx 又挂了"), episode("e", trigger="nginx is down")
-    assert language_of_group(briefs(zh, zh, en)) == "zh"
-    assert language_of_group(briefs(zh, en, en)) == "en"
-    assert language_of_group(briefs(zh, en)) == "zh"
+    assert group_language(briefs(zh, zh, en)) == "zh"
+    assert group_language(briefs(zh, en, en)) == "en"
+    assert group_language(briefs(zh, en)) == "zh"
 
 
 def outcomes(success=0, partial=0, failed=0):
@@ -146,11 +148,11 @@ def outcomes(success=0, partial=0, failed=0):
     ],
 )
 def test_confidence_by_number_and_agreement(some, expected):
-    assert confidence_of(some, len(some)) == expected
+    assert compute_confidence(some, len(some)) == expected
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 10**6))
 def test_confidence_stays_between_a_half_and_one(success, partial, failed, more):
     some = outcomes(success, partial, failed)
     if some:
-        assert 0.5 <= confidence_of(some, len(some) + more) <= 1
+        assert 0.5 <= compute_confidence(some, len(some) + more) <= 1

@@ -8,7 +8,7 @@ import pytest
 from consolidation_tools import themed
 
 from jiyi.embeddings import E5Embedder
-from jiyi.long_term.consolidation.clusters import Likeness, group_around
+from jiyi.long_term.consolidation.clusters import TextSimilarity, cluster_texts
 from jiyi.one_thread import one_blas_thread
 
 
@@ -19,7 +19,7 @@ def bundled():
 
 def grouped(texts, vectors=None, at_least=3, leaders=()):
     rest = [place for place in range(len(texts)) if place not in leaders]
-    return group_around(Likeness(texts, vectors), leaders, rest, at_least)
+    return cluster_texts(TextSimilarity(texts, vectors), leaders, rest, at_least)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -73,23 +73,23 @@ def test_grouping_again_what_is_left_finds_nothing():
         texts = [" ".join(rng.sample(words, 5)) for _ in range(60)]
         vectors = np.random.default_rng(seed).standard_normal((60, 8)).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        likeness = Likeness(texts, vectors)
-        found = group_around(likeness, [], range(60), 3)
+        likeness = TextSimilarity(texts, vectors)
+        found = cluster_texts(likeness, [], range(60), 3)
         assert found
         taken = {place for members in found.values() for place in members}
         left = [place for place in range(60) if place not in taken]
-        assert group_around(likeness, list(found), left, 3) == {}
+        assert cluster_texts(likeness, list(found), left, 3) == {}
 
 
 def test_every_member_is_like_its_leader_and_in_one_group():
     episodes, _ = themed("en")
-    likeness = Likeness([one.search_text for one in episodes])
-    found = group_around(likeness, [], range(len(episodes)), 2)
+    likeness = TextSimilarity([one.search_text for one in episodes])
+    found = cluster_texts(likeness, [], range(len(episodes)), 2)
     members = [place for group in found.values() for place in group]
     assert len(members) == len(set(members))
     for leader, group in found.items():
         assert group[0] == leader
-        assert (likeness.to_all(leader)[group] >= 1).all()
+        assert (likeness.similarities(leader)[group] >= 1).all()
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ class Gate:
     def ids(self, kind="episode", scope=ANA):
         return {r.id for r in self.store.find(Query(scope=scope, kinds=(kind,), limit=10_000))}
 
-    def lying(self, scope=ANA):
+    def in_trash(self, scope=ANA):
         found = self.trash.discarded(Query(scope=scope, kinds=KINDS[:5], limit=10_000))
         return {(entry.kind, entry.record.id): entry.reason for entry in found}
 
@@ -55,7 +55,7 @@ def test_what_is_worth_too_little_goes_and_the_rest_is_recomputed(gate):
     receipt = gate.run()
     assert gate.ids() == {"new", "good"}
     assert gate.ids(scope=BEN) == {"mine"}
-    assert gate.lying() == {("episode", "old"): "importance below 0.25"}
+    assert gate.in_trash() == {("episode", "old"): "importance below 0.25"}
     assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
     assert (receipt.recomputed, receipt.kept["episode"], receipt.total) == (3, 2, 1)
     assert (receipt.scope, receipt.at, receipt.dry_run, receipt.erased) == (ANA, gate.clock(), False, 0)
@@ -149,13 +149,13 @@ def test_its_task_goes_with_an_episode_and_comes_back_with_it(gate):
     assert receipt.kept["task"] == 1
     assert gate.ids("task") == {"other"}
     assert gate.ids("step") == set()
-    assert gate.lying() == dict.fromkeys([("episode", "e"), ("task", "job")], "importance below 0.25")
+    assert gate.in_trash() == dict.fromkeys([("episode", "e"), ("task", "job")], "importance below 0.25")
     lying = gate.trash.discarded(Query(scope=ANA, kinds=("episode",)))
     back = gate.trash.restore(ANA, with_tasks([entry.record for entry in lying]))
     assert {r.id for r in back} == {"e", "job"}
     (restored,) = gate.store.find(Query(scope=ANA, kinds=("task",), ids=("job",)))
     assert restored.steps == (step,)
-    assert gate.lying() == {}
+    assert gate.in_trash() == {}
 
 
 def test_other_kinds_go_by_their_own_rules(gate):
@@ -240,17 +240,17 @@ def test_after_the_grace_time_it_is_gone_for_good(gate):
     assert gate.run().erased == 0
     gate.clock.forward(seconds=1)
     assert gate.run(dry_run=True).erased == 2
-    assert len(gate.lying()) == 2
+    assert len(gate.in_trash()) == 2
     assert gate.run(batch=1).erased == 2
-    assert gate.lying() == {}
-    assert len(gate.lying(BEN)) == 1
+    assert gate.in_trash() == {}
+    assert len(gate.in_trash(BEN)) == 1
     assert gate.run(BEN, grace=timedelta(days=99)).erased == 0
 
 
 def everything(gate):
     return [
         gate.store.find(Query(scope=ANA, kinds=KINDS, limit=10_000)),
-        gate.lying(),
+        gate.in_trash(),
         gate.store.count(Query(scope=ANA, kinds=KINDS)),
     ]
 

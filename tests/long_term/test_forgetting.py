@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from forgettable import ANA, NOON, Memory, of_kind, words
+from forgettable import ANA, NOON, Memory, reasons, words
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Query, Scope
@@ -51,7 +51,7 @@ def test_words_find_the_same_in_a_memory_where_the_index_cannot_tell(memory, mon
     for n in range(30):
         memory.say(f"server {n} {'secret' if n % 10 == 0 else 'plain'}", learn=False)
     seen = memory.forget(query=words("server secret"), dry_run=True)
-    monkeypatch.setattr(forgetting_select, "_MOST", 5)
+    monkeypatch.setattr(forgetting_select, "_MAX_FOUND", 5)
     assert memory.forget(query=words("server secret"), dry_run=True).items == seen.items
     assert seen.counts == {"message": 3}
 
@@ -62,11 +62,11 @@ def test_words_meet_filters_and_kinds(memory):
     episode = memory.do("换密码 abc")
     only = words("abc", since=NOON - timedelta(minutes=1), until=NOON + timedelta(minutes=30))
     early_ones = {("message", early.id), ("episode", episode.id), ("task", episode.task_id)}
-    assert set(of_kind(memory.forget(query=only, dry_run=True))) == early_ones
+    assert set(reasons(memory.forget(query=only, dry_run=True))) == early_ones
     by_role = replace(words("abc"), kinds=("message",), roles=("assistant",))
-    assert set(of_kind(memory.forget(query=by_role, dry_run=True))) == {("message", said.id)}
+    assert set(reasons(memory.forget(query=by_role, dry_run=True))) == {("message", said.id)}
     episodes = replace(words("abc"), kinds=("episode",))
-    taken = of_kind(memory.forget(query=episodes))
+    taken = reasons(memory.forget(query=episodes))
     assert taken == {("episode", episode.id): "asked for", ("task", episode.task_id): "its episode goes"}
     assert late in memory.find("message")
 
@@ -75,15 +75,15 @@ def test_filters_alone_take_all_they_describe(memory):
     old = [memory.say(f"old {n}", at=n, learn=False) for n in range(5)]
     new = memory.say("new", at=60, learn=False)
     receipt = memory.forget(query=Query(scope=ANA, until=NOON + timedelta(minutes=30), limit=1))
-    assert set(of_kind(receipt)) == {("message", m.id) for m in old}
+    assert set(reasons(receipt)) == {("message", m.id) for m in old}
     assert memory.find("message") == [new]
 
 
 def test_a_task_in_progress_is_found_by_all_it_says(memory):
     task = memory.working.start(ANA.in_session("s"), "重启", context={"note": "口令 xyzzy"})
     memory.working.add_step(ANA, task.id, "login", args={"password": "plugh"})
-    assert set(of_kind(memory.forget(query=words("口令"), dry_run=True))) == {("task", task.id)}
-    assert set(of_kind(memory.forget(query=words("plugh")))) == {("task", task.id)}
+    assert set(reasons(memory.forget(query=words("口令"), dry_run=True))) == {("task", task.id)}
+    assert set(reasons(memory.forget(query=words("plugh")))) == {("task", task.id)}
     assert memory.find("task") == []
 
 
@@ -123,7 +123,7 @@ def test_a_whole_session_and_nothing_beside_it(memory):
     episode, other = memory.do("修 nginx", session="one"), memory.do("修 redis", session="two")
     receipt = memory.forget(scope=ANA.in_session("one"))
     assert receipt.counts == {"message": 3, "episode": 1, "task": 1}
-    assert set(of_kind(receipt)) >= {("message", m.id) for m in gone} | {("episode", episode.id)}
+    assert set(reasons(receipt)) >= {("message", m.id) for m in gone} | {("episode", episode.id)}
     assert {r.id for r in memory.find("message", "episode")} == {kept.id, other.id}
     assert [s.id for s in memory.find("session")] == ["two"]
 
@@ -147,7 +147,7 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     with pytest.raises(RuntimeError, match="power"):
         memory.forget(query=words("生日"))
     assert memory.everything() == before
-    assert memory.lying() == set()
+    assert memory.in_trash() == set()
 
 
 def test_unknown_ids_are_refused_and_nothing_changes(memory):

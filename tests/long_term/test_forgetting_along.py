@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from forgettable import ANA, LATER, Memory, lesson, of_kind
+from forgettable import ANA, LATER, Memory, lesson, reasons
 
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Query, Scope
@@ -22,7 +22,7 @@ def test_a_call_goes_with_all_its_results_and_a_result_with_its_call(memory):
         one, two, three = memory.call("c1", at=1), memory.answer("c1", at=2), memory.say("between", at=3)
         receipt = memory.forget(ids=[(one, two, one)[asked].id])
         assert receipt.counts == {"message": 2}
-        why = set(of_kind(receipt).values())
+        why = set(reasons(receipt).values())
         assert why == {
             "asked for",
             ("the result of a call that goes", "the call of a result that goes")[asked % 2],
@@ -35,16 +35,16 @@ def test_a_call_id_that_was_used_twice_does_not_take_the_other_pair(memory):
     first, answer = memory.call("c1", at=1), memory.answer("c1", at=2)
     second, other = memory.call("c1", at=3), memory.answer("c1", at=4)
     elsewhere = [memory.call("c1", "two"), memory.answer("c1", session="two")]
-    assert set(of_kind(memory.forget(ids=[other.id]))) == {("message", second.id), ("message", other.id)}
+    assert set(reasons(memory.forget(ids=[other.id]))) == {("message", second.id), ("message", other.id)}
     assert {m.id for m in memory.find("message")} == {first.id, answer.id, *(m.id for m in elsewhere)}
 
 
 def test_an_episode_goes_with_its_task_and_a_task_with_its_episode(memory):
     one, two = memory.do("修 nginx", "看日志"), memory.do("修 redis", "看日志")
     receipt = memory.forget(ids=[one.id])
-    assert of_kind(receipt) == {("episode", one.id): "asked for", ("task", one.task_id): "its episode goes"}
+    assert reasons(receipt) == {("episode", one.id): "asked for", ("task", one.task_id): "its episode goes"}
     receipt = memory.forget(ids=[two.task_id])
-    assert of_kind(receipt) == {("task", two.task_id): "asked for", ("episode", two.id): "its task goes"}
+    assert reasons(receipt) == {("task", two.task_id): "asked for", ("episode", two.id): "its task goes"}
     assert memory.everything() == {}
     assert memory.find("step") == []
 
@@ -53,14 +53,14 @@ def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
     made = memory.do("修 nginx")
     memory.store.delete(Query(scope=ANA, kinds=("episode",), ids=(made.id,)))
     memory.store.put([replace(made, id="brought")])
-    assert ("episode", "brought") in of_kind(memory.forget(ids=[made.task_id]))
+    assert ("episode", "brought") in reasons(memory.forget(ids=[made.task_id]))
 
 
 def test_a_fact_goes_with_the_only_message_that_says_it(memory):
     said = memory.say("我的生日是 5 月 3 日")
     fact = memory.fact("生日")
     receipt = memory.forget(ids=[said.id])
-    assert of_kind(receipt)["fact", fact.id] == "rests on messages that go"
+    assert reasons(receipt)["fact", fact.id] == "rests on messages that go"
     assert memory.find("fact") == []
     assert memory.words_found("生日") == []
 
@@ -77,7 +77,7 @@ def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memor
     receipt = memory.forget(ids=[first.id])
     left = memory.fact("8444")
     assert (left.id, left.sources, left.status) == (once.id, (second.id,), "active")
-    assert of_kind(receipt, "changed") == {("fact", left.id): "rests on fewer messages"}
+    assert reasons(receipt, "changed") == {("fact", left.id): "rests on fewer messages"}
     assert left.confidence == pytest.approx(once.confidence)
     assert left.created_at == second.created_at
     memory.forget(ids=[second.id])
@@ -93,7 +93,7 @@ def test_a_fact_in_words_that_only_the_forgotten_message_said_is_read_again(memo
     left = memory.fact("8080")
     assert left.sources == (second.id,)
     assert "容器" not in left.subject + left.object + left.text
-    assert of_kind(receipt)["fact", both.id] == "rests on messages that go, others are read again"
+    assert reasons(receipt)["fact", both.id] == "rests on messages that go, others are read again"
 
 
 def test_without_a_reader_such_a_fact_goes(memory):
@@ -110,7 +110,7 @@ def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
     assert memory.fact("8443").status == "superseded"
     receipt = memory.forget(ids=[moved.id])
     assert memory.find("fact") == [old]
-    assert of_kind(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
+    assert reasons(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
 
 
 def test_a_chain_closes_where_its_middle_goes(memory):
@@ -157,7 +157,7 @@ def test_knowledge_is_written_anew_from_the_other_episodes(memory):
     (left,) = memory.find("knowledge")
     assert (left.id, left.source_episodes) == (known.id, (two.id, last.id))
     assert left.confidence <= known.confidence
-    assert of_kind(receipt, "changed") == {("knowledge", known.id): "rewritten from fewer episodes"}
+    assert reasons(receipt, "changed") == {("knowledge", known.id): "rewritten from fewer episodes"}
     assert "甲" not in left.search_text
     memory.forget(ids=[two.id, last.id])
     assert memory.find("knowledge") == []
@@ -169,7 +169,7 @@ def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory
     (known,) = memory.find("knowledge")
     alone = Forgetting(memory.store, memory.trash)
     receipt = alone.forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
-    assert of_kind(receipt)["knowledge", known.id] == "rests on episodes that go"
+    assert reasons(receipt)["knowledge", known.id] == "rests on episodes that go"
     assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}
 
 

@@ -48,7 +48,7 @@ def test_a_session_comes_back_as_it_was(memory, session):
     assert memory.everything() != before
     back = memory.restore(forgotten_at=receipt.at)
     same(before, memory.everything())
-    assert memory.lying() == set()
+    assert memory.in_trash() == set()
     assert (back.left, back.total >= receipt.total) == ({}, True)
 
 
@@ -70,7 +70,7 @@ def test_whatever_is_forgotten_and_in_whatever_order_it_comes_back(tmp_path_fact
         _, id_ = data.draw(st.sampled_from(there))
         receipts.append(memory.forget(ids=[id_], at=LATER + timedelta(minutes=number)))
     for receipt in data.draw(st.permutations(receipts)):
-        lying = memory.lying()
+        lying = memory.in_trash()
         ids = [item.id for item in receipt.items if (item.kind, item.id) in lying]
         if ids:
             memory.restore(ids=ids)
@@ -144,7 +144,7 @@ def test_one_of_two_forgotten_sources_brings_the_fact_back_with_it_alone(memory)
     memory.restore(ids=[second.id])
     assert set(memory.fact("8444").sources) == {first.id, second.id}
     assert memory.fact("8444").id == fact.id
-    assert memory.lying() == set()
+    assert memory.in_trash() == set()
 
 
 def test_what_was_read_anew_makes_room_for_the_fact_that_comes_back(memory):
@@ -178,7 +178,7 @@ def test_what_is_there_again_stays_as_it_is(memory):
     back = memory.restore(ids=["m1"])
     assert (back.counts, back.left) == ({}, {"message": 1})
     assert memory.find("message") == [again]
-    assert memory.lying() == {("message", said.id)}
+    assert memory.in_trash() == {("message", said.id)}
 
 
 def test_what_is_not_in_the_trash_is_refused(memory):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from forgettable import ANA, LATER, NOON, Memory, of_kind, words
+from forgettable import ANA, LATER, NOON, Memory, reasons, words
 
 from jiyi.errors import NotFound
 from jiyi.long_term.forget_gate.gate import ForgetGate
@@ -33,7 +33,7 @@ def test_a_message_takes_the_versions_from_the_first_that_covers_it_on(memory):
     _, others = folded(memory, session="two")
     receipt = memory.forget(ids=[said[2].id])
     assert receipt.counts == {"message": 1, "summary": 2}
-    assert of_kind(receipt) == {
+    assert reasons(receipt) == {
         ("message", said[2].id): "asked for",
         ("summary", made[2].id): "covers a message that goes",
         ("summary", made[3].id): "builds on a version that goes",
@@ -88,7 +88,7 @@ def test_words_are_looked_for_in_summaries_of_messages_that_left_otherwise(memor
     ]
     memory.store.delete(Query(scope=ANA, kinds=("message",), ids=(said[1].id,)))
     told = memory.forget(query=words("xyzzy"), dry_run=True)
-    assert of_kind(told) == {
+    assert reasons(told) == {
         ("summary", made[1].id): "holds the words",
         ("summary", made[2].id): "builds on a version that goes",
     }
@@ -128,7 +128,7 @@ def test_a_session_of_which_only_the_summary_is_left(memory):
     memory.store.delete(Query(scope=ANA, kinds=("message",), limit=100))
     receipt = memory.forget(scope=S)
     assert receipt.counts == {"summary": 2}
-    assert ("summary", made[0].id) in of_kind(receipt)
+    assert ("summary", made[0].id) in reasons(receipt)
     assert memory.find("summary") == []
 
 

@@ -209,7 +209,8 @@ def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(make):
 
 @pytest.mark.slow
 def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(make, monkeypatch):
-    monkeypatch.setattr("jiyi.long_term.indexing._PIECE", 1.0)  # seconds: a busy machine is no slow embedder
+    # A busy machine is no slow embedder.
+    monkeypatch.setattr("jiyi.long_term.indexing._MAX_BATCH_SECONDS", 1.0)
     one = make()
     one.put(*(f"text {i}" for i in range(200)))
     done, pieces = 0, []

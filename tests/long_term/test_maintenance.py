@@ -18,7 +18,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def clock(monkeypatch):
-    monkeypatch.setattr(long_term, "_LOOKS", 0.01)
+    monkeypatch.setattr(long_term, "_MAX_POLL", 0.01)
     return ManualClock(START)
 
 
@@ -52,7 +52,7 @@ def test_it_ends_what_is_over_for_every_user_once_a_day(opened, clock, runs):
     first, second = opened(maintain_hours=24), opened(maintain_hours=24)
     for user in ("ana", "ben"):
         first.remember("the gate is open", valid_to=START + DAY, user_id=user)
-    wait_until(lambda: all(one.parts.workers[0]._done >= 0 for one in (first, second)))
+    wait_until(lambda: all(one.parts.workers[0]._done_period >= 0 for one in (first, second)))
     runs.clear()
     for day in (1, 2):
         clock.forward(days=1, minutes=5)
@@ -74,11 +74,11 @@ def test_it_does_not_run_unless_asked_to(opened, clock, runs):
 
 
 def test_what_fails_is_tried_again_by_the_same_process(opened, clock, runs, monkeypatch, caplog):
-    monkeypatch.setattr("jiyi.long_term.worker._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr("jiyi.long_term.worker._MAX_PAUSE", 0.01)
     memory = opened(maintain_hours=24)
     for user in ("ana", "ben"):
         memory.save_message("s-1", role="user", content="hello", user_id=user)
-    wait_until(lambda: memory.parts.workers[0]._done >= 0)
+    wait_until(lambda: memory.parts.workers[0]._done_period >= 0)
     noted, failures = long_term.maintain, [OSError("the disk is away")]
 
     def moody(*given, **options):

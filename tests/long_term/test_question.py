@@ -11,7 +11,7 @@ from samples import AWKWARD
 from tables import read_tables
 
 from jiyi.clock import to_micros
-from jiyi.long_term.recall.question import named_speakers, read_question, without_names
+from jiyi.long_term.recall.question import named_speakers, parse_question, remove_names
 from jiyi.text import analyse, query_terms
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
@@ -25,16 +25,16 @@ def flags(name):
 
 @pytest.mark.parametrize(("flag", "text"), flags("asks for"))
 def test_a_question_asks_for(flag, text):
-    assert getattr(read_question(text, NOW), flag)
+    assert getattr(parse_question(text, NOW), flag)
 
 
 @pytest.mark.parametrize(("flag", "text"), flags("does not ask for"))
 def test_a_question_does_not_ask_for(flag, text):
-    assert not getattr(read_question(text, NOW), flag)
+    assert not getattr(parse_question(text, NOW), flag)
 
 
 def test_the_question_itself_stays_as_it_was_asked():
-    asked = read_question("  Which port does pay-gw use?\n", NOW)
+    asked = parse_question("  Which port does pay-gw use?\n", NOW)
     assert asked.text == "  Which port does pay-gw use?\n"
     assert asked.terms == tuple(query_terms(asked.text))
     assert asked.asked_at == to_micros(NOW)
@@ -43,7 +43,7 @@ def test_the_question_itself_stays_as_it_was_asked():
 
 @pytest.mark.parametrize(("text", "marked", "plain"), TABLES["entities, and words that are none"])
 def test_names_titles_and_numbers_are_its_entities(text, marked, plain):
-    found = read_question(text, NOW).entities
+    found = parse_question(text, NOW).entities
     assert set(analyse(marked)) <= found
     assert not set(analyse(plain)) & found if plain else found == set(analyse(marked))
 
@@ -52,11 +52,11 @@ def test_names_titles_and_numbers_are_its_entities(text, marked, plain):
     "text", ["Hiking is where?", "Where's lunch? Anything new. Anyone!", "谁会来", "", "Which one? What for?"]
 )
 def test_the_first_word_of_a_sentence_is_no_name(text):
-    assert read_question(text, NOW).entities == frozenset()
+    assert parse_question(text, NOW).entities == frozenset()
 
 
 def test_a_name_of_two_words_is_one_at_the_begin_too():
-    assert read_question("Anna Smith likes what?", NOW).entities == set(analyse("Anna Smith"))
+    assert parse_question("Anna Smith likes what?", NOW).entities == set(analyse("Anna Smith"))
 
 
 def days(first, last, zone=UTC):
@@ -78,14 +78,14 @@ def days(first, last, zone=UTC):
     ],
 )
 def test_times_are_seen_from_when_it_is_asked(text, expected):
-    assert list(read_question(text, NOW).ranges) == [days(*span) for span in expected]
+    assert list(parse_question(text, NOW).ranges) == [days(*span) for span in expected]
 
 
 def test_a_day_is_a_day_of_the_zone():
     shanghai = ZoneInfo("Asia/Shanghai")
     late = datetime(2026, 3, 4, 20, tzinfo=UTC)  # the 5th in Shanghai
-    assert read_question("昨天谁来了", late, shanghai).ranges == (days(4, 4, shanghai),)
-    assert read_question("昨天谁来了", late).ranges == (days(3, 3),)
+    assert parse_question("昨天谁来了", late, shanghai).ranges == (days(4, 4, shanghai),)
+    assert parse_question("昨天谁来了", late).ranges == (days(3, 3),)
 
 
 SPEAKERS = ["Melanie", "Anna Smith", "user", "AI", "王小明", "José García", "Will", "Project Manager", " "]
@@ -117,7 +117,7 @@ def test_roles_are_no_names(role):
 
 @pytest.mark.parametrize(("text", "names", "rest"), TABLES["names taken off"])
 def test_names_are_taken_off_and_something_stays(text, names, rest):
-    assert without_names(text, names.split(", ") if names else []) == rest
+    assert remove_names(text, names.split(", ") if names else []) == rest
 
 
 anything = st.text() | st.sampled_from(
@@ -128,26 +128,26 @@ anybody = st.lists(st.text(max_size=12) | st.sampled_from(SPEAKERS), max_size=5)
 
 @given(text=anything, names=anybody, asked_at=st.datetimes(timezones=st.just(UTC)))
 def test_any_text_is_fine(text, names, asked_at):
-    asked = read_question(text, asked_at)
+    asked = parse_question(text, asked_at)
     assert asked.text == text
     assert all(begin < end for begin, end in asked.ranges)
     named = named_speakers(text, names)
     assert named == sorted(set(named))
     assert all(0 <= place < len(names) for place in named)
-    rest = without_names(text, names)
+    rest = remove_names(text, names)
     assert rest == text or any(letter.isalnum() for letter in rest)
 
 
 @given(text=anything)
 def test_without_names_to_take_off_only_white_space_changes(text):
-    assert without_names(text, []).split() == text.split()
+    assert remove_names(text, []).split() == text.split()
 
 
 @pytest.mark.parametrize("text", ["word 1 ", "网关502错误", "A ", "“", "you said ", " ", "ü"])
 def test_a_huge_question_is_read_in_good_time(text):
     huge = (text * 100_000)[:100_000]
     began = time.thread_time()
-    read_question(huge, NOW)
+    parse_question(huge, NOW)
     named_speakers(huge, ["Melanie"] * 20)
-    without_names(huge, ["Melanie"] * 20)
+    remove_names(huge, ["Melanie"] * 20)
     assert time.thread_time() - began < 10

@@ -15,7 +15,7 @@ import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
 from jiyi.long_term.recall.features import NAMES, Features
-from jiyi.long_term.recall.ranking import rank, repeats, wordings
+from jiyi.long_term.recall.ranking import mark_repeats, rank, text_keys
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
@@ -164,8 +164,8 @@ records = st.lists(
 
 
 def repeats_last(found, question=""):
-    said = wordings([(record, record.search_text) for record in found], question)
-    return sorted(range(len(found)), key=repeats(said).__getitem__)
+    said = text_keys([(record, record.search_text) for record in found], question)
+    return sorted(range(len(found)), key=mark_repeats(said).__getitem__)
 
 
 @given(records)

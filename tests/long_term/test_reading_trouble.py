@@ -70,19 +70,19 @@ def test_while_the_model_cannot_be_had_everybody_waits_and_nothing_is_lost(make,
     clock.forward(hours=1)
     for failures in range(1, rounds + 1):
         server.replies[:] = [reply() for _ in range(3)]
-        assert reader._turn() is False
+        assert reader._run_once() is False
         state, pause = memory.reading(), timedelta(minutes=2 ** (failures - 1))
         assert (state.failures, state.waiting, state.again_at) == (failures, 4, clock() + pause)
         assert str(reader.last_error) in state.error
         asked = len(server.asked)
-        assert reader._turn() is False
+        assert reader._run_once() is False
         assert len(server.asked) == asked, "it is left alone"
         clock.forward(seconds=pause.total_seconds())
     server.replies.clear()
     until = time.monotonic() + 30  # the endpoint is skipped for some seconds of another clock
     while memory.reading().waiting and time.monotonic() < until:
         clock.forward(hours=1)
-        if not reader._turn():
+        if not reader._run_once():
             time.sleep(0.1)
     assert set(keepers(memory)) == {"pump-1", "pump-2"}
     state = memory.reading()
@@ -100,7 +100,7 @@ def test_a_network_that_is_dead_for_days_is_asked_once_an_hour_and_nothing_is_pa
     clock.forward(hours=1)
     server.replies += [refuses("down", status=401)] * 100
     for _ in range(2 * 48):
-        reader._turn()
+        reader._run_once()
         clock.forward(minutes=30)
     assert 48 <= len(server.asked) <= 60
     assert (memory.reading().passed_over, memory.reading().waiting) == (0, 3)
@@ -134,7 +134,7 @@ def test_what_always_fails_stops_nothing_else_and_shrinks_until_it_is_passed_ove
     for number in range(12):
         talk(memory, [1], f"more-{number}")
         clock.forward(hours=2)
-        while reader._turn():
+        while reader._run_once():
             pass
     assert model.tried == [4, 2, 1, 1, 1, 1, 1, 1]
     assert (memory.reading().waiting, memory.reading().passed_over) == (0, 1)

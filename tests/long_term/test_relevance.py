@@ -22,7 +22,7 @@ def filled(store, flush):
 
 @pytest.mark.usefixtures("filled")
 def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor(store, recall):
-    found = recalled(recall, store, "which disk is full?", floor=0.5)
+    found = recalled(recall, "which disk is full?", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
     assert {b.source_id for b in found.below} == {"other-f", "other-k", "other-e"}
     assert all(b.note.startswith("relevance 0.") for b in found.below)
@@ -31,7 +31,7 @@ def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor
 
 @pytest.mark.usefixtures("filled")
 def test_without_a_floor_everything_is_shown(store, recall):
-    found = recalled(recall, store, "which disk is full?")
+    found = recalled(recall, "which disk is full?")
     assert len(found.blocks) == 7
     assert found.below == ()
 
@@ -39,7 +39,7 @@ def test_without_a_floor_everything_is_shown(store, recall):
 def test_what_is_said_around_a_hit_comes_along_whatever_it_says(store, recall, flush):
     store.put([message("the disk is full", id="m"), message("yes, I see", id="next", at=5)])
     flush()
-    found = recalled(recall, store, "disk", floor=0.5)
+    found = recalled(recall, "disk", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "next"}
     assert found.below == ()
 

@@ -75,8 +75,8 @@ def test_the_worker_sets_it_apart_as_well(open_memory, endpoint):
     memory = open_memory(embedder=None, learn_facts=False)
     say(memory, f"{POISON}", "a", "b")
     indexer = memory._long_term.indexer
-    assert indexer._turn()
-    assert not indexer._turn()
+    assert indexer._run_once()
+    assert not indexer._run_once()
     assert memory.stats()["vectors_apart"] == 1
 
 

@@ -32,7 +32,7 @@ def facts(store, made):
 
 @pytest.fixture
 def flush(vectors, embedder, made):
-    return Indexer(vectors, embedder, afterwards=made.settle).flush
+    return Indexer(vectors, embedder, after_embedding=made.settle).flush
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def ended(store, vectors, model, made, facts):
                 said = {"session": f"s{day}", "name": "Ana", "user": f"u{number}"}
                 with store.transaction():
                     facts.learn(store.put([message(text, at=day * DAY, **said)]))
-        Indexer(vectors, model, afterwards=made.settle).flush()
+        Indexer(vectors, model, after_embedding=made.settle).flush()
         for number, (first, second, _) in enumerate(pairs):
             known = store.find(Query(scope=Scope(user_id=f"u{number}"), kinds=("fact",), limit=100))
             old = [fact for fact in known if isinstance(fact, Fact) and fact.created_at == START]

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import ANA, BEN, episode, knowledge, message
 
-from jiyi.long_term.recall.surroundings import with_surroundings
+from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.records import Hit, Query, Scope, new_id
 
 
@@ -25,14 +25,17 @@ def talk(store, count=9, session="s", user="ana", **fields):
 
 
 def around(store, found, steps, scope=ANA):
-    return [[m.id for m in hit.around] for hit in with_surroundings(store, scope, found, steps)]
+    return [
+        [m.id for m in hit.around]
+        for hit in add_surroundings(store, scope, found, steps, store.snapshot(scope.user_id))
+    ]
 
 
 def test_a_message_comes_with_those_before_and_behind_it(store):
     said = talk(store)
     assert around(store, hits(said[4]), 1) == [["s3", "s5"]]
     assert around(store, hits(said[4]), 2) == [["s2", "s3", "s5", "s6"]]
-    (whole,) = with_surroundings(store, ANA, hits(said[4]), 1)
+    (whole,) = add_surroundings(store, ANA, hits(said[4]), 1, store.snapshot("ana"))
     assert whole.around == (said[3], said[5])
     assert replace(whole, around=()) == hits(said[4])[0], "nothing else of the hit changes"
 
@@ -78,10 +81,10 @@ def test_episodes_and_knowledge_have_no_surroundings_and_keep_their_place(store)
     said = talk(store)
     past, lesson = store.put([episode(id="s3"), knowledge(id="k")])
     found = hits(past, said[4], lesson)
-    got = with_surroundings(store, ANA, found, 1)
+    got = add_surroundings(store, ANA, found, 1, store.snapshot("ana"))
     assert [hit.id for hit in got] == ["s3", "s4", "k"]
     assert [[m.id for m in hit.around] for hit in got] == [[], ["s3", "s5"], []]
-    assert with_surroundings(store, ANA, [], 3) == []
+    assert add_surroundings(store, ANA, [], 3, store.snapshot("ana")) == []
 
 
 def test_neighbours_lie_within_the_scope(store):
@@ -92,7 +95,7 @@ def test_neighbours_lie_within_the_scope(store):
     assert around(store, hits(said[4]), 2, agent) == [["s2", "s6"]]
     assert around(store, hits(said[4]), 2, agent.in_session("s")) == [["s2", "s6"]]
     assert around(store, hits(said[4]), 1) == [["s3", "s5"]]
-    (whole,) = with_surroundings(store, ANA, hits(said[4]), 8)
+    (whole,) = add_surroundings(store, ANA, hits(said[4]), 8, store.snapshot("ana"))
     assert {m.scope.user_id for m in whole.around} == {"ana"}
     assert around(store, hits(said[4]), 2, BEN) == [["s2", "s3", "s5", "s6"]], (
         "the scope decides, not the hit"
@@ -112,7 +115,7 @@ def test_no_message_is_shown_twice_and_each_is_near_its_hit(store, lengths, step
     user = new_id()
     said = [m for i, count in enumerate(lengths) for m in talk(store, count, f"t{i}", user)]
     chosen = data.draw(st.lists(st.sampled_from(said), unique_by=lambda m: m.id, max_size=6))
-    got = with_surroundings(store, Scope(user_id=user), hits(*chosen), steps)
+    got = add_surroundings(store, Scope(user_id=user), hits(*chosen), steps, store.snapshot(user))
     shown = [m.id for hit in got for m in (hit.record, *hit.around)]
     assert len(shown) == len(set(shown))
     assert [hit.id for hit in got] == [m.id for m in chosen]

@@ -11,13 +11,13 @@ def said(store, texts, *, step=60):
 def test_a_message_next_to_two_hits_is_worth_more_than_one_far_from_them(store, recall):
     texts = ["disk full", "yes", "disk empty", *[f"remark {i}" for i in range(8)]]
     kept = said(store, texts)
-    score = {b.source_id: b.score for b in recalled(recall, store, "disk").blocks}
+    score = {b.source_id: b.score for b in recalled(recall, "disk").blocks}
     assert score[kept[0].id] > score[kept[1].id] > score[kept[6].id]
 
 
 def test_nothing_is_brought_from_far_away_or_from_another_session(store, recall):
     kept = said(store, ["disk full", *[f"remark {i}" for i in range(40)]])
-    shown = {b.source_id for b in recalled(recall, store, "disk").blocks}
+    shown = {b.source_id for b in recalled(recall, "disk").blocks}
     assert {kept[0].id, kept[1].id, kept[10].id} <= shown
     assert kept[30].id not in shown
 
@@ -25,8 +25,8 @@ def test_nothing_is_brought_from_far_away_or_from_another_session(store, recall)
 def test_talk_ends_where_a_window_would_be_full(store, recall):
     remarks = [f"remark {i}" for i in range(20)]
     said(store, ["disk full", *remarks, "disk empty", *remarks])
-    few = recalled(recall, store, "disk", longest=1).blocks
-    assert len(few) < len(recalled(recall, store, "disk").blocks)
+    few = recalled(recall, "disk", max_tokens=1).blocks
+    assert len(few) < len(recalled(recall, "disk").blocks)
 
 
 def test_of_two_equal_hits_the_shorter_goes_in_first(store, recall):
@@ -36,6 +36,6 @@ def test_of_two_equal_hits_the_shorter_goes_in_first(store, recall):
             message("disk is full", session="two"),
         ]
     )
-    found = recalled(recall, store, "disk").blocks
+    found = recalled(recall, "disk").blocks
     score = {b.source_id: b.score for b in found}
     assert score[short.id] > score[long.id]

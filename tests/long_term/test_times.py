@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tables import read_tables
 
 from jiyi.clock import to_micros, utc_from_micros
-from jiyi.long_term.recall.question import read_question, validity
+from jiyi.long_term.recall.question import parse_question, validity
 
 TABLES = read_tables(__file__)
 ASKED = datetime(2026, 3, 20, 11, tzinfo=UTC)
@@ -19,7 +19,7 @@ def day(text):
 
 
 def time_of(text):
-    return read_question(text, ASKED).time
+    return parse_question(text, ASKED).time
 
 
 @pytest.mark.parametrize("text", TABLES["questions in the present"])

@@ -1,16 +1,16 @@
-"""Episodes without a target: which of them are about the same, and which knowledge they belong to.
+"""Groups episodes without a target by similarity.
 
 A text joins the leader it is most similar to, if it is similar enough; else it leads a group of its
-own (leader clustering, Hartigan 1975, chapter 3). Leaders never change, so a group that was found once
-takes in later texts by the same measure.
+own (leader clustering, Hartigan 1975, chapter 3). Leaders never change, so later texts join an existing
+group by the same measure.
 
 The similarity of two texts is
 
 * by words: the cosine of their sets of search terms, rare terms counting more (a term of ``df``
-  out of n texts weighs log(1 + n / df)); `_WORDS_ENOUGH` is enough;
-* by vectors, if both have one and there are at least `_VECTORS_FROM` of them: the cosine after
-  subtracting the mean of all (vectors of one language are close together whatever they say), plus
-  half of the cosine of their words; `_BOTH_ENOUGH` is enough.
+  out of n texts weighs log(1 + n / df)); `_WORD_THRESHOLD` is enough;
+* by vectors, if both have one and there are at least `_MIN_VECTORS` of them: the cosine after
+  subtracting the mean of all (vectors of one language are close together whatever the topic), plus
+  half of the cosine of their words; `_VECTOR_THRESHOLD` is enough.
 
 The numbers were chosen on hand-written episodes of ten themes in each language, with the bundled
 model; docs/consolidation.md gives the figures.
@@ -35,27 +35,27 @@ from jiyi.storage.pages import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 
-__all__ = ["WINDOW", "Likeness", "find_alike", "group_around"]
+__all__ = ["WINDOW", "TextSimilarity", "cluster_texts", "group_similar"]
 
-WINDOW = 2_000  # so many episodes without a target are compared with each other: the newest
-_MOST_LEADERS = 2_000  # knowledge of such episodes that may grow: the youngest
-_HEADS = 5  # sources of a knowledge that are looked for as its leader
+WINDOW = 2_000  # newest episodes without a target that are compared with each other
+_MAX_LEADERS = 2_000  # newest knowledge of such episodes that can be extended
+_MAX_LEADER_SOURCES = 5  # first sources of a knowledge of which one is its leader
 _PAGE = 200
-_WORDS = 2_000  # characters of an episode that are compared
-_WORDS_ENOUGH = 0.15
-_BOTH_ENOUGH = 0.25
-_SHARE_OF_WORDS = 0.5
-_VECTORS_FROM = 20  # the mean of fewer shows a theme more than a language
+_COMPARED_CHARS = 2_000  # of an episode
+_WORD_THRESHOLD = 0.15
+_VECTOR_THRESHOLD = 0.25
+_WORD_WEIGHT = 0.5
+_MIN_VECTORS = 20  # the mean of fewer reflects a topic more than a language
 
 _Floats = NDArray[np.float32]
 _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Alike:
+class _Groups:
     groups: tuple[Group, ...]  # to be written
-    alone: int  # new episodes that are like too few others
-    lacking: int  # of these, such as have no vector yet
+    ungrouped: int  # new episodes that are similar to too few others
+    unembedded: int  # those of them without a vector yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,57 +67,57 @@ class _Text:
 
     @classmethod
     def of(cls, episode: Episode) -> "_Text":
-        words = episode.search_text[:_WORDS]
+        words = episode.search_text[:_COMPARED_CHARS]
         return cls(
             brief=Brief.of(episode), words=words, language=language_of(words), is_new=not episode.consolidated
         )
 
 
-def find_alike(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Alike:
-    """Return the groups among the newest `WINDOW` episodes of a scope that have no target.
+def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Groups:
+    """Return the groups among the newest `WINDOW` episodes of a scope without a target.
 
     It compares episodes of one agent in one language. The first episode leads the group; its
     knowledge, once written, keeps that leader (the first of its sources that still exists), and
-    later episodes similar to the leader join it.
+    later episodes similar to it join.
     """
     query = Query(scope=scope, kinds=("episode",), target="", newest_first=True, limit=WINDOW)
     window = [_Text.of(cast("Episode", episode)) for episode in reversed(store.find(query))]
-    leaders, known = _leaders(store, scope)
+    leaders, known = _load_leaders(store, scope)
     texts = {text.brief.id: text for text in (*leaders, *window)}
     parts: dict[tuple[str | None, Language], list[_Text]] = {}
     for text in texts.values():
         parts.setdefault((text.brief.agent_id, text.language), []).append(text)
     groups: list[Group] = []
-    alone = lacking = 0
+    ungrouped = unembedded = 0
     for part in parts.values():
         if not any(text.is_new for text in part):
             continue
-        matrix = _read(vectors, scope, part)
-        found = _group(scope.user_id, part, matrix, known, min_episodes)
+        matrix = _load_vectors(vectors, scope, part)
+        found = _make_groups(scope.user_id, part, matrix, known, min_episodes)
         groups += found
-        taken = {id_ for group in found for id_ in group.ids}
-        left = [place for place, text in enumerate(part) if text.is_new and text.brief.id not in taken]
-        alone += len(left)
+        grouped = {id_ for group in found for id_ in group.ids}
+        left = [row for row, text in enumerate(part) if text.is_new and text.brief.id not in grouped]
+        ungrouped += len(left)
         if matrix is not None:
-            lacking += sum(not matrix[place].any() for place in left)
-    return _Alike(groups=tuple(groups), alone=alone, lacking=lacking)
+            unembedded += sum(not matrix[row].any() for row in left)
+    return _Groups(groups=tuple(groups), ungrouped=ungrouped, unembedded=unembedded)
 
 
-def _group(
+def _make_groups(
     user_id: str,
     texts: Sequence[_Text],
-    matrix: NDArray[np.float32] | None,
+    matrix: _Floats | None,
     known: Mapping[str, str],
     min_episodes: int,
 ) -> list[Group]:
-    leading = [place for place, text in enumerate(texts) if text.brief.id in known]
-    rest = [place for place, text in enumerate(texts) if text.is_new and text.brief.id not in known]
+    leading = [position for position, text in enumerate(texts) if text.brief.id in known]
+    rest = [position for position, text in enumerate(texts) if text.is_new and text.brief.id not in known]
     with one_blas_thread():
-        likeness = Likeness([text.words for text in texts], matrix)
-        found = group_around(likeness, leading, rest, min_episodes)
+        similarity = TextSimilarity([text.words for text in texts], matrix)
+        found = cluster_texts(similarity, leading, rest, min_episodes)
     groups = []
-    for place, members in found.items():
-        lead = texts[place].brief
+    for position, members in found.items():
+        lead = texts[position].brief
         scope = Scope(user_id=user_id, agent_id=lead.agent_id)
         new_id = stable_id("knowledge", user_id, lead.agent_id or "", "alike", lead.id)
         group = Group(scope=scope, knowledge_id=known.get(lead.id, new_id), target="")
@@ -127,27 +127,26 @@ def _group(
     return groups
 
 
-def _leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
-    """Return the leaders of the knowledge there is, and the knowledge of each, by episode id."""
-    found: deque[tuple[_Text, str]] = deque(maxlen=_MOST_LEADERS)
+def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, str]]:
+    """Return the leaders of existing knowledge, and the knowledge ids by leader id."""
+    found: deque[tuple[_Text, str]] = deque(maxlen=_MAX_LEADERS)
     query = Query(scope=scope, kinds=("knowledge",), limit=_PAGE)
     for page in all_pages(store, query):
-        heads = {
-            known.id: known.source_episodes[:_HEADS] for known in cast("tuple[Knowledge, ...]", page.records)
-        }
-        ids = tuple(id_ for some in heads.values() for id_ in some)
+        knowledge = cast("tuple[Knowledge, ...]", page.records)
+        sources = {one.id: one.source_episodes[:_MAX_LEADER_SOURCES] for one in knowledge}
+        ids = tuple(id_ for first_sources in sources.values() for id_ in first_sources)
         if ids:
-            of_none = Query(scope=scope, kinds=("episode",), ids=ids, target="", limit=len(ids))
-            there = {e.id: e for e in cast("list[Episode]", store.find(of_none))}
-            for knowledge_id, some in heads.items():
-                lead = next((there[id_] for id_ in some if id_ in there), None)
+            without_target = Query(scope=scope, kinds=("episode",), ids=ids, target="", limit=len(ids))
+            episodes = {e.id: e for e in cast("list[Episode]", store.find(without_target))}
+            for knowledge_id, first_sources in sources.items():
+                lead = next((episodes[id_] for id_ in first_sources if id_ in episodes), None)
                 if lead is not None:
                     found.append((_Text.of(lead), knowledge_id))
     return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
 
 
-def _read(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> NDArray[np.float32] | None:
-    """Return the vector of each episode's beginning, zeros where there is none yet."""
+def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> _Floats | None:
+    """Return the vector of each episode's beginning; zeros if there is none yet."""
     if vectors is None:
         return None
     parts = vectors.read(scope, [("episode", text.brief.id) for text in texts])
@@ -157,85 +156,85 @@ def _read(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> 
     return matrix
 
 
-class Likeness:
-    """Some texts that can be compared with each other.
+class TextSimilarity:
+    """Compares texts of one language with each other.
 
     Args:
-        texts: of one language.
-        vectors: one row a text, of length 1; a row of zeros for a text that has none yet.
+        texts: the texts.
+        vectors: one row per text, of length 1; a row of zeros for a text without a vector.
     """
 
     def __init__(self, texts: Sequence[str], vectors: _Floats | None = None) -> None:
-        self._terms = [frozenset(analyse(text[:_WORDS])) for text in texts]
+        self._terms = [frozenset(analyse(text[:_COMPARED_CHARS])) for text in texts]
         self._postings = _postings(self._terms)
         self._vectors = None if vectors is None else _centred(vectors)
-        self._known = np.zeros(len(texts), np.bool_)  # which texts have a vector that is of use
+        self._known = np.zeros(len(texts), np.bool_)  # which texts have a usable vector
         if self._vectors is not None:
             self._known[:] = np.any(self._vectors, axis=1)
 
-    def to_all(self, place: int) -> _Floats:
-        """Return the similarity of a text to each of the texts: 1 and more is enough."""
+    def similarities(self, position: int) -> _Floats:
+        """Return the similarity of a text to each of the texts; from 1 on they belong together."""
         words = np.zeros(len(self._terms), np.float32)
-        for term in sorted(self._terms[place]):  # in one order: sums come out the same in every process
+        for term in sorted(self._terms[position]):  # in a fixed order, so that sums are always the same
             rows, weights = self._postings[term]
-            words[rows] += weights * weights[np.searchsorted(rows, place)]
-        scores: _Floats = words / np.float32(_WORDS_ENOUGH)
-        if self._vectors is not None and self._known[place]:
-            both = (self._vectors @ self._vectors[place] + _SHARE_OF_WORDS * words) / _BOTH_ENOUGH
+            words[rows] += weights * weights[np.searchsorted(rows, position)]
+        scores: _Floats = words / np.float32(_WORD_THRESHOLD)
+        if self._vectors is not None and self._known[position]:
+            both = (self._vectors @ self._vectors[position] + _WORD_WEIGHT * words) / _VECTOR_THRESHOLD
             scores = np.maximum(scores, np.where(self._known, both, 0), dtype=np.float32)
         return scores
 
 
-def group_around(
-    likeness: Likeness, leaders: Sequence[int], rest: Sequence[int], at_least: int
+def cluster_texts(
+    similarity: TextSimilarity, leaders: Sequence[int], rest: Sequence[int], min_size: int
 ) -> dict[int, list[int]]:
-    """Return the members of each group that has any, by the place of its leader.
+    """Return the members of each group that has any, by the position of its leader.
 
-    Those of ``rest`` that are similar to a leader join the nearest one; the others, in order, form
-    groups of ``at_least``, led by their first. This is repeated until nothing changes: a call with
-    the new leaders and what is left finds nothing.
+    Texts of ``rest`` that are similar to a leader join the nearest one; the others, in order, form
+    groups of at least ``min_size`` led by their first. This is repeated until nothing changes, so a call
+    with the new leaders and the remaining texts finds nothing.
     """
     groups: dict[int, list[int]] = {leader: [] for leader in leaders}
     left, before = list(rest), -1
     while len(left) != before:
         before = len(left)
-        alone = [place for place in left if not _join(place, groups, likeness)]
+        ungrouped = [position for position in left if not _join_nearest(position, groups, similarity)]
         small: dict[int, list[int]] = {}
-        for place in alone:
-            if not _join(place, small, likeness):
-                small[place] = [place]
-        grown = {leader: members for leader, members in small.items() if len(members) >= at_least}
+        for position in ungrouped:
+            if not _join_nearest(position, small, similarity):
+                small[position] = [position]
+        grown = {leader: members for leader, members in small.items() if len(members) >= min_size}
         groups |= grown
-        taken = {place for members in grown.values() for place in members}
-        left = [place for place in alone if place not in taken]
+        taken = {position for members in grown.values() for position in members}
+        left = [position for position in ungrouped if position not in taken]
     return {leader: members for leader, members in groups.items() if members}
 
 
-def _join(place: int, groups: dict[int, list[int]], likeness: Likeness) -> bool:
-    """Put a text into the group whose leader it is most like, the earlier of equal ones."""
+def _join_nearest(position: int, groups: dict[int, list[int]], similarity: TextSimilarity) -> bool:
+    """Add a text to the group with the most similar leader, if it is similar enough; return whether it is."""
     if not groups:
         return False
     leaders = np.fromiter(groups, np.intp, len(groups))
-    scores = likeness.to_all(place)[leaders]
+    scores = similarity.similarities(position)[leaders]
     best = int(scores.argmax())
     if scores[best] < 1:
         return False
-    groups[int(leaders[best])].append(place)
+    groups[int(leaders[best])].append(position)
     return True
 
 
 def _postings(texts: Sequence[frozenset[str]]) -> _Postings:
     """Return for each term the texts that have it, ascending, and its weight there."""
     rows: dict[str, list[int]] = defaultdict(list)
-    for place, terms in enumerate(texts):
+    for position, terms in enumerate(texts):
         for term in terms:
-            rows[term].append(place)
+            rows[term].append(position)
     idf = {term: math.log(1 + len(texts) / len(places)) for term, places in rows.items()}
     lengths = [math.sqrt(math.fsum(idf[term] ** 2 for term in terms)) for terms in texts]
     return {
         term: (
             np.array(places, np.intp),
-            np.array([idf[term] / lengths[place] for place in places], np.float32),
+            np.array([idf[term] / lengths[position] for position in places], np.float32),
         )
         for term, places in rows.items()
     }
@@ -243,7 +242,7 @@ def _postings(texts: Sequence[frozenset[str]]) -> _Postings:
 
 def _centred(vectors: _Floats) -> _Floats | None:
     known = np.any(vectors, axis=1, keepdims=True)
-    if known.sum() < _VECTORS_FROM:
+    if known.sum() < _MIN_VECTORS:
         return None
     centred = np.where(known, vectors - vectors[known[:, 0]].mean(axis=0), 0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""The forget gate: importance decides what goes; the trash keeps it for a while."""
+"""The forget gate: moves what no longer matters to the trash, by rules."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,20 +24,20 @@ from jiyi.storage import Store, Trash
 
 __all__ = ["ForgetGate", "gate_of"]
 
-_MOST = 10_000
+_MAX_BATCH = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetGate:
-    """Forgets what no longer matters, and can bring it back for a grace time.
+    """Forgets what no longer matters; during a grace period it can be restored.
 
     Guarantees:
 
     - What is pinned never goes.
-    - What goes is in the trash with its reason until the grace time is over. The task of an
+    - What goes is in the trash with its reason until the grace period is over. The task of an
       episode goes with it; its `Knowledge` stays, as do a message's facts and summaries.
-    - Work is done in batches, each in its own transaction: of an episode only worth, date and id are
-      held longer, and a run that is killed is finished by the next one.
+    - Work is done in batches, each in its own transaction: of an episode only importance, date and id
+      are held longer, and a run that is killed is finished by the next one.
     - Several processes may run it at once: records are judged again in the transaction that
       removes them, and no more goes than in a single run.
 
@@ -50,29 +50,29 @@ class ForgetGate:
     _: KW_ONLY
     rule: Rule = field(default_factory=ForgetRule)  # decides about episodes
     others: Sequence[KindRule] = OTHER_RULES  # about other kinds; a kind without a rule is left alone
-    clock: Clock = utc_now  # a run asks once
-    grace: timedelta = timedelta(days=30)  # how long what went can be brought back
-    batch: int = 500  # records that are held and changed at once, 1 to 10,000
+    clock: Clock = utc_now  # read once per run
+    grace: timedelta = timedelta(days=30)  # how long what went can be restored
+    batch: int = 500  # records held and changed at once, 1 to 10,000
 
     def __post_init__(self) -> None:
         if self.grace < timedelta(0):
             raise InputError(f"grace={self.grace} lies in the past; give a timedelta of zero or more")
-        if not 1 <= self.batch <= _MOST:
-            raise InputError(f"batch={self.batch} must be a whole number from 1 to {_MOST:,}")
+        if not 1 <= self.batch <= _MAX_BATCH:
+            raise InputError(f"batch={self.batch} must be a whole number from 1 to {_MAX_BATCH:,}")
 
     def run(
         self, scope: Scope, *, dry_run: bool = False, progress: Callable[[int], None] | None = None
     ) -> GateReceipt:
-        """Go through a memory once and return what went and why.
+        """Check a whole memory once and return what went and why.
 
         Args:
             scope: whose memory; ``max_episodes`` counts within it.
-            dry_run: change nothing, say what would go.
-            progress: called after each batch with the number of records looked at so far.
+            dry_run: change nothing, report what would go.
+            progress: called after each batch with the number of records checked so far.
 
         Raises:
             InputError: the rule gives no number for an episode.
-            StorageError: the database cannot be read or written; batches done until then stay.
+            StorageError: the database cannot be read or written; earlier batches stay done.
         """
         began, now = time.monotonic(), self.clock()
         run = GateRun(
@@ -84,9 +84,9 @@ class ForgetGate:
             dry_run=dry_run,
             progress=progress,
         )
-        run.episodes(self.rule)
+        run.check_episodes(self.rule)
         for rule in self.others:
-            run.others(rule)
+            run.check_kind(rule)
         run.erase(now - self.grace)
         return GateReceipt(
             scope=scope,
@@ -94,7 +94,7 @@ class ForgetGate:
             dry_run=dry_run,
             recomputed=run.recomputed,
             discarded={kind: dict(reasons) for kind, reasons in run.counts.items()},
-            kept=run.kept(),
+            kept=run.count_kept(),
             erased=run.erased,
             seconds=time.monotonic() - began,
             items=tuple(run.items),
@@ -102,7 +102,7 @@ class ForgetGate:
 
 
 def gate_of(store: Store, trash: Trash, *, settings: Settings, rule: Rule | None, clock: Clock) -> ForgetGate:
-    """Return the gate of these settings; a rule of the caller's own replaces the one for episodes."""
+    """Return the gate of these settings; ``rule`` replaces the one for episodes."""
     messages = settings.forget_messages_days
     return ForgetGate(
         store,

@@ -1,4 +1,4 @@
-"""What may be forgotten: a rule for episodes, and one for each other kind. Pure: now is an argument."""
+"""Rules of what may be forgotten: one for episodes, and one for each other kind. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,28 +18,28 @@ __all__ = [
     "Rule",
 ]
 
-_HOURS_OF_DECAY = 720.0  # a month
+_DECAY_HOURS = 720.0  # a month
 _MANY_STEPS = 3
 
 
 @runtime_checkable
 class Rule(Protocol):
-    """Decides about episodes; any object with these four parts will do."""
+    """Decides about episodes; any object with these four members will do."""
 
     @property
     def threshold(self) -> float:
-        """Episodes worth less may go."""
+        """Episodes with a lower importance may go."""
 
     @property
     def min_age(self) -> timedelta:
-        """Those younger stay, unless there are more than ``max_episodes``."""
+        """Younger ones stay, unless there are more than ``max_episodes``."""
 
     @property
     def max_episodes(self) -> int:
         """How many stay at most, pinned ones included."""
 
     def importance(self, record: Episode, now: datetime) -> float:
-        """Return what an episode is worth now, 0 to 1; the same for the same record and moment."""
+        """Return the importance of an episode now, 0 to 1; the same for the same record and moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,44 +52,44 @@ class ForgetRule:
                      + (0.1 if success, -0.05 if failed) + (0.15 if an alert set it off)
                      + (0.1 if it has more than 3 steps), at least 0, at most 1
 
-    Never recalled, an episode that failed sinks below 0.25 after 60 days, one that succeeded
-    in part after 75, one that succeeded never: it goes only where there are too many.
+    If it is never recalled, a failed episode sinks below 0.25 after 60 days and a partial success after
+    75; a success never does, and goes only if there are too many.
     """
 
-    threshold: float = 0.25  # episodes worth less may go
-    min_age: timedelta = timedelta(days=7)  # those younger stay, unless there are too many
+    threshold: float = 0.25  # less important episodes may go
+    min_age: timedelta = timedelta(days=7)  # younger ones stay, unless there are too many
     max_episodes: int = 10_000  # how many stay at most, pinned ones included
-    weights: ForgetWeights = field(default_factory=ForgetWeights)  # what each sign adds or takes
+    weights: ForgetWeights = field(default_factory=ForgetWeights)  # what each property adds or subtracts
 
     def importance(self, record: Episode, now: datetime) -> float:
         """Return the importance of an episode now, 0 to 1; one from the future counts as new."""
         w = self.weights
         age_hours = _age(record.created_at, now) / timedelta(hours=1)
-        worth = w.base - min(w.age_most, w.age * age_hours / _HOURS_OF_DECAY)
-        worth += min(w.access_most, w.access * record.access_count)
-        worth += {"success": w.success, "partial": w.partial, "failed": w.failed}[record.outcome]
-        worth += w.alert if record.trigger_type == "alert" else 0.0
-        worth += w.steps if len(record.steps) > _MANY_STEPS else 0.0
-        return min(1.0, max(0.0, worth))
+        score = w.base - min(w.age_most, w.age * age_hours / _DECAY_HOURS)
+        score += min(w.access_most, w.access * record.access_count)
+        score += {"success": w.success, "partial": w.partial, "failed": w.failed}[record.outcome]
+        score += w.alert if record.trigger_type == "alert" else 0.0
+        score += w.steps if len(record.steps) > _MANY_STEPS else 0.0
+        return min(1.0, max(0.0, score))
 
 
 class KindRule(Protocol):
-    """Decides about records of one other kind; pinned ones are never asked about."""
+    """Decides about records of one other kind; it is never called for pinned ones."""
 
     @property
     def kind(self) -> Kind:
         """The kind it decides about."""
 
     def until(self, now: datetime) -> datetime | None:
-        """Return the moment before which a record must be made to be asked about; None asks about none."""
+        """Return the time before which a record must have been created to be judged; None judges none."""
 
     def reason(self, record: Any, now: datetime) -> str | None:
-        """Return why the record may go, in words of a fixed small set, or None where it stays."""
+        """Return why the record may go, as one of a few fixed texts, or None if it stays."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnowledgeRule:
-    """Knowledge that is uncertain goes when it was neither recalled nor updated for long."""
+    """Uncertain knowledge goes when it was neither recalled nor updated for long."""
 
     confidence: float = 0.6  # knowledge at least so certain stays
     unused: timedelta = timedelta(days=180)  # since it was last recalled or updated
@@ -97,31 +97,31 @@ class KnowledgeRule:
 
     def until(self, now: datetime) -> datetime | None:
         """See `KindRule.until`."""
-        return _before(now, self.unused)
+        return _moment_before(now, self.unused)
 
     def reason(self, record: Knowledge, now: datetime) -> str | None:
         """See `KindRule.reason`."""
         used = max(filter(None, [record.created_at, record.updated_at, record.last_accessed_at]))
         if record.confidence >= self.confidence or _age(used, now) < self.unused:
             return None
-        return f"confidence below {self.confidence:g} and unused for {_days(self.unused)}"
+        return f"confidence below {self.confidence:g} and unused for {_format_days(self.unused)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FactRule:
-    """Facts that no longer hold go long after their end; facts that hold stay.
+    """Facts that are no longer valid go long after their end; valid ones stay.
 
-    A fact ends at ``valid_to``; if that is not known, the time it was said counts.
-    If it was recalled since, it is kept as long again, unless it was retracted.
+    A fact ends at ``valid_to`` or, if that is not known, when it was said. If it was recalled
+    since, it is kept as long again, unless it was retracted.
     """
 
     ended: timedelta = timedelta(days=365)  # since it was superseded or expired
-    retracted: timedelta = timedelta(days=30)  # since it was taken back
+    retracted: timedelta = timedelta(days=30)  # since it was retracted
     kind: ClassVar[Kind] = "fact"
 
     def until(self, now: datetime) -> datetime | None:
         """See `KindRule.until`."""
-        return _before(now, min(self.ended, self.retracted))
+        return _moment_before(now, min(self.ended, self.retracted))
 
     def reason(self, record: Fact, now: datetime) -> str | None:
         """See `KindRule.reason`."""
@@ -134,7 +134,7 @@ class FactRule:
         return self._reason(status, max(end, record.last_accessed_at or end), self.ended, now)
 
     def _reason(self, status: str, end: datetime, limit: timedelta, now: datetime) -> str | None:
-        return None if _age(end, now) < limit else f"{status} for {_days(limit)}"
+        return None if _age(end, now) < limit else f"{status} for {_format_days(limit)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,18 +146,18 @@ class MessageRule:
 
     def until(self, now: datetime) -> datetime | None:
         """See `KindRule.until`."""
-        return None if self.max_age is None else _before(now, self.max_age)
+        return None if self.max_age is None else _moment_before(now, self.max_age)
 
     def reason(self, record: Message, now: datetime) -> str | None:
         """See `KindRule.reason`."""
         if self.max_age is None or record.created_at is None or _age(record.created_at, now) < self.max_age:
             return None
-        return f"older than {_days(self.max_age)}"
+        return f"older than {_format_days(self.max_age)}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemRule:
-    """Items go when their time is over; those without a ttl stay."""
+    """Items go when they expire; those without a ttl stay."""
 
     kind: ClassVar[Kind] = "item"
 
@@ -175,16 +175,16 @@ OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule(), I
 
 
 def _age(since: datetime, now: datetime) -> timedelta:
-    """Return how long ago it was; clocks differ, and what lies in the future has no age."""
+    """Return how long ago it was; 0 for a time in the future, as clocks differ."""
     return max(timedelta(0), now - since)
 
 
-def _before(now: datetime, span: timedelta) -> datetime | None:
+def _moment_before(now: datetime, span: timedelta) -> datetime | None:
     try:
         return now - span
-    except OverflowError:  # longer than there are dates: never
+    except OverflowError:  # before the first date there is
         return None
 
 
-def _days(span: timedelta) -> str:
+def _format_days(span: timedelta) -> str:
     return f"{span / timedelta(days=1):g} days"

@@ -1,4 +1,4 @@
-"""Forgetting on request: taking out, overwriting, bringing back, and pins."""
+"""Forgetting on request: forget, purge, restore and pin."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -8,7 +8,7 @@ from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.long_term.forgetting.plan import (
-    ASKED,
+    REQUESTED,
     ForgetReceipt,
     Learn,
     Plan,
@@ -16,26 +16,26 @@ from jiyi.long_term.forgetting.plan import (
     RestoreReceipt,
     Rewrite,
     carry_out,
-    forgotten,
-    listed,
+    describe,
+    limit_items,
 )
-from jiyi.long_term.forgetting.provenance import Forgettable, Rows, hanging_on, pieces
-from jiyi.long_term.forgetting.restore import Restoring
-from jiyi.long_term.forgetting.select import all_of, by_ids, by_query, in_trash
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
+from jiyi.long_term.forgetting.restore import Restorer
+from jiyi.long_term.forgetting.select import find_by_ids, find_by_query, find_in_trash, scan_scope
 from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
 
-_BATCH = 1_000  # records taken out at once
-_MOMENT = timedelta(microseconds=1)
+_BATCH = 1_000  # records removed at once
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     scope: Scope
     ids: Sequence[str] | None
-    query: Query | None  # asked within the scope
+    query: Query | None  # within the scope
     reason: str
     at: datetime
     dry_run: bool
@@ -49,33 +49,32 @@ class _Request:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the whole memory of the user is to go."""
-        whole = self.scope == Scope(user_id=self.scope.user_id)
-        return self.ids is None and self.query is None and whole
+        """Whether the whole memory of the user is to be forgotten."""
+        whole_user = self.scope == Scope(user_id=self.scope.user_id)
+        return self.ids is None and self.query is None and whole_user
 
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Forgets what is asked for, pinned or not, with everything derived from it.
+    """Forgets the requested records, pinned or not, with everything derived from them.
 
-    A message takes with it the facts that rest on it alone, and the call or results it belongs to;
-    an episode its task, a task its episode; episodes the knowledge that rests on them alone. Facts
-    and knowledge that also rest on others stay, without wording found only in the forgotten
-    records: facts as far as the other messages say them, else those messages are read again;
-    knowledge is rewritten from the other episodes, else it goes and these wait for the next
-    consolidation. What a forgotten fact had superseded holds again. A message also takes with it, for good,
-    its session's summaries from the first version that covers it on: the version before is current
-    again, and what is brought back is summarised again.
+    With a message go the facts derived from it alone and its tool call or results; with an episode
+    its task, and with a task its episode; with episodes the knowledge derived from them alone. Facts
+    and knowledge with other sources stay, without wording found only in the forgotten records: facts
+    as far as the other messages state them, else those messages are read again; knowledge is rewritten
+    from the other episodes, else it goes and these wait for the next consolidation. What a forgotten fact
+    had superseded is valid again. With a message also go, for good, its session's summaries from the first
+    version that covers it on: the version before is current again, and what is restored is summarised again.
 
-    Each verb is one transaction: all of it happens, or nothing.
+    Each method is one transaction: all of it happens, or nothing.
     """
 
     store: Store
     trash: Trash  # of the same database
     _: KW_ONLY
-    # Rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; without it that goes.
+    # Rewrites knowledge from fewer episodes, such as `Consolidation.rewritten`; by default it is removed.
     rewrite: Rewrite = lambda _: None
-    # Reads messages again, such as `FactMemory.learn`; without it facts that cannot stay as they are go.
+    # Reads messages again, such as `FactMemory.learn`; by default facts that cannot stay unchanged are lost.
     learn: Learn = lambda _: None
 
     def forget(
@@ -89,11 +88,11 @@ class Forgetting:
         dry_run: bool = False,
         alone: bool = False,
     ) -> ForgetReceipt:
-        """Move records from the memory to the trash, from where `restore` brings them back.
+        """Move records to the trash, from which `restore` brings them back.
 
-        Either by ``ids``, of summaries too; or by a ``query`` within the scope, whose filters must all
+        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all
         match and whose words must all be in a record or summary (no similarity; a task in progress counts
-        with all its text); or, without either, the whole scope. The ``reason`` is kept with the records.
+        with all its text); or, without either, the whole scope. The ``reason`` is stored with the records.
         ``alone``: a tool call stays if its result goes, and a result if its call goes.
 
         Raises:
@@ -101,8 +100,7 @@ class Forgetting:
                 more records than its ``limit``; nothing was changed.
             NotFound: the scope has no record with one of the ids; nothing was changed.
         """
-        asked = None if query is None else replace(query, scope=scope)
-        request = _Request(scope, ids, asked, reason, at, dry_run, alone)
+        request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run, alone)
         if dry_run:
             return self._forget(request)[0]
         return self.store.together(lambda: self._forget(request)[0])
@@ -117,9 +115,9 @@ class Forgetting:
         at: datetime,
         dry_run: bool = False,
     ) -> ForgetReceipt:
-        """Forget, and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
+        """Forget and overwrite: afterwards no byte of it is in the file, its log or a temporary file.
 
-        Matching records in the trash go too, with what was derived from them; nothing can be restored.
+        Matching records in the trash and what was derived from them are erased too; nothing can be restored.
         The file is overwritten each time, even if nothing is left to remove, which takes about as long as
         copying it, and as much disk space again. If it is interrupted after the records are gone, the next
         open, `maintain` or purge, which may name the same ids, finishes it. ``overwritten`` in the receipt
@@ -128,13 +126,12 @@ class Forgetting:
         Args and errors are those of `forget`, and
 
         Raises:
-            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts
-                to read at the last moment, the records are gone and the message says that
-                old bytes may remain: purge again.
+            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts to
+                read at the last moment, the records are gone but old bytes may remain, as the message
+                says: purge again.
             WrongState: called inside a transaction.
         """
-        asked = None if query is None else replace(query, scope=scope)
-        request = _Request(scope, ids, asked, reason, at, dry_run)
+        request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run)
         if dry_run:
             return self._purge(request)
         self.trash.check_alone()
@@ -154,55 +151,56 @@ class Forgetting:
         forgotten_at: datetime | None = None,
         at: datetime,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what was forgotten along with it.
+        """Restore records from the trash with what was forgotten along with them.
 
-        By ids, with what went at the same time because of them or they because of it; or all that one
-        forget removed, by the time in its receipt. Facts and knowledge that rest on what comes back do
-        too, if their sources exist, even if a later forget removed them; facts are merged with what was
-        said meanwhile. What exists again under its id stays in the trash, as does knowledge whose
-        episodes now belong to another; the receipt says so.
+        Either by ids, with what was removed together with them, or all that one forget removed, by the time
+        in its receipt. Facts and knowledge derived from restored records are restored too if their sources
+        exist, even if a later forget removed them; facts are merged with what was said meanwhile. Records
+        that exist again under their id stay in the trash, as does knowledge whose episodes now belong to
+        another; the receipt says so.
 
         Raises:
-            BadQuery: neither ids nor a time.
-            NotFound: nothing like it is in the trash; nothing was changed.
+            BadQuery: neither ids nor a time, or both.
+            NotFound: nothing in the trash matches; nothing was changed.
         """
         if (ids is None) == (forgotten_at is None):
             raise BadQuery("say what to restore: ids, or the moment of a receipt")
-        rows = self._rows(scope)
+        reader = self._reader(scope)
 
         def restore() -> RestoreReceipt:
             if ids is not None:
-                found = list(in_trash(rows, scope, ids, None))
-                missing = sorted(set(ids) - {entry.record.id for entry in found})
+                entries = list(find_in_trash(reader, scope, ids, None))
+                missing = sorted(set(ids) - {entry.record.id for entry in entries})
                 if missing:
-                    raise NotFound(f"not in the trash of {scope.user_id!r}: {_some(missing)}")
+                    raise NotFound(f"not in the trash of {scope.user_id!r}: {_list_ids(missing)}")
             else:
                 assert forgotten_at is not None
-                found = list(rows.in_trash(scope=scope, since=forgotten_at, until=forgotten_at + _MOMENT))
-                if not found:
+                end = forgotten_at + _MICROSECOND
+                entries = list(reader.scan_trash(scope=scope, since=forgotten_at, until=end))
+                if not entries:
                     raise NotFound(
                         f"nothing of {scope.user_id!r} was taken out at {forgotten_at.isoformat()}"
                     )
-            return Restoring(rows, at, self.rewrite, self.learn).run(found)
+            return Restorer(reader, at, self.rewrite, self.learn).run(entries)
 
         return self.store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
-        """Pin messages, episodes, knowledge or facts, or unpin them; return the number of records changed.
+        """Pin or unpin messages, episodes, knowledge or facts; return the number of changed records.
 
-        What is pinned is never forgotten by the gate; a pinned message never leaves its window.
+        The gate never forgets what is pinned; a pinned message never leaves its window.
 
         Raises:
             NotFound: the scope has no such record of one of the ids; nothing was changed.
         """
-        rows = self._rows(scope)
+        reader = self._reader(scope)
 
         def amend() -> int:
-            found = {kind: rows.of_kind(kind, ids, scope) for kind in SEARCHABLE}
-            missing = set(ids) - {record.id for records in found.values() for record in records}
+            found = {kind: reader.find_kind(kind, ids, scope) for kind in SEARCHABLE}
+            missing = sorted(set(ids) - {record.id for records in found.values() for record in records})
             if missing:
                 raise NotFound(
-                    f"no message, episode, knowledge or fact of {scope.user_id!r}: {_some(sorted(missing))}"
+                    f"no message, episode, knowledge or fact of {scope.user_id!r}: {_list_ids(missing)}"
                 )
             return sum(
                 self.store.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
@@ -212,100 +210,100 @@ class Forgetting:
 
         return self.store.together(amend, repeatable=True)
 
-    def _rows(self, scope: Scope) -> Rows:
-        return Rows(self.store, self.trash, Scope(user_id=scope.user_id))
+    def _reader(self, scope: Scope) -> RecordReader:
+        return RecordReader(self.store, self.trash, Scope(user_id=scope.user_id))
 
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
-        """Do or tell what `forget` says; return the keys of all records touched, too, for a purge.
+        """Forget what is requested, and what derives from it or from ``gone``, which is in the trash.
 
-        Of what is gone already, what was derived from it goes.
+        Returns the receipt and, for a purge, the keys of all touched records.
         """
-        rows = self._rows(request.scope)
+        reader = self._reader(request.scope)
         if request.is_everything:
-            return self._forget_user(rows, request), []
-        asked = _asked(rows, request, {entry.record.id for entry in gone})
-        out = [cast("Forgettable", entry.record) for entry in gone]
-        made = Plan(request.scope.agent_id)
-        planner = Planner(rows, request.at, self.rewrite, out, request.alone, made=made)
-        plan = planner.plan(asked, request.query)
+            return self._forget_user(reader, request), []
+        requested = _find_requested(reader, request, {entry.record.id for entry in gone})
+        removed = [cast("Forgettable", entry.record) for entry in gone]
+        plan = Plan(request.scope.agent_id)
+        planner = Planner(reader, request.at, self.rewrite, removed, request.alone, plan=plan)
+        planner.build(requested, request.query)
         if not request.dry_run:
-            carry_out(rows, plan, self.learn, reason=request.reason, at=request.at)
+            carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
-        lost = [] if request.query is not None else self._damaged(request)
-        keys = [(one.kind, one.id) for one in lost]
-        return replace(receipt, damaged=len(lost)), [*plan.taken, *plan.changed, *keys]
+        damaged = [] if request.query is not None else self._drop_damaged(request)
+        keys = [(record.kind, record.id) for record in damaged]
+        return replace(receipt, damaged=len(damaged)), [*plan.removed, *plan.changed, *keys]
 
-    def _damaged(self, request: _Request) -> Sequence[DamagedRecord]:
-        act = self.store.damaged if request.dry_run else self.store.drop_damaged
-        return act(request.scope, request.ids)
+    def _drop_damaged(self, request: _Request) -> Sequence[DamagedRecord]:
+        drop_or_list = self.store.damaged if request.dry_run else self.store.drop_damaged
+        return drop_or_list(request.scope, request.ids)
 
-    def _forget_user(self, rows: Rows, request: _Request) -> ForgetReceipt:
-        """Forget everything of a user, in pieces: nothing stays that could depend on it."""
+    def _forget_user(self, reader: RecordReader, request: _Request) -> ForgetReceipt:
+        """Forget everything of a user in batches; no derived record stays that would have to change."""
         scope, kinds = request.scope, (*FORGETTABLE, "summary")
         counts = dict(self.store.count(Query(scope=scope, kinds=kinds)))
-        first = [forgotten(record, "taken", ASKED) for record in islice(all_of(rows, scope), _BATCH)]
+        first = [describe(record, "taken", REQUESTED) for record in islice(scan_scope(reader, scope), _BATCH)]
         if not request.dry_run:
             for kind in FORGETTABLE:
-                while found := list(islice(all_of(rows, scope, (kind,)), _BATCH)):
-                    keys: list[Key] = [(kind, record.id) for record in found]
+                while records := list(islice(scan_scope(reader, scope, (kind,)), _BATCH)):
+                    keys: list[Key] = [(kind, record.id) for record in records]
                     self.trash.discard(scope, keys, reason=request.reason, at=request.at)
             while self.store.delete(Query(scope=scope, kinds=("summary",), limit=_BATCH))["summary"]:
                 pass
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
             changed={},
-            items=listed(first),
+            items=limit_items(first),
             reason=request.reason,
             at=request.at,
             dry_run=request.dry_run,
-            damaged=len(self._damaged(request)),
+            damaged=len(self._drop_damaged(request)),
         )
 
     def _purge(self, request: _Request) -> ForgetReceipt:
-        rows = self._rows(request.scope)
+        reader = self._reader(request.scope)
         if request.is_everything:
             receipt, _ = self._forget(request)
             keys = None
         else:
-            lying = list(in_trash(rows, request.scope, request.ids, request.query))
-            lying += hanging_on(rows, lying)
-            receipt, touched = self._forget(request, gone=lying)
-            touched += [key_of(entry) for entry in lying]
-            touched += [key_of(entry) for entry in hanging_on(rows, lying, touched)]
+            trashed = list(find_in_trash(reader, request.scope, request.ids, request.query))
+            trashed += reader.dependents_in_trash(trashed)
+            receipt, touched = self._forget(request, trashed)
+            touched += [key_of(entry) for entry in trashed]
+            touched += [key_of(entry) for entry in reader.dependents_in_trash(trashed, touched)]
             keys = list(dict.fromkeys(touched))
         if request.dry_run:
             return receipt
         self.trash.mark_overwrite_pending()
-        erased = self._erase(rows.user, keys) + receipt.counts.get("summary", 0)
+        erased = self._erase(reader.user, keys) + receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
     def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
-        """Drop these from the trash for good, or all there is; return how many there were."""
+        """Erase these keys, or everything, from the trash; return the number of records erased."""
         if keys is not None:
-            return sum(self.trash.erase(user, keys=piece, limit=_BATCH) for piece in pieces(keys))
+            return sum(self.trash.erase(user, keys=batch, limit=_BATCH) for batch in batched(keys))
         erased = 0
-        while dropped := self.trash.erase(user):
-            erased += dropped
+        while count := self.trash.erase(user):
+            erased += count
         return erased
 
 
-def _asked(rows: Rows, request: _Request, in_trash: set[str]) -> Iterable[Forgettable]:
-    """Return the records that a request names; each of its ids is there or in the trash."""
+def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> Iterable[Forgettable]:
+    """Return the records that a request selects; raise `NotFound` for ids neither stored nor in ``gone``."""
     scope = request.scope
     if request.query is not None:
-        return by_query(rows, request.query)
+        return find_by_query(reader, request.query)
     if request.ids is None:
-        return all_of(rows, scope)
-    found = by_ids(rows, scope, request.ids)
-    damaged = {one.id for one in rows.store.damaged(scope, request.ids)}
-    missing = sorted(set(request.ids) - {record.id for record in found} - in_trash - damaged)
+        return scan_scope(reader, scope)
+    found = find_by_ids(reader, scope, request.ids)
+    damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
+    missing = sorted(set(request.ids) - {record.id for record in found} - gone - damaged)
     if missing:
         raise NotFound(
-            f"nothing of {scope.user_id!r} here has the id {_some(missing)}; "
+            f"nothing of {scope.user_id!r} here has the id {_list_ids(missing)}; "
             "what was forgotten before lies in the trash: restore or purge it"
         )
     return found
 
 
-def _some(ids: Sequence[str]) -> str:
+def _list_ids(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:5])) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")

@@ -1,4 +1,4 @@
-"""What goes with what: from the selected records to everything derived from them."""
+"""Plans what to forget: the selected records and everything derived from them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,15 +9,14 @@ from typing import Literal
 
 from jiyi.long_term.forgetting.provenance import (
     Forgettable,
-    Rows,
-    joined_messages,
-    mended,
-    pieces,
+    RecordReader,
+    batched,
+    dependent_messages,
+    reduce_fact,
+    relink_facts,
     text_of,
-    with_older_sources,
-    without_messages,
 )
-from jiyi.long_term.forgetting.select import Words
+from jiyi.long_term.forgetting.select import RequiredWords
 from jiyi.records import (
     Episode,
     Fact,
@@ -34,7 +33,7 @@ from jiyi.records import (
 from jiyi.storage import Amendment, Key, key_of, kind_of
 
 __all__ = [
-    "ASKED",
+    "REQUESTED",
     "ForgetReceipt",
     "Forgotten",
     "Learn",
@@ -43,55 +42,55 @@ __all__ = [
     "RestoreReceipt",
     "Rewrite",
     "carry_out",
-    "counts_of",
-    "forgotten",
-    "listed",
+    "count_kinds",
+    "describe",
+    "limit_items",
 ]
 
-ASKED = "asked for"  # why the records went that were asked for
-_LISTED = 1_000  # records a receipt names of each sort; the counts are whole
-_SHOWN = 80  # characters of a record's words
+REQUESTED = "asked for"  # `Forgotten.why` of the records that were selected
+_MAX_ITEMS = 1_000  # records of each sort that a receipt lists; its counts are complete
+_MAX_TEXT_CHARS = 80  # of a listed record
 
 _Action = Literal["taken", "changed", "restored", "left"]
 Learn = Callable[[Sequence[Message]], object]
-"""Reads stored messages and keeps the facts in them; reading one again changes nothing."""
+"""Reads stored messages and stores the facts in them; reading one again changes nothing."""
 
 Rewrite = Callable[[Knowledge], Knowledge | None]
-"""Rewrites a knowledge from its sources that are still there; None where it cannot."""
+"""Rewrites a knowledge from its sources that still exist; returns None if it cannot."""
 
-_NAMED = 2_000  # records whose first words are kept for the receipt
-# Filters that speak of messages, not of summaries.
-_OF_MESSAGES = ("ids", "roles", "since", "until", "pinned", "where")
+_MAX_TEXTS = 2_000  # records whose beginnings are kept for the receipt
+# Filters of messages that do not apply to summaries.
+_MESSAGE_FILTERS = ("ids", "roles", "since", "until", "pinned", "where")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """One record that was taken out, or changed because others were."""
+    """One record that was removed, or changed because others were removed."""
 
     kind: Kind
     id: str
     action: _Action
-    why: str  # "asked for", or what it hung on
-    text: str = ""  # its first words; "" after a purge, or where the agent that asks cannot see it
+    why: str  # "asked for", or what it depended on
+    text: str = ""  # its beginning; "" after a purge, or if the agent that asks cannot see it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetReceipt:
     """What a forget or a purge did, or would do."""
 
-    counts: Mapping[Kind, int]  # records taken out, by kind
-    changed: Mapping[Kind, int]  # records that stayed without what rested on them, by kind
+    counts: Mapping[Kind, int]  # removed records, by kind
+    changed: Mapping[Kind, int]  # records that stayed but were changed, by kind
     items: tuple[Forgotten, ...]  # the first 1,000 that were asked for, then the first 1,000 others
-    reason: str  # as it was given
-    at: datetime  # the moment all of it was taken out; `Forgetting.restore` takes it
+    reason: str  # as given
+    at: datetime  # when all of it was removed; `Forgetting.restore` takes it
     dry_run: bool = False  # nothing was changed
-    erased: int = 0  # records a purge dropped for good, those that lay in the trash too
-    damaged: int = 0  # damaged records of the scope or ids, dropped for good: nobody can bring them back
-    overwritten: bool = False  # no byte of what a purge dropped is left in the file; never of a server
+    erased: int = 0  # records a purge deleted for good, including those in the trash
+    damaged: int = 0  # damaged records of the scope or ids, deleted for good: they cannot be restored
+    overwritten: bool = False  # no byte of what a purge deleted is left in the file; False on a server
 
     @property
     def total(self) -> int:
-        """How many records were taken out."""
+        """The number of removed records."""
         return sum(self.counts.values())
 
 
@@ -99,257 +98,258 @@ class ForgetReceipt:
 class RestoreReceipt:
     """What a restore brought back."""
 
-    counts: Mapping[Kind, int]  # records that are there again, by kind
+    counts: Mapping[Kind, int]  # restored records, by kind
     items: tuple[Forgotten, ...]  # the first 1,000 of them, then the first 1,000 that stayed in the trash
     left: Mapping[Kind, int] = field(default_factory=dict)  # what stayed in the trash, by kind
 
     @property
     def total(self) -> int:
-        """How many records are there again."""
+        """The number of restored records."""
         return sum(self.counts.values())
 
 
-def forgotten(record: Record, action: _Action, why: str, *, words: bool = True) -> Forgotten:
-    """Return what a receipt says of a record, with the beginning of its words in one line."""
-    text = _first_words(record) if words else ""
+def describe(record: Record, action: _Action, why: str, *, with_text: bool = True) -> Forgotten:
+    """Return the item of a receipt for a record, with the beginning of its text on one line."""
+    text = _excerpt(record) if with_text else ""
     return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=text)
 
 
-def listed(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
-    """Return as many items as a receipt names."""
-    return tuple(islice(items, _LISTED))
+def limit_items(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
+    """Return as many items as a receipt lists."""
+    return tuple(islice(items, _MAX_ITEMS))
 
 
-def counts_of(keys: Iterable[Key]) -> Mapping[Kind, int]:
-    """Return how many keys there are of each kind."""
+def count_kinds(keys: Iterable[Key]) -> Mapping[Kind, int]:
+    """Return the number of keys of each kind."""
     return dict(Counter(kind for kind, _ in keys))
 
 
-def _first_words(record: Record) -> str:
-    words = record.request if isinstance(record, Task) else text_of(record)
-    line = " ".join(words[: 4 * _SHOWN].split())
-    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+def _excerpt(record: Record) -> str:
+    text = record.request if isinstance(record, Task) else text_of(record)
+    line = " ".join(text[: 4 * _MAX_TEXT_CHARS].split())
+    return line if len(line) <= _MAX_TEXT_CHARS else line[: _MAX_TEXT_CHARS - 1] + "…"
 
 
 @dataclass(slots=True)
 class Plan:
-    """What to take out and what to change."""
+    """What to remove and what to change."""
 
-    agent_id: str | None = None  # who asks, and is told no words of records that it cannot see
-    taken: dict[Key, Forgotten] = field(default_factory=dict)  # in the order found
+    agent_id: str | None = None  # of the request: the receipt has no text of records it cannot see
+    removed: dict[Key, Forgotten] = field(default_factory=dict)  # in the order found
     changed: dict[Key, Forgotten] = field(default_factory=dict)
-    stay: list[Fact | Knowledge] = field(default_factory=list)  # what is changed, as it will be
-    links: list[Fact] = field(default_factory=list)  # facts that stay, with other links
-    unread: dict[str, Message] = field(default_factory=dict)  # messages to learn from again
-    loose: list[str] = field(default_factory=list)  # episodes that belong to no knowledge any more
+    rewritten: list[Fact | Knowledge] = field(default_factory=list)  # the new states of what is changed
+    relinked: list[Fact] = field(default_factory=list)  # facts that stay, with other links
+    to_relearn: dict[str, Message] = field(default_factory=dict)  # messages to read again
+    released: list[str] = field(default_factory=list)  # episodes that lose their knowledge
 
-    def take(self, record: Forgettable, why: str) -> bool:
-        """Take a record out, unless it is taken already; say whether it was not."""
+    def remove(self, record: Forgettable, why: str) -> bool:
+        """Plan to remove a record; return False if that was planned already."""
         key = key_of(record)
-        if key in self.taken:
+        if key in self.removed:
             return False
-        words = len(self.taken) < _NAMED and self._is_seen(record)
-        self.taken[key] = forgotten(record, "taken", why, words=words)
+        with_text = len(self.removed) < _MAX_TEXTS and self._is_visible(record)
+        self.removed[key] = describe(record, "taken", why, with_text=with_text)
         return True
 
     def change(self, record: Fact | Knowledge, after: Fact | Knowledge, why: str) -> None:
-        """Leave a record, but as it is after."""
-        self.changed[key_of(record)] = forgotten(record, "changed", why, words=self._is_seen(record))
-        self.stay.append(after)
+        """Plan to replace a record by its new state."""
+        self.changed[key_of(record)] = describe(record, "changed", why, with_text=self._is_visible(record))
+        self.rewritten.append(after)
 
-    def _is_seen(self, record: Forgettable) -> bool:
-        """Say whether who asks sees a record: the summary of a whole session goes with an agent's message."""
+    def _is_visible(self, record: Forgettable) -> bool:
+        """Return whether the requesting agent sees a record, unlike a summary of a whole session."""
         return self.agent_id is None or (record.scope is not None and record.scope.agent_id == self.agent_id)
 
     def ids(self, kind: Kind) -> list[str]:
-        """Return the ids of one kind that are taken out."""
-        return [id_ for other, id_ in self.taken if other == kind]
+        """Return the ids of one kind that are removed."""
+        return [id_ for other, id_ in self.removed if other == kind]
 
     def receipt(self, reason: str, at: datetime, *, dry_run: bool) -> ForgetReceipt:
-        """Return the receipt of it."""
-        links: dict[Key, Forgotten] = {
-            ("fact", fact.id): forgotten(fact, "changed", "a fact before or after it goes", words=False)
-            for fact in self.links
+        """Return the receipt of this plan."""
+        relinked: dict[Key, Forgotten] = {
+            ("fact", fact.id): describe(fact, "changed", "a fact before or after it goes", with_text=False)
+            for fact in self.relinked
             if ("fact", fact.id) not in self.changed
         }
-        asked = (item for item in self.taken.values() if item.why == ASKED)
-        along = [item for item in self.taken.values() if item.why != ASKED]
+        requested = (item for item in self.removed.values() if item.why == REQUESTED)
+        others = [item for item in self.removed.values() if item.why != REQUESTED]
+        others += [*self.changed.values(), *relinked.values()]
         return ForgetReceipt(
-            counts=counts_of(self.taken),
-            changed=counts_of([*self.changed, *links]),
-            items=(*listed(asked), *listed([*along, *self.changed.values(), *links.values()])),
+            counts=count_kinds(self.removed),
+            changed=count_kinds([*self.changed, *relinked]),
+            items=(*limit_items(requested), *limit_items(others)),
             reason=reason,
             at=at,
             dry_run=dry_run,
         )
 
 
-def carry_out(rows: Rows, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
-    """Do what a plan says; joins the transaction it is called in. ``reason`` is kept with what goes."""
-    derived = [key for key in plan.taken if key[0] in ("fact", "knowledge")]
-    rows.store.put(with_older_sources(rows, [*plan.changed, *derived]))
-    facts = rows.find(Fact, plan.ids("fact"))
-    for keys in pieces([*plan.changed, *(key for key in plan.taken if key[0] != "summary")]):
-        rows.trash.discard(rows.user, keys, reason=reason, at=at)
-    for ids in pieces(plan.ids("summary")):  # for good: what is brought back later is summarised again
-        rows.store.delete(Query(scope=rows.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
-    rows.store.put(plan.stay)
-    if plan.unread:
-        learn(list(plan.unread.values()))
-    touched = [*facts, *(record for record in plan.stay if isinstance(record, Fact))]
-    rows.store.put(mended(rows.store, touched, at))
-    loose = [Amendment(id=id_, consolidated=False) for id_ in plan.loose]
-    rows.store.amend(rows.user, "episode", loose)
+def carry_out(reader: RecordReader, plan: Plan, learn: Learn, *, reason: str, at: datetime) -> None:
+    """Execute a plan in the current transaction; ``reason`` is stored with what goes to the trash."""
+    derived = [key for key in plan.removed if key[0] in ("fact", "knowledge")]
+    reader.store.put(reader.merge_trashed_sources([*plan.changed, *derived]))
+    facts = reader.find(Fact, plan.ids("fact"))
+    for keys in batched([*plan.changed, *(key for key in plan.removed if key[0] != "summary")]):
+        reader.trash.discard(reader.user, keys, reason=reason, at=at)
+    for ids in batched(plan.ids("summary")):  # for good: what is restored later is summarised again
+        reader.store.delete(Query(scope=reader.user, kinds=("summary",), ids=tuple(ids), limit=len(ids)))
+    reader.store.put(plan.rewritten)
+    if plan.to_relearn:
+        learn(list(plan.to_relearn.values()))
+    touched = [*facts, *(record for record in plan.rewritten if isinstance(record, Fact))]
+    reader.store.put(relink_facts(reader.store, touched, at))
+    released = [Amendment(id=id_, consolidated=False) for id_ in plan.released]
+    reader.store.amend(reader.user, "episode", released)
 
 
 @dataclass(slots=True)
 class Planner:
-    """Finds what goes with the records that are asked for. Nothing is changed."""
+    """Finds what must be removed with the requested records, without changing anything."""
 
-    rows: Rows  # of the user
+    reader: RecordReader
     at: datetime  # now
     rewrite: Rewrite
-    gone: Sequence[Forgettable] = ()  # records that are out already, but what is derived from them may not be
-    alone: bool = False  # leave the calls of results that go, and the results of calls
-    staying: Collection[str] = ()  # ids of facts that stay as they are
-    made: Plan = field(default_factory=Plan)
-    facts: dict[str, Fact] = field(default_factory=dict)  # that go
-    tasks: list[str] = field(default_factory=list)  # that episodes which go came from
-    ended: list[Task] = field(default_factory=list)  # that go
-    calls: set[str] = field(default_factory=set)  # sessions of which tool calls or results go
-    # The first version of a session's summary that goes, and why.
-    summaries: dict[Scope, tuple[int, str]] = field(default_factory=dict)
+    already_removed: Sequence[Forgettable] = ()  # records whose derived records are still to be removed
+    alone: bool = False  # keep the calls of removed results and the results of removed calls
+    kept_facts: Collection[str] = ()  # ids of facts that stay unchanged
+    plan: Plan = field(default_factory=Plan)
+    facts: dict[str, Fact] = field(default_factory=dict)  # removed ones
+    task_ids: list[str] = field(default_factory=list)  # of the tasks of removed episodes
+    removed_tasks: list[Task] = field(default_factory=list)
+    tool_sessions: set[str] = field(default_factory=set)  # with removed tool calls or results
+    # The first version of a session's summary to remove, and why.
+    cut_summaries: dict[Scope, tuple[int, str]] = field(default_factory=dict)
 
-    def plan(self, asked: Iterable[Forgettable], query: Query | None = None) -> Plan:
-        """Return what goes with records; ``query`` is what was asked, where it was a query."""
-        for record in asked:
-            self._take_asked(record)
+    def build(self, requested: Iterable[Forgettable], query: Query | None = None) -> Plan:
+        """Return the plan for the requested records, which ``query``, if any, selected."""
+        for record in requested:
+            self._remove_requested(record)
         if not self.alone:
-            self._tool_pairs()
-        for task in self.rows.find(Task, self.tasks):
-            self.made.take(task, "its episode goes")
-        for episode in self._episodes_of(self.ended):
-            self.made.take(episode, "its task goes")
-        self._facts()
-        self._knowledge()
-        self.made.links = [
+            self._remove_tool_partners()
+        for task in self.reader.find(Task, self.task_ids):
+            self.plan.remove(task, "its episode goes")
+        for episode in self._episodes_of(self.removed_tasks):
+            self.plan.remove(episode, "its task goes")
+        self._remove_or_reduce_facts()
+        self._remove_or_rewrite_knowledge()
+        self.plan.relinked = [
             fact
-            for fact in mended(self.rows.store, self.facts.values(), self.at, without=self.facts)
-            if ("fact", fact.id) not in self.made.taken
+            for fact in relink_facts(self.reader.store, self.facts.values(), self.at, without=self.facts)
+            if ("fact", fact.id) not in self.plan.removed
         ]
-        self._summaries(query)
-        return self.made
+        self._remove_summaries(query)
+        return self.plan
 
-    def _take_asked(self, record: Forgettable) -> None:
+    def _remove_requested(self, record: Forgettable) -> None:
         if isinstance(record, Summary):
-            self._summaries_from(record, ASKED)
+            self._cut_summaries_from(record, REQUESTED)
             return
-        if not self.made.take(record, ASKED):
+        if not self.plan.remove(record, REQUESTED):
             return
         if isinstance(record, Fact):
             self.facts[record.id] = record
         elif isinstance(record, Episode) and record.task_id is not None:
-            self.tasks.append(record.task_id)
+            self.task_ids.append(record.task_id)
         elif isinstance(record, Task) and record.status != "in_progress":
-            self.ended.append(replace(record, steps=(), context={}))
+            self.removed_tasks.append(replace(record, steps=(), context={}))
         elif isinstance(record, Message) and (record.tool_calls or record.role == "tool"):
             assert record.scope is not None
             assert record.scope.session_id is not None
-            self.calls.add(record.scope.session_id)
+            self.tool_sessions.add(record.scope.session_id)
 
-    def _tool_pairs(self) -> None:
-        for session_id in sorted(self.calls):
-            session = self.rows.user.in_session(session_id)
-            found = self.rows.scan(Message, session, roles=("assistant", "tool"))
-            bare = [_bare(message) for message in found if message.tool_calls or message.role == "tool"]
-            for message in joined_messages(bare, {id_ for _, id_ in self.made.taken}):
-                (whole,) = self.rows.find(Message, [message.id])
+    def _remove_tool_partners(self) -> None:
+        for session_id in sorted(self.tool_sessions):
+            session = self.reader.user.in_session(session_id)
+            messages = self.reader.scan(Message, session, roles=("assistant", "tool"))
+            parts = [_without_content(m) for m in messages if m.tool_calls or m.role == "tool"]
+            for message in dependent_messages(parts, {id_ for _, id_ in self.plan.removed}):
+                (stored,) = self.reader.find(Message, [message.id])
                 part = "call of a result" if message.tool_calls else "result of a call"
-                self.made.take(whole, f"the {part} that goes")
+                self.plan.remove(stored, f"the {part} that goes")
 
     def _episodes_of(self, tasks: Sequence[Task]) -> Iterator[Episode]:
-        """Give the episodes of tasks; those that other users' memories brought have ids of their own."""
+        """Yield the episodes of tasks; imported ones may not have the id made from the task's."""
         wanted = {task.id for task in tasks}
-        usual = [stable_id("episode", self.rows.user.user_id, id_) for id_ in wanted]
-        for episode in self.rows.find(Episode, usual):
+        usual_ids = [stable_id("episode", self.reader.user.user_id, id_) for id_ in wanted]
+        for episode in self.reader.find(Episode, usual_ids):
             if episode.task_id in wanted:
                 wanted.discard(episode.task_id)
                 yield episode
         if wanted:
-            yield from (one for one in self.rows.scan(Episode) if one.task_id in wanted)
+            yield from (episode for episode in self.reader.scan(Episode) if episode.task_id in wanted)
 
-    def _facts(self) -> None:
-        """Take the facts that rest on the messages that go, or leave what the others say of them."""
-        already = {record.id: record for record in self.gone if isinstance(record, Message)}
-        ids = [*self.made.ids("message"), *already]
+    def _remove_or_reduce_facts(self) -> None:
+        """Remove the facts that rest on removed messages, or reduce them to what their other messages say."""
+        already = {record.id: record for record in self.already_removed if isinstance(record, Message)}
+        ids = [*self.plan.ids("message"), *already]
         gone = set(ids)
 
         def messages(wanted: Sequence[str]) -> list[Message]:
-            return self.rows.find(Message, wanted) + [already[id_] for id_ in wanted if id_ in already]
+            return self.reader.find(Message, wanted) + [already[id_] for id_ in wanted if id_ in already]
 
-        for fact in self.rows.resting_on(Fact, ids):
-            if ("fact", fact.id) in self.made.taken or fact.id in self.staying:
+        for fact in self.reader.derived_from(Fact, ids):
+            if ("fact", fact.id) in self.plan.removed or fact.id in self.kept_facts:
                 continue
             left = messages([id_ for id_ in fact.sources if id_ not in gone])
             lost = messages([id_ for id_ in fact.sources if id_ in gone])
-            reduced = without_messages(fact, lost, left)
+            reduced = reduce_fact(fact, lost, left)
             if reduced is not None:
-                self.made.change(fact, reduced, "rests on fewer messages")
+                self.plan.change(fact, reduced, "rests on fewer messages")
                 continue
             self.facts[fact.id] = fact
-            self.made.unread.update((message.id, message) for message in left)
+            self.plan.to_relearn.update((message.id, message) for message in left)
             again = ", others are read again" if left else ""
-            self.made.take(fact, f"rests on messages that go{again}")
+            self.plan.remove(fact, f"rests on messages that go{again}")
 
-    def _knowledge(self) -> None:
-        """Take the knowledge that rests on the episodes that go, or rewrite it from the others."""
-        ids = [*self.made.ids("episode"), *(r.id for r in self.gone if isinstance(r, Episode))]
+    def _remove_or_rewrite_knowledge(self) -> None:
+        """Remove the knowledge that rests on removed episodes, or rewrite it from the others."""
+        ids = [*self.plan.ids("episode"), *(r.id for r in self.already_removed if isinstance(r, Episode))]
         gone = set(ids)
-        for one in self.rows.resting_on(Knowledge, ids):
-            if ("knowledge", one.id) in self.made.taken:
+        for knowledge in self.reader.derived_from(Knowledge, ids):
+            if ("knowledge", knowledge.id) in self.plan.removed:
                 continue
-            left = tuple(id_ for id_ in one.source_episodes if id_ not in gone)
-            there = [episode.id for episode in self.rows.find(Episode, left)]
-            written = self.rewrite(replace(one, source_episodes=left)) if there else None
-            if written is not None:
-                after = replace(written, updated_at=self.at)
-                self.made.change(one, after, "rewritten from fewer episodes")
+            left = tuple(id_ for id_ in knowledge.source_episodes if id_ not in gone)
+            existing = [episode.id for episode in self.reader.find(Episode, left)]
+            rewritten = self.rewrite(replace(knowledge, source_episodes=left)) if existing else None
+            if rewritten is not None:
+                after = replace(rewritten, updated_at=self.at)
+                self.plan.change(knowledge, after, "rewritten from fewer episodes")
             else:
-                self.made.loose += there
-                self.made.take(one, "rests on episodes that go")
+                self.plan.released += existing
+                self.plan.remove(knowledge, "rests on episodes that go")
 
-    def _summaries(self, query: Query | None) -> None:
-        """Take versions of summaries: from the first that must go on, all of the same summary.
+    def _remove_summaries(self, query: Query | None) -> None:
+        """Remove versions of summaries, each with all later versions of the same summary.
 
-        Those that cover a lost message; those asked for; and where a query asks for words in
-        messages by nothing but words, those whose own text holds them, for the messages may have
-        left in another way.
+        Removed are versions that were requested or cover a removed message and, if a query selects
+        messages by nothing but words, those whose text contains them: their messages may have
+        been deleted earlier.
         """
-        lost = [*self.made.ids("message"), *(r.id for r in self.gone if isinstance(r, Message))]
-        for summary in self.rows.resting_on(Summary, lost):
-            self._summaries_from(summary, "covers a message that goes")
-        narrowed = query is None or any(getattr(query, name) is not None for name in _OF_MESSAGES)
+        lost = [*self.plan.ids("message"), *(r.id for r in self.already_removed if isinstance(r, Message))]
+        for summary in self.reader.derived_from(Summary, lost):
+            self._cut_summaries_from(summary, "covers a message that goes")
+        narrowed = query is None or any(getattr(query, name) is not None for name in _MESSAGE_FILTERS)
         if query is not None and not narrowed and query.text and "message" in query.kinds:
-            words = Words.of(query.text)
-            for summary in self.rows.scan(Summary, query.scope):
-                if not self._goes(summary) and words.are_in(summary.text):
-                    self._summaries_from(summary, "holds the words")
-        for scope, (version, why) in self.summaries.items():
-            for summary in self.rows.scan(Summary, scope):
+            words = RequiredWords.of(query.text)
+            for summary in self.reader.scan(Summary, query.scope):
+                if not self._is_cut(summary) and words.are_all_in(summary.text):
+                    self._cut_summaries_from(summary, "holds the words")
+        for scope, (version, why) in self.cut_summaries.items():
+            for summary in self.reader.scan(Summary, scope):
                 if summary.scope == scope and summary.version >= version:
                     first = summary.version == version
-                    self.made.take(summary, why if first else "builds on a version that goes")
+                    self.plan.remove(summary, why if first else "builds on a version that goes")
 
-    def _summaries_from(self, summary: Summary, why: str) -> None:
-        if not self._goes(summary):
-            self.summaries[summary.scope] = (summary.version, why)
+    def _cut_summaries_from(self, summary: Summary, why: str) -> None:
+        if not self._is_cut(summary):
+            self.cut_summaries[summary.scope] = (summary.version, why)
 
-    def _goes(self, summary: Summary) -> bool:
-        first = self.summaries.get(summary.scope)
+    def _is_cut(self, summary: Summary) -> bool:
+        first = self.cut_summaries.get(summary.scope)
         return first is not None and summary.version >= first[0]
 
 
-def _bare(message: Message) -> Message:
-    """Return a message with nothing but what joins it to others."""
+def _without_content(message: Message) -> Message:
+    """Return a message with only what links it to others."""
     calls = tuple(replace(call, arguments="", extra={}) for call in message.tool_calls)
     return replace(message, content="", tool_calls=calls, extra={})

@@ -1,4 +1,4 @@
-"""Bringing back what was forgotten, with what was derived, into a memory that has changed since."""
+"""Restores forgotten records and what was derived from them into a memory that has changed since."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,190 +12,187 @@ from jiyi.long_term.forgetting.plan import (
     Learn,
     RestoreReceipt,
     Rewrite,
-    counts_of,
-    forgotten,
-    listed,
+    count_kinds,
+    describe,
+    limit_items,
 )
 from jiyi.long_term.forgetting.provenance import (
     DERIVED,
     Forgettable,
-    Rows,
-    mended,
-    partners_in_trash,
-    pieces,
-    resting_in_trash,
+    RecordReader,
+    batched,
+    reduce_fact,
+    relink_facts,
     sources_of,
     with_sources,
-    without_messages,
 )
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
 from jiyi.storage import Amendment, Discarded, Key, key_of
 
-__all__ = ["Restoring"]
+__all__ = ["Restorer"]
 
-_THERE = "there again under the same id"
+_EXISTS = "there again under the same id"
 _NO_SOURCE = "what it rests on is not there"
-_OTHER = "its episodes belong to another knowledge by now"
+_TAKEN = "its episodes belong to another knowledge by now"
 
 
 @dataclass(slots=True)
-class Restoring:
-    """One restore, inside one transaction."""
+class Restorer:
+    """One restore, within a transaction."""
 
-    rows: Rows
+    reader: RecordReader
     at: datetime
     rewrite: Rewrite
     learn: Learn
-    back: dict[Key, Forgotten] = field(default_factory=dict)  # what is there again
-    left: dict[Key, Forgotten] = field(default_factory=dict)  # what is not, and why
-    facts: list[Fact] = field(default_factory=list)  # that came back or changed
+    restored: dict[Key, Forgotten] = field(default_factory=dict)
+    left: dict[Key, Forgotten] = field(default_factory=dict)  # stayed in the trash
+    facts: list[Fact] = field(default_factory=list)  # restored or changed
 
     def run(self, entries: Iterable[Discarded]) -> RestoreReceipt:
-        """Bring these back with what went along."""
-        asked = {key_of(entry): entry for entry in entries}
-        for entry in self._went_along(list(asked.values())):
-            asked.setdefault(key_of(entry), entry)
-        episodes = self._sources_back([e for e in asked.values() if e.kind not in DERIVED])
-        derived = {key for key in asked if key[0] in DERIVED}
-        resting = list(resting_in_trash(self.rows, derived | set(self.back)))
-        for entry in sorted(resting, key=lambda entry: cast("Fact", entry.record).created_at):
+        """Restore these entries with what was forgotten along with them."""
+        requested = {key_of(entry): entry for entry in entries}
+        for entry in self._find_companions(list(requested.values())):
+            requested.setdefault(key_of(entry), entry)
+        episodes = self._restore_sources([e for e in requested.values() if e.kind not in DERIVED])
+        derived = {key for key in requested if key[0] in DERIVED}
+        entries = list(self.reader.derived_in_trash(derived | set(self.restored)))
+        for entry in sorted(entries, key=lambda entry: cast("Fact", entry.record).created_at):
             record = cast("Fact | Knowledge", entry.record)
             if isinstance(record, Fact):
-                self._fact_back(entry, record, asked=key_of(entry) in asked)
+                self._restore_fact(entry, record, requested=key_of(entry) in requested)
             else:
-                self._knowledge_back(entry, record)
-        self.rows.store.put(mended(self.rows.store, self.facts, self.at))
-        self._loosen(episodes)
+                self._restore_knowledge(entry, record)
+        self.reader.store.put(relink_facts(self.reader.store, self.facts, self.at))
+        self._release_episodes(episodes)
         return RestoreReceipt(
-            counts=counts_of(self.back),
-            left=counts_of(self.left),
-            items=(*listed(self.back.values()), *listed(self.left.values())),
+            counts=count_kinds(self.restored),
+            left=count_kinds(self.left),
+            items=(*limit_items(self.restored.values()), *limit_items(self.left.values())),
         )
 
-    def _went_along(self, entries: Sequence[Discarded]) -> list[Discarded]:
+    def _find_companions(self, entries: Sequence[Discarded]) -> list[Discarded]:
         sources: list[Discarded] = []
         for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]
             moments = {entry.discarded_at for entry in derived}
             ids = [id_ for e in derived for id_ in sources_of(cast("Fact | Knowledge", e.record))]
-            lying = self.rows.in_trash_by_ids(source, ids)
-            sources += [entry for entry in lying if entry.discarded_at in moments]
+            entries_of_source = self.reader.find_trashed(source, ids)
+            sources += [entry for entry in entries_of_source if entry.discarded_at in moments]
         roots = [*entries, *sources]
-        return [*sources, *partners_in_trash(self.rows, roots, {key_of(entry) for entry in roots})]
+        return [*sources, *self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})]
 
-    def _sources_back(self, entries: Sequence[Discarded]) -> list[Episode]:
-        """Bring messages, episodes, items and tasks back; return the episodes."""
+    def _restore_sources(self, entries: Sequence[Discarded]) -> list[Episode]:
+        """Restore messages, episodes, items and tasks; return the episodes."""
         ready: list[Discarded] = []
         for kind in ("message", "episode", "item", "task"):
-            mine = [entry for entry in entries if entry.kind == kind]
-            there = {record.id for record in self.rows.of_kind(kind, [e.record.id for e in mine])}
-            for entry in mine:
-                if entry.record.id in there:
-                    self._leave(entry, _THERE)
+            of_kind = [entry for entry in entries if entry.kind == kind]
+            stored = {record.id for record in self.reader.find_kind(kind, [e.record.id for e in of_kind])}
+            for entry in of_kind:
+                if entry.record.id in stored:
+                    self._note_left(entry, _EXISTS)
                 else:
                     ready.append(entry)
-        ready.sort(key=_place)
-        for piece in pieces([key_of(entry) for entry in ready]):
-            self.rows.trash.restore(self.rows.user, piece)
+        ready.sort(key=_sort_key)
+        for batch in batched([key_of(entry) for entry in ready]):
+            self.reader.trash.restore(self.reader.user, batch)
         for entry in ready:
-            self._bring(entry, cast("Forgettable", entry.record))
+            self._note_restored(entry, cast("Forgettable", entry.record))
         return [entry.record for entry in ready if isinstance(entry.record, Episode)]
 
-    def _fact_back(self, entry: Discarded, image: Fact, *, asked: bool) -> None:
-        here = {m.id: m for m in self.rows.find(Message, image.sources)}
-        if image.sources and not here and not asked:
-            self._leave(entry, _NO_SOURCE)
+    def _restore_fact(self, entry: Discarded, trashed: Fact, *, requested: bool) -> None:
+        sources = {m.id: m for m in self.reader.find(Message, trashed.sources)}
+        if trashed.sources and not sources and not requested:
+            self._note_left(entry, _NO_SOURCE)
             return
-        there = self.rows.find(Fact, (image.id,))
-        lost = [id_ for id_ in image.sources if id_ not in here]
-        fact = image
-        if lost and here:  # what only the lost ones said of it must not come back with it
-            lying = self.rows.in_trash_by_ids("message", lost)
-            messages = [cast("Message", one.record) for one in lying]
-            reduced = without_messages(image, messages, list(here.values()))
+        stored = self.reader.find(Fact, (trashed.id,))
+        lost_ids = [id_ for id_ in trashed.sources if id_ not in sources]
+        fact = trashed
+        if lost_ids and sources:  # what only the lost messages say must not be restored
+            lost = [cast("Message", e.record) for e in self.reader.find_trashed("message", lost_ids)]
+            reduced = reduce_fact(trashed, lost, list(sources.values()))
             if reduced is None:
-                self.learn(list(here.values()))
-                self._leave(entry, _NO_SOURCE)
+                self.learn(list(sources.values()))
+                self._note_left(entry, _NO_SOURCE)
                 return
             fact = reduced
         else:
-            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
-        self._drop_twins(image)
-        self._write(entry, _as_lived(fact, there[0]) if there else fact)
+            self.reader.trash.erase(self.reader.user, keys=[key_of(entry)])
+        self._delete_duplicates(trashed)
+        self._store_restored(entry, _merge_stored(fact, stored[0]) if stored else fact)
 
-    def _knowledge_back(self, entry: Discarded, image: Knowledge) -> None:
-        there = self.rows.find(Knowledge, (image.id,))
-        sources = (*image.source_episodes, *(there[0].source_episodes if there else ()))
-        alive = {episode.id for episode in self.rows.find(Episode, sources)}
-        union = tuple(id_ for id_ in dict.fromkeys(sources) if id_ in alive)
-        if image.source_episodes and not alive.intersection(image.source_episodes):
-            self._leave(entry, _NO_SOURCE)
+    def _restore_knowledge(self, entry: Discarded, trashed: Knowledge) -> None:
+        stored = next(iter(self.reader.find(Knowledge, (trashed.id,))), None)
+        sources = (*trashed.source_episodes, *(stored.source_episodes if stored else ()))
+        existing = {episode.id for episode in self.reader.find(Episode, sources)}
+        union = tuple(id_ for id_ in dict.fromkeys(sources) if id_ in existing)
+        if trashed.source_episodes and not existing.intersection(trashed.source_episodes):
+            self._note_left(entry, _NO_SOURCE)
             return
-        others = Query(scope=self.rows.user, kinds=("knowledge",), sources=union or ("",), limit=2)
-        if any(other.id != image.id for other in self.rows.store.find(others)):
-            self._leave(entry, _OTHER)
+        same_sources = Query(scope=self.reader.user, kinds=("knowledge",), sources=union or ("",), limit=2)
+        if any(other.id != trashed.id for other in self.reader.store.find(same_sources)):
+            self._note_left(entry, _TAKEN)
             return
-        untouched = not there or there[0].updated_at == entry.discarded_at
-        if union == image.source_episodes and untouched:
-            written: Knowledge | None = image
+        unchanged = not stored or stored.updated_at == entry.discarded_at
+        if union == trashed.source_episodes and unchanged:
+            restored: Knowledge | None = trashed
         else:
-            written = self.rewrite(replace(there[0] if there else image, source_episodes=union))
-        if written is None:
-            self._leave(entry, _NO_SOURCE)
+            restored = self.rewrite(replace(stored or trashed, source_episodes=union))
+        if restored is None:
+            self._note_left(entry, _NO_SOURCE)
             return
-        if there:
-            used = {name: getattr(there[0], name) for name in ("access_count", "last_accessed_at")}
-            written = replace(written, pinned=there[0].pinned or image.pinned, **used)
-        if alive.issuperset(image.source_episodes):
-            self.rows.trash.erase(self.rows.user, keys=[key_of(entry)])
-        self._write(entry, written)
+        if stored:
+            used = {name: getattr(stored, name) for name in ("access_count", "last_accessed_at")}
+            restored = replace(restored, pinned=stored.pinned or trashed.pinned, **used)
+        if existing.issuperset(trashed.source_episodes):
+            self.reader.trash.erase(self.reader.user, keys=[key_of(entry)])
+        self._store_restored(entry, restored)
         marks = [Amendment(id=id_, consolidated=True) for id_ in union]
-        self.rows.store.amend(self.rows.user, "episode", marks)
+        self.reader.store.amend(self.reader.user, "episode", marks)
 
-    def _drop_twins(self, image: Fact) -> None:
-        """Remove what was read again in place of a fact that comes back."""
-        point: dict[str, Any] = {"subject": image.subject, "predicate": image.predicate}
+    def _delete_duplicates(self, trashed: Fact) -> None:
+        """Delete the facts that were read again in place of a restored fact."""
+        point: dict[str, Any] = {"subject": trashed.subject, "predicate": trashed.predicate}
         point |= {"limit": 100, "newest_first": False}
-        sources = image.sources or ("",)
-        for fact in find_facts(self.rows.store, user_scope(image.scope), sources=sources, **point):
-            same = fact.id != image.id and value_of(fact) == value_of(image)
-            if same and set(fact.sources) <= set(image.sources):
-                self.rows.store.delete(Query(scope=self.rows.user, kinds=("fact",), ids=(fact.id,)))
+        sources = trashed.sources or ("",)
+        for fact in find_facts(self.reader.store, user_scope(trashed.scope), sources=sources, **point):
+            same = fact.id != trashed.id and value_of(fact) == value_of(trashed)
+            if same and set(fact.sources) <= set(trashed.sources):
+                self.reader.store.delete(Query(scope=self.reader.user, kinds=("fact",), ids=(fact.id,)))
 
-    def _loosen(self, episodes: Sequence[Episode]) -> None:
-        """Let episodes that came back without their knowledge wait for the next consolidation."""
+    def _release_episodes(self, episodes: Sequence[Episode]) -> None:
+        """Let episodes restored without their knowledge be consolidated again."""
         marked = [episode.id for episode in episodes if episode.consolidated]
-        resting = self.rows.resting_on(Knowledge, marked)
-        held = {id_ for knowledge in resting for id_ in knowledge.source_episodes}
-        loose = [Amendment(id=id_, consolidated=False) for id_ in marked if id_ not in held]
-        self.rows.store.amend(self.rows.user, "episode", loose)
+        derived = self.reader.derived_from(Knowledge, marked)
+        used = {id_ for knowledge in derived for id_ in knowledge.source_episodes}
+        released = [Amendment(id=id_, consolidated=False) for id_ in marked if id_ not in used]
+        self.reader.store.amend(self.reader.user, "episode", released)
 
-    def _write(self, entry: Discarded, record: Fact | Knowledge) -> None:
-        self.rows.store.put([record])
-        self._bring(entry, record)
+    def _store_restored(self, entry: Discarded, record: Fact | Knowledge) -> None:
+        self.reader.store.put([record])
+        self._note_restored(entry, record)
         if isinstance(record, Fact):
             self.facts.append(record)
 
-    def _bring(self, entry: Discarded, record: Forgettable) -> None:
-        self.back[key_of(entry)] = forgotten(record, "restored", "brought back")
+    def _note_restored(self, entry: Discarded, record: Forgettable) -> None:
+        self.restored[key_of(entry)] = describe(record, "restored", "brought back")
 
-    def _leave(self, entry: Discarded, why: str) -> None:
-        self.left[key_of(entry)] = forgotten(entry.record, "left", why)
+    def _note_left(self, entry: Discarded, why: str) -> None:
+        self.left[key_of(entry)] = describe(entry.record, "left", why)
 
 
-def _place(entry: Discarded) -> tuple[str, int]:
+def _sort_key(entry: Discarded) -> tuple[str, int]:
     record = entry.record
     if not isinstance(record, Message):
         return entry.kind, 0
     return (record.scope.session_id or "") if record.scope else "", record.seq or 0
 
 
-def _as_lived(image: Fact, there: Fact) -> Fact:
-    """Return a fact as it was, with the sources and the use it found meanwhile."""
-    lived = ("status", "valid_to", "supersedes", "superseded_by", "access_count", "last_accessed_at")
+def _merge_stored(trashed: Fact, stored: Fact) -> Fact:
+    """Return a restored fact with the further sources, links and accesses of the one stored meanwhile."""
+    kept = ("status", "valid_to", "supersedes", "superseded_by", "access_count", "last_accessed_at")
     return replace(
-        cast("Fact", with_sources(image, (*image.sources, *there.sources))),
-        confidence=max(image.confidence, there.confidence),
-        pinned=image.pinned or there.pinned,
-        **{name: getattr(there, name) for name in lived},
+        cast("Fact", with_sources(trashed, (*trashed.sources, *stored.sources))),
+        confidence=max(trashed.confidence, stored.confidence),
+        pinned=trashed.pinned or stored.pinned,
+        **{name: getattr(stored, name) for name in kept},
     )

@@ -1,4 +1,4 @@
-"""Access counts: which episodes and knowledge were recalled, written after the answer is returned."""
+"""Access counts: how often records were recalled, written in the background."""
 
 import logging
 import threading
@@ -17,99 +17,101 @@ from jiyi.time_limit import OutOfTime, run_within
 
 __all__ = ["Accesses"]
 
-_PAUSE = 2.0  # seconds that accesses are gathered before they are written
-_BATCH = 500  # records of one transaction
-_Place = tuple[str, Key]  # whose, and which record
-_Accessed = tuple[int, datetime]  # how often, and when last
+_WRITE_DELAY = 2.0  # seconds that accesses are collected before they are written
+_MAX_BATCH = 500  # records in one transaction
+_RecordKey = tuple[str, Key]  # user id and key
+_Count = tuple[int, datetime]  # number of accesses, and the last one
 
-_COUNTED = FIELDS["access_count"].kinds
+_COUNTED_KINDS = FIELDS["access_count"].kinds
 _log = logging.getLogger("jiyi")
 
 
 class Accesses(Worker):
-    """Counts what recall returned, off the read path.
+    """Counts what recall returned without delaying the search.
 
-    `note` only adds to a list in memory. A daemon thread writes it two seconds later, many records
+    `note` only counts in memory. A daemon thread writes the counts two seconds later, many records
     of a user in one transaction; `close` writes the rest. A process that is killed loses at most
-    the last two seconds' counts, never a record. Counts of several processes add up.
+    the counts of the last two seconds, never a record. Counts of several processes add up.
     """
 
     def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
         super().__init__(
             "accesses",
-            poll=threading.TIMEOUT_MAX,
-            failed=lambda error: StorageError(f"access counts wait: {error!r}"),
-            final=(Closed,),
+            poll_seconds=threading.TIMEOUT_MAX,
+            wrap_error=lambda error: StorageError(f"access counts wait: {error!r}"),
+            fatal_errors=(Closed,),
         )
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._waiting: dict[_Place, _Accessed] = {}
+        self._flush_lock = threading.Lock()
+        self._pending: dict[_RecordKey, _Count] = {}
 
     def note(self, scope: Scope, hits: Sequence[Hit]) -> None:
-        """Remember that these hits were returned now; messages and items are not counted."""
-        found = [(scope.user_id, (hit.kind, hit.id)) for hit in hits if hit.kind in _COUNTED]
-        if not found:
+        """Count one access of each hit, now; messages and items are not counted."""
+        returned = [(scope.user_id, (hit.kind, hit.id)) for hit in hits if hit.kind in _COUNTED_KINDS]
+        if not returned:
             return
         now = self._clock()
         with self._lock:
-            for place in found:
-                self._add(place, 1, now)
+            for record_key in returned:
+                self._add(record_key, 1, now)
             if not self._stopping.is_set():
                 self.start()
         self.notify()
 
     def flush(self) -> None:
-        """Write what was gathered so far.
+        """Write the pending counts.
 
         Raises:
-            StorageError: the database cannot be written; the counts are kept for the next try.
+            StorageError: the database cannot be written; the counts stay pending.
         """
-        with self._writing:
+        with self._flush_lock:
             with self._lock:
-                waiting, self._waiting = self._waiting, {}
+                pending, self._pending = self._pending, {}
             try:
-                for user_id in dict.fromkeys(user_id for user_id, _ in waiting):
-                    mine = [place for place in waiting if place[0] == user_id]
-                    for start in range(0, len(mine), _BATCH):
-                        piece = {place: waiting[place] for place in mine[start : start + _BATCH]}
-                        self._store.together(partial(self._write, user_id, piece))
-                        for place in piece:
-                            del waiting[place]
+                for user_id in dict.fromkeys(user_id for user_id, _ in pending):
+                    of_user = [record_key for record_key in pending if record_key[0] == user_id]
+                    for start in range(0, len(of_user), _MAX_BATCH):
+                        batch = {key: pending[key] for key in of_user[start : start + _MAX_BATCH]}
+                        self._store.together(partial(self._write, user_id, batch))
+                        for record_key in batch:
+                            del pending[record_key]
             except BaseException:
                 with self._lock:
-                    for place, (times, at) in waiting.items():
-                        self._add(place, times, at)
+                    for record_key, (times, at) in pending.items():
+                        self._add(record_key, times, at)
                 raise
 
     def close(self, timeout: float = 5.0) -> None:
-        """Stop the thread and write the rest, for at most ``timeout`` seconds; log what cannot be written."""
+        """Stop the thread and write the pending counts within ``timeout`` seconds; log a failure."""
         super().close(timeout)
         try:
             run_within(self.flush, timeout, owner=self)
         except (JiyiError, OutOfTime) as error:
             _log.warning("access counts wait: %s", error)
 
-    def _turn(self) -> bool:
-        if not self._stopping.wait(_PAUSE):
+    def _run_once(self) -> bool:
+        if not self._stopping.wait(_WRITE_DELAY):
             self.flush()
         return False
 
-    def _add(self, place: _Place, times: int, at: datetime) -> None:
-        before, last = self._waiting.get(place, (0, at))
-        self._waiting[place] = before + times, max(last, at)
+    def _add(self, record_key: _RecordKey, times: int, at: datetime) -> None:
+        before, last = self._pending.get(record_key, (0, at))
+        self._pending[record_key] = before + times, max(last, at)
 
-    def _write(self, user_id: str, accesses: dict[_Place, _Accessed]) -> None:
-        keys = [key for _, key in accesses]
-        there = cast("dict[Key, Episode | Knowledge | Fact]", self._store.find_by_keys(user_id, keys))
-        counted = [
+    def _write(self, user_id: str, counts: dict[_RecordKey, _Count]) -> None:
+        stored = cast(
+            "dict[Key, Episode | Knowledge | Fact]",
+            self._store.find_by_keys(user_id, [key for _, key in counts]),
+        )
+        updated = [
             replace(
                 record,
                 access_count=record.access_count + times,
                 last_accessed_at=max(at, record.last_accessed_at or at),
             )
-            for (_, key), (times, at) in accesses.items()
-            if (record := there.get(key))
+            for (_, key), (times, at) in counts.items()
+            if (record := stored.get(key))
         ]
-        self._store.put(counted)
+        self._store.put(updated)

@@ -1,7 +1,7 @@
-"""Questions that ask for one point of one person ("Where do I live?"), and the facts that answer them.
+"""Questions for one point (attribute) of one person or thing, and the facts that answer them.
 
-An active fact says what the point is now, whatever words it was told in: "we unpacked the last box in
-Leeds" shares none with the question. So the fact comes first, then the message it was read from.
+"Where do I live?" shares no word with "we unpacked the last box in Leeds", but an active fact read from that
+message states the current value. So the fact comes first, then its message.
 """
 
 import re
@@ -10,110 +10,111 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from jiyi.long_term.facts.lookup import find_facts
-from jiyi.long_term.facts.lookup import user_scope as wide
+from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.records import Fact, FactStatus, Scope
 from jiyi.storage import Store
 from jiyi.text.keys import entity_key, predicate_key
-from jiyi.text.lexicon import fill_parts as filled
-from jiyi.text.lexicon import read_toml
+from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["AskedPoint", "asked_point", "holding", "is_in_part"]
+__all__ = ["AskedPoint", "find_answers", "find_asked_point", "is_partly_outdated"]
 
-_LONGEST = 120  # characters; a longer text tells something, too
-_MOST = 200  # facts of a point that are looked at, the newest
-_ANSWERS = 3  # facts that answer one question
-_OVER: tuple[FactStatus, ...] = ("superseded", "expired")
-_OWN = frozenset({"i", "we", "user", "my", "our", "我", "我们", "咱", "咱们", "用户"})
-_told_as = cache(lambda: read_toml(__package__, "points")["told_as"])
-_MINE = re.compile(r"(?i:my|our) (?:\w+ )*|我们?家?的?")
+_MAX_QUESTION_CHARS = 120  # a longer text also states something
+_MAX_FACTS = 200  # newest facts of a point that are read
+_MAX_ANSWERS = 3
+_ENDED: tuple[FactStatus, ...] = ("superseded", "expired")
+_FIRST_PERSON = frozenset({"i", "we", "user", "my", "our", "我", "我们", "咱", "咱们", "用户"})
+_relation_synonyms = cache(lambda: read_toml(__package__, "points")["told_as"])
+_POSSESSIVE = re.compile(r"(?i:my|our) (?:\w+ )*|我们?家?的?")
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPoint:
-    """Which point of whom a question asks for."""
+    """The point that a question asks for, and of whom."""
 
-    points: tuple[str, ...]  # predicates, any of them
-    name: str = ""  # whose; "" for the one who asks, or who stands in a relation to them
-    relation: str = ""  # what this person is to the one who asks: "sister", 老婆
+    points: tuple[str, ...]  # predicates, any of which answers
+    name: str = ""  # whose; "" for the asker's own, or with a relation
+    relation: str = ""  # of the person to the asker: "sister", 老婆
 
 
-def asked_point(text: str) -> AskedPoint | None:
-    """Return which point of whom a question asks for; None for most questions."""
-    if len(text) > _LONGEST:
+def find_asked_point(text: str) -> AskedPoint | None:
+    """Return the point that a question asks for; None for most questions."""
+    if len(text) > _MAX_QUESTION_CHARS:
         return None
     plain = text.replace("’", "'")
-    for points, pattern in _forms(plain.isascii()):
-        if found := pattern.search(plain):
-            named = points or (found["point"],)  # in the question: "What port is staging db on?"
-            whose = found["who"].strip().removesuffix("'s")
-            if whose.casefold() in _OWN:
-                return AskedPoint(named)
-            if mine := _MINE.match(whose):
-                last = whose[mine.end() :]  # "my daughter Lucia" is called Lucia
-                return AskedPoint(named, name=last) if last.istitle() else AskedPoint(named, relation=last)
-            return AskedPoint(named, name=whose)
+    for predicates, pattern in _question_patterns(plain.isascii()):
+        if match := pattern.search(plain):
+            points = predicates or (match["point"],)  # named in the question: "What port is staging db on?"
+            whose = match["who"].strip().removesuffix("'s")
+            if whose.casefold() in _FIRST_PERSON:
+                return AskedPoint(points)
+            if possessive := _POSSESSIVE.match(whose):
+                last = whose[possessive.end() :]  # "my daughter Lucia" is called Lucia
+                return AskedPoint(points, name=last) if last.istitle() else AskedPoint(points, relation=last)
+            return AskedPoint(points, name=whose)
     return None
 
 
 @cache
-def _forms(english_only: bool) -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
-    """Return how points are asked for, English first."""
+def _question_patterns(english_only: bool) -> Sequence[tuple[tuple[str, ...], re.Pattern[str]]]:
+    """Return pairs of predicates and the pattern of questions for them, English first."""
     table = read_toml(__package__, "points")
     return [
-        (tuple(row["points"]), re.compile(filled(pattern, table["parts"][language]), re.I))
+        (tuple(row["points"]), re.compile(fill_parts(pattern, table["parts"][language]), re.I))
         for row in table["point"]
         for language in (["en"] if english_only else ["en", "zh"])
         for pattern in row[language]
     ]
 
 
-def holding(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> list[Fact]:
+def find_answers(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -> list[Fact]:
     """Return the active facts that answer, newest first, at most three; none if several people say "I"."""
-    points = (*asked.points, *_alike(asked.relation))
-    found = find_facts(store, wide(scope), predicate=points, fact_status=("active",), limit=_MOST)
-    found = [fact for fact in found if _holds(fact, now)]
+    wanted = (*asked.points, *_relation_predicates(asked.relation))
+    facts = find_facts(store, user_scope(scope), predicate=wanted, fact_status=("active",), limit=_MAX_FACTS)
+    facts = [fact for fact in facts if _is_valid_at(fact, now)]
     keys = set(map(predicate_key, asked.points))
-    told = [fact for fact in found if predicate_key(fact.predicate) in keys]
+    of_point = [fact for fact in facts if predicate_key(fact.predicate) in keys]
     if asked.name:
         key = entity_key(asked.name)
-        chosen = [fact for fact in told if entity_key(fact.subject) == key]
+        answers = [fact for fact in of_point if entity_key(fact.subject) == key]
     elif asked.relation:
-        chosen = _of_relation(asked.relation, found, told, named=predicate_key("name") in keys)
+        answers = _facts_of_relation(asked.relation, facts, of_point, asks_name=predicate_key("name") in keys)
     else:
-        chosen = [fact for fact in told if _is_own(fact)]
-        if len({fact.subject for fact in chosen}) > 1:
+        answers = [fact for fact in of_point if _is_about_speaker(fact)]
+        if len({fact.subject for fact in answers}) > 1:
             return []
-    return chosen[:_ANSWERS]
+    return answers[:_MAX_ANSWERS]
 
 
-def is_in_part(store: Store, fact: Fact) -> bool:
-    """Return whether something else that a fact's message says has been replaced or is over."""
-    said, scope = fact.sources[-1:], wide(fact.scope)
-    return bool(said) and bool(find_facts(store, scope, sources=said, fact_status=_OVER, limit=1))
+def is_partly_outdated(store: Store, fact: Fact) -> bool:
+    """Return whether another fact of the message that a fact was read from has ended."""
+    source, scope = fact.sources[-1:], user_scope(fact.scope)
+    return bool(source) and bool(find_facts(store, scope, sources=source, fact_status=_ENDED, limit=1))
 
 
-def _of_relation(relation: str, found: Sequence[Fact], told: Sequence[Fact], *, named: bool) -> list[Fact]:
-    """Return facts about somebody who is called by what they are to the one who asks: "sister", 老婆.
+def _facts_of_relation(
+    relation: str, facts: Sequence[Fact], of_point: Sequence[Fact], *, asks_name: bool
+) -> list[Fact]:
+    """Return the facts about the asker's relative: "sister", 老婆.
 
-    ``told`` are those of ``found`` about the point that is asked for; who it is answers where the name is.
+    ``of_point`` are those of ``facts`` about the asked point. If the name is asked for, facts that say who
+    the relative is answer as well.
     """
-    keys = set(map(predicate_key, _alike(relation)))
-    people = [fact for fact in found if predicate_key(fact.predicate) in keys and _is_own(fact)]
-    names = {entity_key(fact.object) for fact in people}
-    called = re.compile(rf"(?i:'s |的|我|\bmy ){re.escape(relation)}\Z")
-    about = [fact for fact in told if entity_key(fact.subject) in names or called.search(fact.subject)]
-    return about or (people if named else [])
+    keys = set(map(predicate_key, _relation_predicates(relation)))
+    relatives = [fact for fact in facts if predicate_key(fact.predicate) in keys and _is_about_speaker(fact)]
+    names = {entity_key(fact.object) for fact in relatives}
+    suffix = re.compile(rf"(?i:'s |的|我|\bmy ){re.escape(relation)}\Z")
+    about = [fact for fact in of_point if entity_key(fact.subject) in names or suffix.search(fact.subject)]
+    return about or (relatives if asks_name else [])
 
 
-def _alike(relation: str) -> tuple[str, ...]:
-    """Return by which words somebody who is this to a person may have been told of: a son as a child."""
-    return tuple(f"{relation} {_told_as().get(relation, '')}".split())
+def _relation_predicates(relation: str) -> tuple[str, ...]:
+    """Return the predicates under which a relative may be stored: a son also as a child."""
+    return tuple(f"{relation} {_relation_synonyms().get(relation, '')}".split())
 
 
-def _is_own(fact: Fact) -> bool:
+def _is_about_speaker(fact: Fact) -> bool:
     return fact.subject in (fact.speaker, "user")
 
 
-def _holds(fact: Fact, now: datetime) -> bool:
+def _is_valid_at(fact: Fact, now: datetime) -> bool:
     return not (fact.valid_from and fact.valid_from > now) and not (fact.valid_to and fact.valid_to <= now)

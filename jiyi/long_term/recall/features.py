@@ -1,4 +1,4 @@
-"""The features of each candidate: from the indexes' scores to what the ranking weighs.
+"""Computes the features of each candidate, from which the ranking computes its score.
 
 Scores of the indexes are normalised to mean 0 and standard deviation 1 over the candidates, so that
 they do not depend on the embedder or the size of the memory. A feature of something that a
@@ -33,7 +33,7 @@ Column = NDArray[np.float32]
 """One number for each row of the candidates."""
 
 Feature = str
-"""The name of a feature; docs/long_term.md tells what each means."""
+"""The name of a feature; docs/long_term.md describes each."""
 
 NAMES: tuple[Feature, ...] = (
     *("words", "window", "cover", "first_by_words", "meaning", "apart", "first_by_meaning"),
@@ -44,19 +44,19 @@ NAMES: tuple[Feature, ...] = (
 """The features in the order of the columns."""
 
 _LIKE: tuple[Feature, ...] = ("apart", "like_the_best", "like_its_peers")
-_BEST = 5  # rows that stand for the answer, or for their session
-_PEERS = 64  # best rows among which a row looks for its like
-_NEAREST = 6  # of them that count
-_LONG = 10  # terms; of a longer question any single word says less
-_ENOUGH = 60  # terms; a longer message says no more for being longer
-_APART = 1e-3  # length of a vector from the middle of all below which it points nowhere: it is rounding
-_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word lent from 1 and 2 rows before, and from after
-_LENDABLE = 0.7  # of a word's BM25 part: its third occurrence is no more worth lending
+_BEST = 5  # best rows, which represent the answer or their session
+_PEERS = 64  # best rows with which each row is compared
+_NEAREST = 6  # most similar ones of them that count
+_LONG = 10  # terms of a question above which each single word counts less
+_ENOUGH = 60  # terms of a message above which its length makes no difference
+_APART = 1e-3  # distance of a vector from the mean of all below which its direction is rounding error
+_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word borrowed from 1 and 2 rows before, and from after
+_LENDABLE = 0.7  # most of a word's BM25 part that can be borrowed: about two occurrences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evidence:
-    """What vectors say about the candidates; None if there are none."""
+    """The similarities of the candidates by their vectors."""
 
     question: NDArray[np.float32]  # (dims,): the question's vector, length 1
     vectors: NDArray[np.float32]  # (n, dims): each row's vector, length 1; zeros where it has none yet
@@ -65,18 +65,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """The features of one question's candidates, and what judges them after the ranking."""
+    """The features of one question's candidates, and what the steps after the ranking need."""
 
     matrix: NDArray[np.float32]  # (n, `NAMES`)
     cover: Column  # share of the idf of the question's words that a row has, 0..1
-    similarity: Column  # cosine with the question, 0 where there are no vectors
-    vectors: NDArray[np.float32]  # (n, dims): less the middle of all, length 1; zeros where there is none
-    among: int  # how many of them point somewhere
-    nearness: Column  # of the vectors to the same of the question, -1..1
-    distance: float  # of the question from the middle of all
-    turns: float  # share of neighbours in sessions that another one spoke, 0..1
+    similarity: Column  # cosine with the question, 0 without vectors
+    vectors: NDArray[np.float32]  # (n, dims): minus the mean of all, length 1; zeros if there is none
+    among: int  # number of vectors that differ from the mean
+    nearness: Column  # cosine of these vectors with the question's minus the mean, -1..1
+    distance: float  # of the question's vector from the mean
+    turns: float  # share of neighbours in sessions spoken by somebody else, 0..1
     named: bool  # the question names exactly one speaker
-    question: Question  # what is asked
+    question: Question
 
     def column(self, name: Feature) -> Column:
         """Return one feature."""
@@ -85,7 +85,7 @@ class Features:
 
 
 def measure(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
-    """Return the features of all rows of a table that has at least one."""
+    """Return the features of all rows of a table with at least one row."""
     named = named_speakers(question.text, table.speakers)
     words, terms, idf = _own_words(table, named)
     nothing = np.zeros(len(table), np.float32)
@@ -138,9 +138,9 @@ def measure(question: Question, table: Candidates, evidence: Evidence | None) ->
 def evidence_of(
     rows: NDArray[np.intp], parts: NDArray[np.float32], size: int, question: NDArray[np.float32]
 ) -> Evidence:
-    """Return what the vectors of parts say about ``size`` rows; ``rows`` names the row of each part.
+    """Return the evidence of the vectors of parts for ``size`` rows; ``rows`` has the row of each part.
 
-    A row counts with its best part; its vector is the mean of its parts. A row without
+    The similarity of a row is that of its best part, its vector the mean of its parts. A row without
     parts is as similar as the least similar one.
     """
     cosines = parts @ question
@@ -159,8 +159,8 @@ def evidence_of(
 
 
 def standardised(values: Column) -> Column:
-    """Return the values with mean 0 and deviation 1; zeros where all are equal."""
-    # In single precision the mean of equal values would differ from them, and so deviate.
+    """Return the values with mean 0 and standard deviation 1; zeros if all are equal."""
+    # In single precision the mean of equal values would differ from them.
     exact = values.astype(np.float64)
     mean = float(exact.sum()) / len(exact)
     exact -= mean
@@ -170,16 +170,16 @@ def standardised(values: Column) -> Column:
 
 
 def _early(values: Column, counts: NDArray[np.bool_]) -> Column:
-    """Return 1 / (5 + rank) by falling value, the same for equal ones, 0 for rows that do not count."""
+    """Return 1 / (5 + rank) by descending value, equal for equal values; 0 for rows that do not count."""
     falling = -values
     ranks = np.searchsorted(np.sort(falling), falling).astype(np.float32)
     return np.where(counts, 1 / (5 + ranks), np.float32(0))
 
 
 def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32], tuple[str, ...], Column]:
-    """Return what each term gives each row, the terms, and their rarity, without names of speakers.
+    """Return the BM25 part of each term in each row, the terms and their idf, without names of speakers.
 
-    In a dialogue a name in a message is mostly the other one's; who speaks is a feature of its own.
+    In a dialogue a name in a message is mostly the other speaker's; the speaker is a feature of its own.
     """
     drop = {term for place in named for term in analyse(table.speakers[place])}
     keep = [place for place, term in enumerate(table.terms) if term not in drop]
@@ -188,11 +188,10 @@ def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32]
 
 
 def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float, int]:
-    """Return the vectors seen from their middle, their nearness to the question, how far out that is, and
-    how many vectors are not in the middle.
+    """Return the vectors minus their mean, their nearness to the question, its distance, and their number.
 
-    Embedders put all texts of one memory into a narrow cone; what is left without its
-    middle tells them apart (Mu & Viswanath 2018, "All-but-the-Top").
+    Embedders put all texts of one memory into a narrow cone; without its mean they differ
+    more (Mu & Viswanath 2018, "All-but-the-Top"). Vectors equal to the mean are not counted.
     """
     if evidence is None:
         return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0, 0
@@ -212,8 +211,8 @@ def _likeness(
 ) -> dict[Feature, Column]:
     """Compare rows with the question and with the best rows.
 
-    That a row is like the best ones speaks for it: Rocchio's feedback (in Salton, "The SMART
-    Retrieval System", 1971).
+    Similarity to the best rows is pseudo-relevance feedback: Rocchio, in Salton, "The SMART Retrieval
+    System", 1971.
     """
     like = np.maximum(vectors @ vectors[top].T, 0)
     like[top, np.arange(len(top))] = 0
@@ -227,7 +226,7 @@ def _likeness(
 
 
 def _said_again(table: Candidates, mass: NDArray[np.float32], top: NDArray[np.intp]) -> Column:
-    """Return how much of what a row says of the question a later one says as well, 0 to 1."""
+    """Return the share of a row's words of the question that a later row has as well, 0 to 1."""
     out = np.zeros(len(table), np.float32)
     whole = mass[top].sum(1)
     shared = (mass[top] > 0).astype(np.float32) @ mass[top].T  # (later, earlier)
@@ -238,7 +237,7 @@ def _said_again(table: Candidates, mass: NDArray[np.float32], top: NDArray[np.in
 
 
 def _who(question: Question, table: Candidates, named: list[int]) -> dict[Feature, Column]:
-    """Return 1 for rows of the one the question is about, -1 for rows of others."""
+    """Return 1 for rows of the speaker that the question is about, -1 for rows of others."""
     nothing = np.zeros(len(table), np.float32)
     spoke = np.where(np.isin(table.speaker, named), 1, np.where(table.speaker >= 0, -1, 0))
     assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
@@ -258,7 +257,7 @@ def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Featu
         marked: Column = ((table.traits & trait.value) != 0).astype(np.float32)
         return marked
 
-    spoken = table.roles != ROLES.index("tool")  # an output is as long as its command made it
+    spoken = table.roles != ROLES.index("tool")  # the length of a tool's output says nothing
     return {
         "length": dialogue
         * np.log1p(np.where(spoken, np.minimum(table.length, _ENOUGH), 0), dtype=np.float32),
@@ -272,7 +271,7 @@ def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Featu
 def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
     inside = np.zeros(len(table), np.bool_)
     for start, end in question.ranges:
-        inside |= (table.created_at >= start) & (table.created_at < end + DAY)  # often told a day later
+        inside |= (table.created_at >= start) & (table.created_at < end + DAY)  # often reported a day later
     age = np.empty(len(table), np.float32)
     age[np.argsort(table.created_at, kind="stable")] = np.arange(len(table), dtype=np.float32)
     return {
@@ -283,15 +282,15 @@ def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
 
 
 def shifted(values: Column, neighbours: NDArray[np.int32]) -> Column:
-    """Return each row's neighbour's value, 0 where there is none."""
+    """Return the value of each row's neighbour, 0 without one."""
     return np.where(neighbours >= 0, values[neighbours], np.float32(0))
 
 
 def turn_taking(table: Candidates) -> Column:
     """Return for each row the share of its neighbours in the session spoken by somebody else, 0 to 1.
 
-    Near 1 in a dialogue, 0 in one person's loose notes, where a neighbour says nothing about
-    a row; features of neighbours are multiplied by it.
+    Near 1 in a dialogue and 0 in one person's notes, where a neighbour is unrelated. Features of
+    neighbours are multiplied by it.
     """
     out = np.zeros(len(table), np.float32)
     joined = table.previous >= 0
@@ -307,17 +306,17 @@ def turn_taking(table: Candidates) -> Column:
 
 
 def _share_of_turns(table: Candidates) -> float:
-    """Return the share of all neighbours that another one spoke, 0 to 1; 0 where there are none."""
+    """Return the share of all neighbours spoken by somebody else, 0 to 1; 0 if there are none."""
     joined = table.previous >= 0
     turned = joined & (table.speaker != table.speaker[table.previous])
     return float(turned.sum() / max(int(joined.sum()), 1))
 
 
 def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:
-    """Return what each term adds to each row when it may borrow words from the turns around it.
+    """Return the BM25 part of each term in each row when rows borrow words from the turns around them.
 
-    An answer often uses other words than its question. For each term the best value
-    counts: the row's own, or a share of a neighbour's, less the further away.
+    An answer often uses other words than its question. For each term the highest value counts: the
+    row's own, or a share of a neighbour's, less the further away.
     """
     capped = np.minimum(words, _LENDABLE)
     best = capped.copy()
@@ -333,7 +332,7 @@ def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Colu
 def session_prior(scores: Column, table: Candidates) -> Column:
     """Return the mean of the five best scores of each row's session, 0 outside of sessions.
 
-    A session with fewer rows counts the missing ones as 0: one good row is less than five.
+    Missing rows of a session with fewer count as 0.
     """
     out = np.zeros(len(scores), np.float32)
     inside = np.flatnonzero(table.session >= 0)

@@ -1,9 +1,9 @@
-"""Which of the best messages holds at the time asked about: their order, and which are outdated.
+"""Judges which of the best messages is valid at the time asked about, and which are outdated.
 
-What is asked for may have been said several times with different values: at first, changed, for a week
-only, by somebody else, back again. The words of the question match the first statement best. So the
-best messages are compared in pairs (`jiyi.long_term.recall.pairs`), together with how well each matches
-the question, and reordered by the result. Pure functions; all weights are learned.
+A value may have been stated several times: first, changed, for a week only, by somebody else, changed
+back. The words of the question often match the first statement best. So the best messages are
+compared in pairs (`jiyi.long_term.recall.pairs`), together with how well each matches the question, and
+reordered by the result. Pure functions; all weights are learned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,18 +37,18 @@ __all__ = [
     "succession_signs",
 ]
 
-JUDGED = 16  # messages that are compared: the best ones
-SURE = 0.6  # probability from which on a message is called outdated
-MAYBE = 0.35  # probability from which on it may be
-LIFTED = 0.22  # probability from which on the later message comes above the earlier one: it costs little
-_LIFTED_IF_CHANGED = 0.12  # the same where the question takes a change for granted
+JUDGED = 16  # best messages that are compared
+SURE = 0.6  # least probability of an outdated message
+MAYBE = 0.35  # least probability of one that may be outdated
+LIFTED = 0.22  # least probability at which the later message is put above the earlier: an error costs little
+_LIFTED_IF_CHANGED = 0.12  # the same if the question implies a change
 
 _Floats = NDArray[np.float64]
-_FAR_APART = 4.0  # deviations by which an answer stands apart from the rest of a large memory
-_REORDERED = 10  # of the best messages
-_FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of what tells nothing
-_OUTSIDE = -9.0  # logit of what the pairs say nothing of
-_UNLIKELY = -3.0  # logit; what is less likely is as unlikely
+_FAR_APART = 4.0  # deviations by which an answer stands out from the rest of a large memory
+_REORDERED = 10  # best messages that are reordered
+_FORCE = ("greeting", "mostly_asks", "reports", "supposes")  # traits of messages that state nothing
+_OUTSIDE = -9.0  # logit for pairs that are not compared
+_UNLIKELY = -3.0  # logit below which all are equally unlikely
 _SPEAKER_OF = np.array(
     [pairs.SPEAKERS.index(role) if role in pairs.SPEAKERS else 0 for role in ROLES], np.int64
 )
@@ -62,7 +62,7 @@ SUCCESSION_SIGNS = (
     *("cover of both", "earlier: place", "later: place", "meaning of both", "fits"),
     *("asked, not in the later", "asked, not in the later, alike"),
 )
-"""The signs of an earlier and a later message that a question found."""
+"""The features of an earlier and a later message that a question found."""
 
 _TIMED = ("fits", "holds for a while", "held for a while")
 ORDER_SIGNS = (
@@ -70,30 +70,30 @@ ORDER_SIGNS = (
     *(f"{time}: {name}" for time in ("now", "then") for name in _TIMED),
     *(f"now: {name}" for name in (*_FORCE, "assistant")),
 )
-"""The signs of one of the best messages by which they are ordered before change is looked at."""
+"""The features by which the best messages are ordered before they are compared in pairs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
-    """The best messages of a question, compared; all in the order of ``rows``."""
+    """The judged best messages of a question; all fields are in the order of ``rows``."""
 
     rows: NDArray[np.intp]  # rows of the table, best first by the ranking
     signs: Sequence[pairs.Signs]
-    outdated: _Floats  # probability that a later one has taken its place
-    successor: NDArray[np.intp]  # place of that one, -1 for none
+    outdated: _Floats  # probability that a later message has replaced it
+    successor: NDArray[np.intp]  # position of that message, -1 for none
     order: _Floats  # (n, `ORDER_SIGNS`)
-    scores: _Floats  # by the ranking, and by what is in force
+    scores: _Floats  # of the ranking, reassigned after the reordering
     timed: bool  # the question asks about a time
-    asking: NDArray[np.bool_]  # those that only ask the question again
+    asking: NDArray[np.bool_]  # messages that only ask the question again
 
     @property
     def lifts(self) -> Mapping[int, float]:
-        """What being in force adds to a score, by row."""
+        """What the reordering adds to each score, by row."""
         lifts = self.scores - self.order[:, 0]
         return dict(zip(self.rows.tolist(), lifts.tolist(), strict=True))
 
     def marked(self, above: float, below: float = 2.0) -> dict[int, int]:
-        """Return the rows outdated with a probability from ``above`` to ``below``, with their successors."""
+        """Return the successor rows of the rows outdated with a probability from ``above`` to ``below``."""
         chosen = self.timed & (self.outdated >= above) & (self.outdated < below) & (self.successor >= 0)
         return {int(self.rows[i]): int(self.rows[self.successor[i]]) for i in np.flatnonzero(chosen)}
 
@@ -113,10 +113,10 @@ def judge(
     succession: Weights = SUCCESSION,
     order: Weights = ORDER,
 ) -> Judged:
-    """Compare the best messages, given by row with their words, best first.
+    """Compare the best messages, whose texts are given by row, best first.
 
-    If the question asks about no time their order stays: what was said first answers "who" or
-    "why" as well as what was said last.
+    If the question asks about no time their order stays: the first statement answers "who" or
+    "why" as well as the last.
     """
     table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
@@ -149,16 +149,16 @@ def judge(
 
 
 def in_order(features: Features, group: pairs.Statements, order: _Floats, likely: _Floats) -> list[int]:
-    """Return the places of the first ten in their last order.
+    """Return the positions of the first ten messages in their final order.
 
-    A message goes directly before the first of those it has likely replaced, and nothing else
-    moves: being said later does not make it the answer. What was said after the time asked
-    about comes last.
+    A message moves directly before the first of those it has likely replaced, and nothing else
+    moves: a later message is not in itself an answer. Messages after the time asked about
+    come last.
     """
     time = features.question.time
     places: list[int] = np.argsort(-order[:_REORDERED], kind="stable").tolist()
     for later in sorted(places, key=lambda place: int(group.at[place])):
-        # One who asks tells of no change: "isn't it on Tuesdays?"
+        # A message that asks reports no change: "isn't it on Tuesdays?"
         sooner = time is not None and time.changed and not group.signs[later].single[_ASKS]
         least = _LIFTED_IF_CHANGED if sooner else LIFTED
         taken = [place for place in places if likely[place, later] >= least]
@@ -171,14 +171,14 @@ def in_order(features: Features, group: pairs.Statements, order: _Floats, likely
 
 
 def dealt(scores: _Floats, places: Sequence[int]) -> _Floats:
-    """Return scores reassigned to the first ones, given in their last order; the others keep theirs."""
+    """Return the scores reassigned to the first ones in their final order; the others keep theirs."""
     out = scores.copy()
     out[list(places)] = scores[: len(places)]
     return out
 
 
 def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[pairs.Signs]) -> pairs.Statements:
-    """Return what the comparison of pairs looks at, for some rows of a table."""
+    """Return the input of the comparison of pairs for some rows of a table."""
     table, features = ranked.table, ranked.features
     before = table.previous[rows]
     there = before >= 0
@@ -203,14 +203,14 @@ def statements(ranked: Ranked, rows: NDArray[np.intp], signs: Sequence[pairs.Sig
 def succession_signs(
     features: Features, group: pairs.Statements, rows: NDArray[np.intp], scores: _Floats, pair: _Floats
 ) -> _Floats:
-    """Return (n, n, `SUCCESSION_SIGNS`): how well two statements fit the question, and what they say."""
+    """Return (n, n, `SUCCESSION_SIGNS`): how well two messages match the question, and their comparison."""
     count = len(rows)
     logits = np.where(np.isinf(pair), _OUTSIDE, pair)
     lag = scores - scores.max(initial=-np.inf)
     apart, cover = features.column("apart")[rows].astype(np.float64), features.cover[rows].astype(np.float64)
     place = np.arange(count) / JUDGED
     near = features.nearness[rows].astype(np.float64)
-    # Among a few nothing stands far apart, and nothing is near as seen from their middle.
+    # Among few vectors none can stand far out, and none is near minus their mean.
     few = 1 / max(group.among - 1, 1)
     apart, near = apart + _FAR_APART * few, (near + few) / (1 + few)
     fits = _fits(features, group.signs)
@@ -227,10 +227,10 @@ def succession_signs(
 
 
 def _asked(features: Features, group: pairs.Statements) -> tuple[_Floats, _Floats]:
-    """Return what share of the question's words an earlier statement has and a later one lacks.
+    """Return the share of the question's words that an earlier statement has and a later one lacks.
 
-    Once plainly and once times how alike the two are: of two things told in the same words, it is
-    the one that the question names.
+    Once as it is, and once multiplied by the similarity of the two: of two things stated in the same
+    words, the question asks for the one that it names.
     """
     wanted = features.question.terms
     has = np.array([[float(term in one.terms) for term in wanted] for one in group.signs])
@@ -255,10 +255,10 @@ def _order_signs(
 def _compared(
     features: Features, group: pairs.Statements, texts: Iterable[str], asking: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Say which pairs are a statement and a later one in other words, both said by the time asked about.
+    """Return which pairs are compared: a later message in other words, both before the time asked about.
 
-    Both have vectors: words alone do not tell whether two statements are about one thing. The
-    question asked once more is no statement.
+    Both need vectors, since words alone do not show whether two statements are about the same thing. A
+    repetition of the question is no statement.
     """
     by_then = group.at <= _latest(features)
     wordings: dict[str, int] = {}
@@ -269,13 +269,13 @@ def _compared(
 
 
 def _latest(features: Features) -> int:
-    """Return until when something was said in time for a question: a day after what it asks about."""
+    """Return the latest time of relevant messages: a day after the time that a question asks about."""
     time = features.question.time
     return (time.moment if time and time.kind == "then" else features.question.asked_at) + DAY
 
 
 def _fits(features: Features, signs: Sequence[pairs.Signs]) -> _Floats:
-    """Return 1 where a statement holds a value of a kind that is asked for, one half where any would do."""
+    """Return 1 for statements with a value of a kind that is asked for; 0.5 if the question wants no kind."""
     _, wanted = pairs.asked_for(features.question.text)
     if not wanted.any():
         return np.full(len(signs), 0.5)
@@ -286,7 +286,7 @@ def _fits(features: Features, signs: Sequence[pairs.Signs]) -> _Floats:
 def _for_a_while(
     features: Features, group: pairs.Statements, texts: Sequence[str]
 ) -> tuple[_Floats, _Floats]:
-    """Return which statements hold for a while that covers the time asked about, and which for another."""
+    """Return which temporary statements are valid at the time asked about, and which at another."""
     time = features.question.time
     moment = time.moment if time else features.question.asked_at
     holds, held = np.zeros(len(group)), np.zeros(len(group))

@@ -1,9 +1,9 @@
-"""Which of two statements has replaced the other: one learned model for marks and order.
+"""Judges whether a later statement has replaced an earlier one, with one learned model.
 
-It looks at what the two say, whatever is asked: how similar they are, whether they give values of one
-kind, whose they are, what is around a short reply, and phrases as features among others. It is a
-logistic regression on the features below; ``python bench/learn_weights.py`` learns it from pairs by
-many writers. Pure functions on numbers.
+It compares the statements regardless of the question: how similar they are, whether they have values of
+one kind, whose they are, what surrounds a short reply, and which phrases they contain. It is a logistic
+regression on the features below; ``python bench/learn_weights.py`` learns it from pairs by many
+writers. Pure functions on numbers.
 """
 
 import re
@@ -38,19 +38,19 @@ KINDS = (
     *("url", "email", "host", "date", "clock", "weekday", "frequency", "version", "path", "money"),
     *("code", "phone", "amount", "number", "quoted", "name"),
 )
-"""The kinds of value that are told apart."""
+"""The kinds of values."""
 
 _TRAITS = {str(trait.name).lower(): trait.value for trait in Trait}
 _CUES = ("refers", "own", "others", "new", "past")
 SINGLE = (*_TRAITS, *_CUES, "length", "short", "has value")
-"""The names of the signs of one statement, in the order of `Signs.single`."""
+"""The names of the features of one statement, in the order of `Signs.single`."""
 
-_SAMPLE = 1_500  # characters of a statement that are looked at
-_LONG = 200  # characters; a longer statement is no longer
-_SHORT = 4  # terms
+_SAMPLE = 1_500  # characters of a statement that are read
+_LONG = 200  # characters above which the length makes no difference
+_SHORT = 4  # terms of a short statement
 _Floats = NDArray[np.float64]
 _Column = NDArray[np.float64] | NDArray[np.bool_]  # of pairs, of the earlier ones or of the later ones
-_SWAPPED = 6.0  # of rarity; more is no more
+_SWAPPED = 6.0  # upper limit of the rarity of swapped words
 SPEAKERS = ("user", "assistant", "tool")  # the roles of those who state something
 _BOTH = (
     *("cosine", "nearest earlier", "nearest later", "words of the earlier", "words of the later"),
@@ -64,27 +64,27 @@ _EARLIER, _LATER = (
     tuple(f"{which}: {name}" for name in (*SINGLE, *SPEAKERS)) for which in ("earlier", "later")
 )
 PAIR_SIGNS = (*_BOTH, *_KINDS, *_EARLIER, *_LATER)
-"""The names of the signs of an ordered pair: an earlier statement and a later one."""
+"""The names of the features of an ordered pair: an earlier statement and a later one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signs:
-    """The signs of one statement."""
+    """The features of one statement."""
 
     single: NDArray[np.float64]  # see `SINGLE`
-    kinds: NDArray[np.float64]  # 1 for each of `KINDS` that it holds
-    values: tuple[str, ...]  # its values, folded and distinct
-    names: tuple[str, ...]  # names it calls, folded and distinct
-    terms: tuple[str, ...]  # its search terms, distinct
-    frame: tuple[str, ...]  # those of them that stand in none of its values
+    kinds: NDArray[np.float64]  # 1 for each of `KINDS` that it contains
+    values: tuple[str, ...]  # distinct values, case-folded
+    names: tuple[str, ...]  # distinct names in it, case-folded
+    terms: tuple[str, ...]  # distinct search terms
+    frame: tuple[str, ...]  # those that are in none of its values
     chinese: bool  # it is written in Chinese
 
 
 @lru_cache(maxsize=8192)
 def signs_of(text: str, known: int | None = None) -> Signs:
-    """Return the signs of a statement; of a long one the first 1,500 characters decide.
+    """Return the features of a statement, of a long one those of the first 1,500 characters.
 
-    ``known`` are its traits, as far as they are known.
+    ``known`` are its traits, if they are known.
     """
     sample = text[:_SAMPLE]
     patterns, terms = _cues(), tuple(dict.fromkeys(analyse(sample)))
@@ -109,7 +109,7 @@ def signs_of(text: str, known: int | None = None) -> Signs:
 
 @lru_cache(maxsize=1024)
 def asked_for(question: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return what a question asks for: 1 for each class it is of, and 1 for each of `KINDS` that answers."""
+    """Return what a question asks for: 1 for each of its classes, and for each of `KINDS` that answers."""
     classes, kinds = _asked()
     which = np.array([float(pattern.search(question) is not None) for pattern in classes])
     return which, np.minimum(which @ kinds, 1)
@@ -129,26 +129,26 @@ def _asked() -> tuple[tuple[re.Pattern[str], ...], NDArray[np.float64]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Statements:
-    """A few statements that are about something alike; n of them, in any order."""
+    """Some statements on a similar subject; n of them, in any order."""
 
     signs: Sequence[Signs]
-    vectors: _Floats  # (n, dims): less the middle of the memory, length 1; zeros where there is none
-    before: _Floats  # (n, dims): the same of what was said just before each, zeros for nothing
-    reply_to: NDArray[np.intp]  # place among these of what was said just before, -1 for another or nothing
-    after_assistant: _Floats  # 1 where the assistant spoke just before
-    after_question: _Floats  # 1 where what was said just before ends by asking
+    vectors: _Floats  # (n, dims): minus the mean of the memory, length 1; zeros without a vector
+    before: _Floats  # (n, dims): the same of the message just before each; zeros without one
+    reply_to: NDArray[np.intp]  # position among these of the message just before, -1 if it is not among them
+    after_assistant: _Floats  # 1 if the assistant spoke just before
+    after_question: _Floats  # 1 if the message just before ends with a question
     at: NDArray[np.int64]  # when each was said, microseconds since 1970
     session: NDArray[np.int64]  # number of its session, -1 for none
     speaker: NDArray[np.int64]  # number of its speaker
-    role: NDArray[np.int64]  # place in user, assistant, tool
-    among: int  # vectors whose middle the vectors are seen from
-    cosines: _Floats = field(init=False)  # (2 n, 2 n) of the vectors and those before, 0 where there is none
+    role: NDArray[np.int64]  # index in `SPEAKERS`
+    among: int  # number of vectors in the mean
+    cosines: _Floats = field(init=False)  # (2 n, 2 n) of the vectors and those before; 0 without a vector
 
     def __post_init__(self) -> None:
-        """Compare the vectors.
+        """Compute the cosines.
 
-        Seen from the middle of a few, even like ones point apart: -1 / (count - 1) is what to expect
-        of any two. That is made 0.
+        The expected cosine of any two of few vectors minus their mean is -1 / (count - 1); it is
+        mapped to 0.
         """
         both = np.concatenate([self.vectors, self.before])
         there, expected = both.any(axis=1), 1 / max(self.among - 1, 1)
@@ -168,7 +168,7 @@ def replaced(group: Statements, weights: Weights = PAIR) -> _Floats:
 
 
 def pair_signs(group: Statements) -> _Floats:
-    """Return (n, n, `PAIR_SIGNS`) for each i and each j; of use where j was said later."""
+    """Return (n, n, `PAIR_SIGNS`) for each i and j; meaningful where j was said later."""
     both, kinds, single = _signs(group)
     kinds, single = kinds.T, single.T
     of_one = [*(kinds[:, :, None] * kinds[:, None, :]), *single[:, :, None], *single[:, None, :]]
@@ -185,7 +185,7 @@ def _signs(group: Statements) -> tuple[_Floats, _Floats, _Floats]:
 
 
 def stacked(columns: Sequence[_Column], count: int) -> _Floats:
-    """Return (count, count, columns) of what is said of pairs, of the earlier ones or of the later ones."""
+    """Return (count, count, columns) from features of pairs, of the earlier or of the later statements."""
     out = np.empty((len(columns), count, count))
     for place, column in enumerate(columns):
         out[place] = column
@@ -212,9 +212,9 @@ def _likeness(group: Statements) -> list[_Column]:
 
 
 def _frames(group: Statements) -> list[_Column]:
-    """Say how alike the words around the values are, and how many on either side the other lacks.
+    """Return the similarity of the words around the values, and how many words of each the other lacks.
 
-    "The staging port is 8081" and "the production port is 9090" are alike but for a word each.
+    "The staging port is 8081" and "the production port is 9090" differ by one word each.
     """
     words, own = _shared([one.frame for one in group.signs])
     swapped = np.minimum(own[:, None], own) - words
@@ -254,7 +254,7 @@ def _later(group: Statements) -> NDArray[np.bool_]:
 
 
 def _shared(groups: Sequence[Sequence[str]]) -> tuple[_Floats, _Floats]:
-    """Return (n, n) what rare members two groups share, and (n,) what each has of them."""
+    """Return (n, n) the rarity of the members that two groups share, and (n,) of each group's members."""
     has = _incidence(groups)
     often = has.sum(axis=0)
     rarity = np.log1p((len(groups) - often + 0.5) / (often + 0.5))
@@ -262,7 +262,7 @@ def _shared(groups: Sequence[Sequence[str]]) -> tuple[_Floats, _Floats]:
 
 
 def _place(values: _Floats, *, axis: int) -> _Floats:
-    """Return the place of each value along an axis, 0 for the highest."""
+    """Return the rank of each value along an axis, 0 for the highest."""
     return np.argsort(np.argsort(-values, axis=axis, kind="stable"), axis=axis).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Ranking: features and weights give one order, and repeats in it. Pure functions."""
+"""Ranking by features and weights, and detection of repeats. Pure functions."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,28 +15,28 @@ from jiyi.records import Message, Searchable
 from jiyi.storage import Candidates
 from jiyi.text import query_terms
 
-__all__ = ["Ranked", "Worded", "Wording", "rank", "repeats", "wordings"]
+__all__ = ["Ranked", "RecordText", "TextKey", "mark_repeats", "rank", "text_keys"]
 
-Worded = tuple[Searchable, str]
+RecordText = tuple[Searchable, str]
 """A record with its search text."""
 
-Wording = tuple[str, str | None]
-"""What a record says, but for case, punctuation and white space, and who says it."""
+TextKey = tuple[str, str | None]
+"""A record's text without case, punctuation and white space, and its speaker; equal for repeats."""
 
 _WORD = re.compile(r"\w+")
-_KEPT = 500  # characters up to which a text's words are kept: what is found once is found again
-_ROUND = 4  # decimals of a share: enough to explain, short enough to read
+_MAX_CACHED_CHARS = 500  # of a text whose words are cached, as records are often found again
+_DECIMALS = 4  # of the shares in `Hit.why`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ranked:
-    """The candidates of one question in order."""
+    """The ranked candidates of one question."""
 
     table: Candidates
     features: Features
     rows: NDArray[np.intp]  # rows that may be returned, best first
     scores: Column  # of every row of the table
-    shares: NDArray[np.float32]  # (n, features): what each feature adds to a score
+    shares: NDArray[np.float32]  # (n, `NAMES`): what each feature adds to a score
 
     def share(self, name: Feature) -> Column:
         """Return what a feature adds to each score."""
@@ -44,8 +44,8 @@ class Ranked:
         return column
 
     def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
-        """Return of each row the features that moved it, the strongest first."""
-        shares = self.shares[rows].astype(np.float64).round(_ROUND)
+        """Return for each row what its features add to the score, the strongest first."""
+        shares = self.shares[rows].astype(np.float64).round(_DECIMALS)
         order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
         return [
             {NAMES[place]: share for place in strongest if (share := of_row[place])}
@@ -54,9 +54,9 @@ class Ranked:
 
 
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
-    """Order the eligible rows by the weighted sum of their features, the newer of equal ones first.
+    """Sort the eligible rows by the weighted sum of their features, of equal ones the newer first.
 
-    The weights are learned from conversations. Without turn taking, `PLAIN` is at least as good.
+    The weights are learned from conversations; without turn taking `PLAIN` is used instead.
     """
     used = weights if features.turns > 0 else PLAIN
     shares = features.matrix * row_of(used, NAMES).astype(np.float32)
@@ -66,31 +66,30 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
     return Ranked(table=table, features=features, rows=rows[order], scores=scores, shares=shares)
 
 
-def wordings(found: Iterable[Worded], question: str = "") -> list[Wording]:
-    """Return what each record says; see `repeats`."""
-    terms, told = frozenset(query_terms(question)), list[Wording]()
-    for record, text in found:
-        said = record if isinstance(record, Message) else None
-        if said and asks_again(said.text if said.tool_calls else text, terms):
-            told.append(("", None))
+def text_keys(records: Iterable[RecordText], question: str = "") -> list[TextKey]:
+    """Return keys of records that are equal for repeats; see `mark_repeats`."""
+    terms, keys = frozenset(query_terms(question)), list[TextKey]()
+    for record, text in records:
+        message = record if isinstance(record, Message) else None
+        if message and asks_again(message.text if message.tool_calls else text, terms):
+            keys.append(("", None))
             continue
-        words = _words if len(text) <= _KEPT else _words.__wrapped__
-        told.append((words(text), (said.name or said.role) if said else None))
-    return told
+        normalise = _normalise_text if len(text) <= _MAX_CACHED_CHARS else _normalise_text.__wrapped__
+        keys.append((normalise(text), (message.name or message.role) if message else None))
+    return keys
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold())) or text
 
 
-def repeats(said: Sequence[Wording]) -> list[bool]:
-    """Say of each record, given by its wording and best first, whether it only repeats one before it.
+def mark_repeats(keys: Sequence[TextKey]) -> list[bool]:
+    """Return for each record, given by its text key and best first, whether it repeats an earlier one.
 
-    That is a text of the same speaker that equals an earlier one apart from case, punctuation and
-    white space, and every message but the first that only asks the question again: however often a
-    question was asked, its answer does not come after all of them. What merely resembles another
-    may hold the answer that the other lacks.
+    A repeat is a text of the same speaker that equals an earlier one apart from case, punctuation and
+    white space, or a message, except the first, that only asks the question again: otherwise copies of the
+    question would come before its answer. A text that only resembles another may hold the answer.
     """
-    first = {one: place for place, one in reversed(list(enumerate(said)))}
-    return [first[one] != place for place, one in enumerate(said)]
+    first = {key: place for place, key in reversed(list(enumerate(keys)))}
+    return [first[key] != place for place, key in enumerate(keys)]

@@ -1,4 +1,4 @@
-"""Recall: from a question to the records that answer it."""
+"""Recall: finds the records that answer a question."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from jiyi.clock import Clock, utc_now
 from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
-from jiyi.long_term.recall.asked_point import asked_point, holding, is_in_part
+from jiyi.long_term.recall.asked_point import find_answers, find_asked_point, is_partly_outdated
 from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
 from jiyi.long_term.recall.outdated import judge, judged_rows
-from jiyi.long_term.recall.question import named_speakers, read_question, without_names
-from jiyi.long_term.recall.ranking import Ranked, Worded, Wording, rank, repeats, wordings
-from jiyi.long_term.recall.surroundings import with_surroundings
+from jiyi.long_term.recall.question import named_speakers, parse_question, remove_names
+from jiyi.long_term.recall.ranking import Ranked, RecordText, TextKey, mark_repeats, rank, text_keys
+from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
-from jiyi.long_term.recall.weighing import Weighed, answering, as_hits, told_first, weighed
+from jiyi.long_term.recall.weighing import ScoredRecord, find_answer_rows, make_hits, put_first, score_records
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Query, Searchable
 from jiyi.rerank import Reranker, rerank
@@ -29,63 +29,65 @@ from jiyi.storage import Candidates, Key, Snapshot, Store, VectorIndex
 
 __all__ = ["Recall", "Second"]
 
-_CANDIDATES = 3  # times the limit, of each kind, from each index and for the reranker
-_DEEPER = 8  # times as many are fetched where repeats leave too few
-_FEWEST = 64  # candidates of each kind from each index: neighbours and sessions need company
-_MOST = 10_000
-_FALL = 3.0  # points of score below the best for which relevance falls to 1/e
-_READ_AGAIN = 100  # candidates a reranker is shown at most: it may take 10 ms and more for each
-_FURTHEST = 1_000  # messages on either side of a hit
-_ANSWERED = 0.1  # the highest doubt where a fact says what is asked for
-_WITHOUT = "vector search unavailable, text search only: {}"
+_CANDIDATE_FACTOR = 3  # times the limit: candidates of each kind from each index and for the reranker
+_REFETCH_FACTOR = 8  # times as many records are fetched if repeats leave too few
+_MIN_CANDIDATES = 64  # of each kind from each index, since features compare neighbours and sessions
+_MAX_CANDIDATES = 10_000
+_RELEVANCE_DECAY = 3.0  # score below the best at which relevance has fallen to 1/e
+_MAX_RERANKED = 100  # candidates a reranker is shown: each may take 10 ms and more
+_MAX_AROUND = 1_000  # messages on either side of a hit
+_MAX_DOUBT_IF_ANSWERED = 0.1  # highest `Hits.nothing_relevant` if a fact answers
+_NO_VECTORS_NOTE = "vector search unavailable, text search only: {}"
+
+_Limits = Mapping[Kind, int]  # the most records of each kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """A second look at the first candidates."""
+    """A second ranking stage for the best candidates."""
 
     reranker: Reranker
-    seconds: float = 3.0  # how long it is waited for
-    breaker: Breaker = field(default_factory=Breaker)  # remembers that it was too slow
+    seconds: float = 3.0  # time limit
+    breaker: Breaker = field(default_factory=Breaker)  # skips a reranker that was too slow
 
 
 @dataclass(slots=True, eq=False)
 class Recall:
-    """Searches by words and by meaning, and ranks what both find by the structure of conversation.
+    """Searches by words and by meaning, and ranks what both find with the structure of conversations.
 
-    Guarantees: the scope is part of every statement, nothing of another user can be
-    found; a record is found by its words as soon as it is stored, by meaning once its
-    vector is there; if the embedder or the reranker fails, the search answers without it
-    and its notes say so; searching writes nothing.
+    Guarantees: every statement is limited to the scope, so nothing of another user can be
+    found; a record is found by its words as soon as it is stored, by meaning once it has a
+    vector; if the embedder or the reranker fails, the search answers without it and its
+    notes say so; searching writes nothing.
     """
 
-    store: Store  # rows and words
+    store: Store  # records and text index
     vectors: VectorIndex  # of the same records
-    embedder: Embedder  # makes the question's vector
+    embedder: Embedder  # embeds the question
     _: KW_ONLY
-    second: Second | None = None  # a reranker that looks at the best candidates
-    accesses: Accesses | None = None  # counts which records were returned; closed with this
-    zone: tzinfo = UTC  # what "yesterday" in a question means
-    clock: Clock = utc_now  # when a question is asked that does not say so
+    second: Second | None = None  # reranks the best candidates
+    accesses: Accesses | None = None  # counts the returned records; closed with this
+    zone: tzinfo = UTC  # of "yesterday" in a question
+    clock: Clock = utc_now  # for questions without ``asked_at``
 
     def search(
         self,
         query: Query,
-        limits: Mapping[Kind, int] | None = None,
+        limits: _Limits | None = None,
         *,
         around: int = 0,
         min_score: float = 0.0,
-        seen: Snapshot | None = None,
+        snapshot: Snapshot | None = None,
     ) -> Hits:
         """Return the records that answer ``query.text``, best first, all kinds in one order.
 
         Args:
-            query: what is asked; ``limit`` says how many.
-            limits: how many of each kind at most, in place of the query's kinds and limit.
+            query: the question, its scope and filters; at most ``limit`` hits are returned.
+            limits: at most so many of each kind, in place of the query's kinds and limit.
             around: how many messages before and after a message to return with it as
-                ``Hit.around``; none is shown with two hits.
+                ``Hit.around``; none is returned with two hits.
             min_score: the lowest ``Hit.relevance`` of a hit.
-            seen: the memory to search, as of a moment just gone by; by default as it is now.
+            snapshot: the state of the memory to search; by default a new one.
 
         Raises:
             BadQuery: the text is empty, a kind cannot be searched, or ``around`` or ``min_score`` is
@@ -101,176 +103,183 @@ class Recall:
             raise BadQuery("the query is empty; say what to look for")
         if not set(query.kinds) <= set(SEARCHABLE):
             raise BadQuery(f"only {', '.join(SEARCHABLE)} can be searched, not {', '.join(query.kinds)}")
-        if not isinstance(around, int) or isinstance(around, bool) or not 0 <= around <= _FURTHEST:
-            raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_FURTHEST:,}")
-        answers = self._answers(query)
-        sought = [key for answer in answers for key in answer]
-        seen = seen or self.store.snapshot(query.scope.user_id)
-        table, features, notes = self.examine(replace(query, limit=max(limits.values())), sought, seen)
+        if not isinstance(around, int) or isinstance(around, bool) or not 0 <= around <= _MAX_AROUND:
+            raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_MAX_AROUND:,}")
+        answers = self._find_answer_keys(query)
+        required = [key for answer in answers for key in answer]
+        snapshot = snapshot or self.store.snapshot(query.scope.user_id)
+        wide = replace(query, limit=max(limits.values()))
+        table, features, notes = self.find_candidates(wide, snapshot, required)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
-        found, more, nothing = self._hits(query, ranked, limits, answers, seen)
-        chosen = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
+        found, rerank_notes, no_answer = self._select_hits(query, ranked, limits, answers, snapshot)
+        hits = [hit for hit in found if (hit.relevance or 0.0) >= min_score]
         if around:
-            chosen = with_surroundings(self.store, query.scope, chosen, around, seen)
+            hits = add_surroundings(self.store, query.scope, hits, around, snapshot)
         if self.accesses:
-            self.accesses.note(query.scope, chosen)
-        told = (*notes, *more, *self.store.notes(query.scope))
-        return Hits(tuple(chosen), told, nothing_relevant=nothing)
+            self.accesses.note(query.scope, hits)
+        all_notes = (*notes, *rerank_notes, *self.store.notes(query.scope))
+        return Hits(tuple(hits), all_notes, nothing_relevant=no_answer)
 
-    def settle(self) -> None:
-        """Write the pending access counts now, before something is decided by them."""
+    def flush_accesses(self) -> None:
+        """Write the pending access counts, before something depends on them."""
         if self.accesses:
             self.accesses.flush()
 
     def close(self) -> None:
-        """Write the access counts that still wait."""
+        """Write the pending access counts and stop counting."""
         if self.accesses:
             self.accesses.close()
 
-    def _answers(self, query: Query) -> list[list[Key]]:
-        """Return each fact that says what a question asks for, followed by the message it was read from.
+    def _find_answer_keys(self, query: Query) -> list[list[Key]]:
+        """Return each fact that answers a question, followed by the message it was read from.
 
-        A message of which another part is outdated stands alone: the doubt is not about the fact.
+        If another part of the message is outdated, it is a group of its own: the fact is not in doubt.
         """
-        asked = asked_point(query.text)
+        asked = find_asked_point(query.text)
         now = query.asked_at or self.clock()
-        time = read_question(query.text, now, self.zone).time if asked else None
+        time = parse_question(query.text, now, self.zone).time if asked else None
         if asked is None or time is None or time.kind != "now":
             return []
-        found: list[list[Key]] = []
-        for fact in holding(self.store, query.scope, asked, now):
-            said: list[Key] = [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
-            found += [said[:1], said[1:]] if is_in_part(self.store, fact) else [said]
-        return found
+        answers: list[list[Key]] = []
+        for fact in find_answers(self.store, query.scope, asked, now):
+            keys: list[Key] = [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
+            answers += [keys[:1], keys[1:]] if is_partly_outdated(self.store, fact) else [keys]
+        return answers
 
-    def examine(
-        self, query: Query, sought: Sequence[Key] = (), seen: Snapshot | None = None
+    def find_candidates(
+        self, query: Query, snapshot: Snapshot, required: Sequence[Key] = ()
     ) -> tuple[Candidates, Features | None, tuple[str, ...]]:
-        """Return the candidates of a question, ``sought`` among them, with their features, and notes.
+        """Return the candidates for a question, ``required`` among them, with their features, and notes.
 
-        The features are None where no candidate may be returned. What weights are learned from.
+        The features are None if no candidate may be returned. The weights are learned from them.
         """
-        wide = replace(query, limit=min(max(_CANDIDATES * query.limit, _FEWEST), _MOST))
-        seen = seen or self.store.snapshot(query.scope.user_id)
+        limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), _MAX_CANDIDATES)
+        wide = replace(query, limit=limit)
         try:
-            table, evidence = self._candidates(wide, sought, seen)
+            table, evidence = self._search_indexes(wide, required, snapshot)
             notes: tuple[str, ...] = ()
         except (EmbeddingError, IndexUnreachable) as error:
-            table, evidence = self.store.match(wide, sought, seen=seen), None
-            notes = (_WITHOUT.format(error),)
+            table, evidence = self.store.match(wide, required, seen=snapshot), None
+            notes = (_NO_VECTORS_NOTE.format(error),)
         if not table.eligible.any():
             return table, None, notes
-        asked = read_question(query.text, query.asked_at or self.clock(), self.zone)
-        # Some BLAS libraries raise the flag for invalid values where none is: in lanes they only pad.
+        question = parse_question(query.text, query.asked_at or self.clock(), self.zone)
+        # Some BLAS libraries raise the flag for invalid values for the padding of their lanes.
         with one_blas_thread(), np.errstate(invalid="ignore"):
-            return table, measure(asked, table, evidence), notes
+            return table, measure(question, table, evidence), notes
 
-    def _candidates(
-        self, wide: Query, sought: Sequence[Key], seen: Snapshot
+    def _search_indexes(
+        self, wide: Query, required: Sequence[Key], snapshot: Snapshot
     ) -> tuple[Candidates, Evidence | None]:
-        """Ask both indexes."""
-        speakers = seen.terms.speakers.names
-        # Who speaks is a feature of its own. In the question's vector a name would only find
-        # the messages that call someone by it: in a dialogue, the other one's.
-        asked = without_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
-        vector = self.embedder.embed([asked], "query")[0]
-        self.vectors.claim(self.embedder.name, seen=seen)  # another process may have re-embedded the data
-        near = self.vectors.nearest_rows(wide, vector, seen)
-        if sought:
-            first = seen.terms.rows_of(sought)
+        """Return the candidates of text and vector search, and their vectors if there are any."""
+        speakers = snapshot.terms.speakers.names
+        # The speaker is a feature of its own. In the question's vector a name would only find the
+        # messages that address someone by it, which in a dialogue are the other speaker's.
+        text = remove_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
+        vector = self.embedder.embed([text], "query")[0]
+        self.vectors.claim(self.embedder.name, seen=snapshot)  # another process may have re-embedded the data
+        near = self.vectors.nearest_rows(wide, vector, snapshot)
+        if required:
+            first = snapshot.terms.rows_of(required)
             near = np.concatenate([first, near[~np.isin(near, first)]])
-        table = self.store.match(wide, near, seen=seen)
-        parts = self.vectors.read_rows(seen, table.rows)
+        table = self.store.match(wide, near, seen=snapshot)
+        parts = self.vectors.read_rows(snapshot, table.rows)
         if not len(parts.rows):
             return table, None
         return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
 
-    def _hits(
+    def _select_hits(
         self,
         query: Query,
         ranked: Ranked,
-        limits: Mapping[Kind, int],
+        limits: _Limits,
         answers: Sequence[Sequence[Key]],
-        seen: Snapshot,
+        snapshot: Snapshot,
     ) -> tuple[list[Hit], list[str], float]:
-        """Fetch the first candidates of each kind, judge them, and return the best, notes, and the doubt."""
-        table, best = ranked.table, judged_rows(ranked)
-        sought = {key for answer in answers for key in answer}
-        also = [row for row in ranked.rows.tolist() if table.key(row) in sought] if sought else []
-        records, said = self._fetched(query, ranked, limits, [*best, *also], seen)
-        texts = {row: records[row][1] for row in best if row in records}
-        with np.errstate(invalid="ignore"):  # as in `examine`
+        """Return the best candidates as hits, notes, and the probability that there is no answer."""
+        table, judged_first = ranked.table, judged_rows(ranked)
+        required = {key for answer in answers for key in answer}
+        also = [row for row in ranked.rows.tolist() if table.key(row) in required] if required else []
+        records, text_key_of = self._fetch_records(query, ranked, limits, [*judged_first, *also], snapshot)
+        texts = {row: records[row][1] for row in judged_first if row in records}
+        with np.errstate(invalid="ignore"):  # as in `find_candidates`
             judged = judge(ranked, texts)
-        told = answering(answers, ranked, judged) if answers else []
-        found = told_first(weighed(records, ranked, judged), told)
-        nothing = min(nothing_relevant(ranked, judged), _ANSWERED if told else 1.0)
-        # The best has the probability that there is an answer at all; the others less, the further below.
-        relevance = {one.row: (1 - nothing) * math.exp((one.score - found[0].score) / _FALL) for one in found}
+        answer_rows = find_answer_rows(answers, ranked, judged) if answers else []
+        scored = put_first(score_records(records, ranked, judged), answer_rows)
+        no_answer = min(nothing_relevant(ranked, judged), _MAX_DOUBT_IF_ANSWERED if answer_rows else 1.0)
+        # The relevance of the best is the probability that there is an answer; it falls with the score.
+        relevance = {
+            item.row: (1 - no_answer) * math.exp((item.score - scored[0].score) / _RELEVANCE_DECAY)
+            for item in scored
+        }
         notes: list[str] = []
         if self.second is not None:
-            found, notes = _reranked(self.second, query.text, found)
-        again = repeats([said[one.row] for one in found])
-        best_first = [found[place] for place in sorted(range(len(found)), key=again.__getitem__)]
-        kinds = table.kinds[[one.row for one in best_first]]
-        chosen = [best_first[place] for place in _first(kinds, limits)[: query.limit]]
-        return list(as_hits(chosen, ranked, judged, relevance)), notes, nothing
+            scored, notes = _rerank(self.second, query.text, scored)
+        is_repeat = mark_repeats([text_key_of[item.row] for item in scored])
+        ordered = [scored[place] for place in sorted(range(len(scored)), key=is_repeat.__getitem__)]
+        kinds = table.kinds[[item.row for item in ordered]]
+        chosen = [ordered[place] for place in _first_of_kinds(kinds, limits)[: query.limit]]
+        return list(make_hits(chosen, ranked, judged, relevance)), notes, no_answer
 
-    def _fetched(
-        self, query: Query, ranked: Ranked, limits: Mapping[Kind, int], best: Sequence[int], seen: Snapshot
-    ) -> tuple[dict[int, Worded], dict[int, Wording]]:
-        """Fetch more of the first candidates than are asked for; far more where most of them are repeats.
+    def _fetch_records(
+        self, query: Query, ranked: Ranked, limits: _Limits, rows: Sequence[int], snapshot: Snapshot
+    ) -> tuple[dict[int, RecordText], dict[int, TextKey]]:
+        """Return by row the records of the best candidates and of ``rows``, and their text keys.
 
-        Return by row those that are there still, and what they say.
+        It fetches more than the limits, since priors and repeats change the order, and far more if most
+        of them are repeats.
         """
-        more = _CANDIDATES - 1 if self.second else 1  # priors and repeats may change places
+        extra = _CANDIDATE_FACTOR - 1 if self.second else 1
         table, kinds = ranked.table, ranked.table.kinds[ranked.rows]
         while True:
-            most = {kind: min(limit + more * limit, _MOST) for kind, limit in limits.items()}
-            first = _first(kinds, most)[: (1 + more) * query.limit]
-            rows = list(dict.fromkeys([*ranked.rows[first].tolist(), *best]))
-            keys = list(map(table.key, rows))
-            there = self._there(seen, keys)
-            found = {row: there[key] for row, key in zip(rows, keys, strict=True) if key in there}
-            said = wordings(found.values(), query.text)
-            told = len(set(said))
-            if told >= query.limit or more > _CANDIDATES or told == len(found):
-                return found, dict(zip(found, said, strict=True))
-            more *= _DEEPER
+            most = {kind: min(limit + extra * limit, _MAX_CANDIDATES) for kind, limit in limits.items()}
+            first = _first_of_kinds(kinds, most)[: (1 + extra) * query.limit]
+            wanted = list(dict.fromkeys([*ranked.rows[first].tolist(), *rows]))
+            keys = list(map(table.key, wanted))
+            fetched = self._fetch_searchable(snapshot, keys)
+            records = {row: fetched[key] for row, key in zip(wanted, keys, strict=True) if key in fetched}
+            found_keys = text_keys(records.values(), query.text)
+            distinct = len(set(found_keys))
+            if distinct >= query.limit or extra > _CANDIDATE_FACTOR or distinct == len(records):
+                return records, dict(zip(records, found_keys, strict=True))
+            extra *= _REFETCH_FACTOR
 
-    def _there(self, seen: Snapshot, keys: Sequence[Key]) -> dict[Key, Worded]:
-        """Fetch records, and return those that can be hits: their time is not over, and they have words."""
-        found = self.store.find_by_keys(seen.user_id, keys, seen)
-        named, now = cast("dict[Key, Searchable]", found), self.clock()
+    def _fetch_searchable(self, snapshot: Snapshot, keys: Sequence[Key]) -> dict[Key, RecordText]:
+        """Return the records of these keys that have text and, if they are items, have not expired."""
+        records = cast("dict[Key, Searchable]", self.store.find_by_keys(snapshot.user_id, keys, snapshot))
+        now = self.clock()
         return {
             key: (record, text)
-            for key, record in named.items()
+            for key, record in records.items()
             if (not isinstance(record, Item) or record.is_there(now)) and (text := record.search_text).strip()
         }
 
 
-def _first(kinds: NDArray[np.int8], most: Mapping[Kind, int]) -> list[int]:
-    """Return the places of the first of each kind, at most so many, ascending."""
-    wanted = [np.flatnonzero(kinds == SEARCHABLE.index(kind))[:limit] for kind, limit in most.items()]
-    places: list[int] = np.sort(np.concatenate(wanted)).tolist()
+def _first_of_kinds(kinds: NDArray[np.int8], limits: _Limits) -> list[int]:
+    """Return the places of the first of each kind, at most its limit, ascending."""
+    chosen = [np.flatnonzero(kinds == SEARCHABLE.index(kind))[:limit] for kind, limit in limits.items()]
+    places: list[int] = np.sort(np.concatenate(chosen)).tolist()
     return places
 
 
-def _reranked(second: Second, question: str, found: list[Weighed]) -> tuple[list[Weighed], list[str]]:
-    """Let the reranker order the first candidates by its own scores; the fused order where it cannot.
+def _rerank(
+    second: Second, question: str, scored: list[ScoredRecord]
+) -> tuple[list[ScoredRecord], list[str]]:
+    """Sort the first candidates by the reranker's scores; return them unchanged with a note if it fails.
 
-    Those after the ones it is shown stay after them, with scores below the lowest of its own.
+    The candidates that it is not shown come after them, with scores below its lowest.
     """
-    read, rest = found[:_READ_AGAIN], found[_READ_AGAIN:]
-    texts = [one.record.search_text for one in read]
+    shown, rest = scored[:_MAX_RERANKED], scored[_MAX_RERANKED:]
+    texts = [item.record.search_text for item in shown]
     answer = rerank(second.reranker, question, texts, time_limit=second.seconds, breaker=second.breaker)
     if answer.scores is None:
-        return found, [answer.note]
-    scored = [
-        one._replace(score=score, why={"reranker": score, **one.why})
-        for one, score in zip(read, answer.scores, strict=True)
+        return scored, [answer.note]
+    reranked = [
+        item._replace(score=score, why={"reranker": score, **item.why})
+        for item, score in zip(shown, answer.scores, strict=True)
     ]
-    scored.sort(key=lambda one: -one.score)
-    after = [one._replace(score=scored[-1].score - place) for place, one in enumerate(rest, 1)]
-    return scored + after, []
+    reranked.sort(key=lambda item: -item.score)
+    after = [item._replace(score=reranked[-1].score - place) for place, item in enumerate(rest, 1)]
+    return reranked + after, []

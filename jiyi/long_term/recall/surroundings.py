@@ -1,4 +1,4 @@
-"""Passages: a hit with what was said just before and after it."""
+"""Adds to hits the messages said just before and after them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,43 +8,42 @@ from jiyi.records import Hit, Message, Scope
 from jiyi.storage import Key, Snapshot, Store
 from jiyi.storage.user_terms import UserTerms
 
-__all__ = ["with_surroundings"]
+__all__ = ["add_surroundings"]
 
 
-def with_surroundings(
-    store: Store, scope: Scope, hits: Sequence[Hit], steps: int, seen: Snapshot | None = None
+def add_surroundings(
+    store: Store, scope: Scope, hits: Sequence[Hit], steps: int, snapshot: Snapshot
 ) -> list[Hit]:
     """Return the hits, each message with up to ``steps`` messages of its session on either side.
 
-    ``Hit.around`` holds them in the order they were said, without the hit's own. Where the
-    surroundings of hits overlap, the better hit has the shared messages, and a message that
-    is a hit itself is nobody's neighbour. Neighbours lie within ``scope``, as ``seen`` has it.
+    ``Hit.around`` has them in the order they were said, without the hit itself. Where the
+    surroundings of hits overlap, the better hit gets the shared messages; a message that is a
+    hit itself is in no ``around``. All are within ``scope`` and ``snapshot``.
     """
-    seen = seen or store.snapshot(scope.user_id)
-    rows = seen.terms.rows_of([(hit.kind, hit.id) for hit in hits]).tolist()
-    near = [_around(seen.terms, row, steps) if row >= 0 else [] for row in rows]
-    said = store.find_by_keys(scope.user_id, list({key: None for keys in near for key in keys}), seen)
+    rows = snapshot.terms.rows_of([(hit.kind, hit.id) for hit in hits]).tolist()
+    near = [_surrounding_keys(snapshot.terms, row, steps) if row >= 0 else [] for row in rows]
+    messages = store.find_by_keys(scope.user_id, list({key: None for keys in near for key in keys}), snapshot)
     shown = {("message", hit.id) for hit in hits if hit.kind == "message"}
-    found = []
+    extended = []
     for hit, keys in zip(hits, near, strict=True):
-        fresh = [key for key in keys if key in said and key not in shown]
-        around = [message for key in fresh if _lies_in(scope, message := cast("Message", said[key]))]
+        fresh = [key for key in keys if key in messages and key not in shown]
+        around = [message for key in fresh if _is_in_scope(scope, message := cast("Message", messages[key]))]
         shown.update(fresh)
-        found.append(replace(hit, around=tuple(around)) if hit.kind == "message" else hit)
-    return found
+        extended.append(replace(hit, around=tuple(around)) if hit.kind == "message" else hit)
+    return extended
 
 
-def _around(terms: UserTerms, row: int, steps: int) -> list[Key]:
-    """Return the messages up to so many places before and after one in its session, in their order."""
-    places, sides = terms.columns["seq"], list[list[Key]]()
-    for link in ("previous", "following"):
-        at, side, links = row, list[Key](), terms.columns[link]
-        while 0 <= (at := int(links[at])) < terms.size and abs(places[at] - places[row]) <= steps:
+def _surrounding_keys(terms: UserTerms, row: int, steps: int) -> list[Key]:
+    """Return the keys of the messages up to ``steps`` before and after a row in its session, in order."""
+    seqs, sides = terms.columns["seq"], list[list[Key]]()
+    for direction in ("previous", "following"):
+        at, side, links = row, list[Key](), terms.columns[direction]
+        while 0 <= (at := int(links[at])) < terms.size and abs(seqs[at] - seqs[row]) <= steps:
             side.append(("message", terms.ids[at]))
         sides.append(side)
     return [*reversed(sides[0]), *sides[1]]
 
 
-def _lies_in(scope: Scope, message: Message) -> bool:
+def _is_in_scope(scope: Scope, message: Message) -> bool:
     own = cast("Scope", message.scope)
     return scope.covers(own.user_id, own.agent_id, own.session_id)

@@ -1,9 +1,9 @@
-"""The probability that nothing in the memory answers a question: two logistic regressions.
+"""Estimates the probability that nothing in the memory answers a question, by two logistic regressions.
 
-Either the subject of the question does not occur in the memory, or it does and the point asked for is
-missing. Both use the same features: how far the best messages stand out, what share of the question's words
-the memory knows, and whether the best messages hold a value of the kind asked for. Learned from questions
-of other memories and from unanswered questions close to what was said; pure functions on numbers.
+Either the subject of the question does not occur in the memory, or it does but the point asked for is
+missing. Both use the same features: how far the best messages stand out, which share of the question's words
+the memory knows, and whether the best messages have a value of the kind asked for. Learned from questions
+about other memories and from unanswered questions close to what was said. Pure functions on numbers.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ NOTHING_SIGNS = (
     *("best reports", "words", "messages", "a speaker is named", "best is of the named", "of the named"),
     *("asks of then", "asks of any time"),
 )
-"""The names of the signs."""
+"""The names of the features."""
 
 
 def nothing_relevant(
@@ -50,9 +50,9 @@ def nothing_relevant(
     nothing: Weights = NOTHING,
     missing: Weights = MISSING,
 ) -> float:
-    """Return the probability, 0 to 1, that no candidate answers; 1 where there is none.
+    """Return the probability, 0 to 1, that no candidate answers; 1 without candidates.
 
-    Rows that only ask the question again answer nothing, however well they fit.
+    Rows that only ask the question again do not answer it, however well they match.
     """
     if asked := judged.rows[judged.asking].tolist():
         ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
@@ -60,15 +60,15 @@ def nothing_relevant(
         return 1.0
     signs = nothing_signs(ranked, judged, asked)
     strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
-    # What has all words of the question speaks of it, however little else there is to compare it with.
+    # A row with all words of the question is about its subject, even in a very small memory.
     strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
-    # Words alone do not tell: vectors of what was just said are still being made.
+    # Without vectors, which new messages lack for a while, the judgement is uncertain.
     most = 1.0 if ranked.features.distance else DOUBT
     return min(most, float(1 - (1 - strange) * (1 - lacking)))
 
 
 def nothing_signs(ranked: Ranked, judged: Judged, asked: Sequence[int] = ()) -> _Floats:
-    """Return the signs in the order of `NOTHING_SIGNS`, for at least one ranked row."""
+    """Return the features in the order of `NOTHING_SIGNS`, for at least one ranked row."""
     table, features = ranked.table, ranked.features
     scores = ranked.scores.astype(np.float64)
     base = scores[ranked.rows]
@@ -123,7 +123,7 @@ def _words(ranked: Ranked, order: NDArray[np.intp], judged: Judged, asked: Seque
 
 
 def _other_language(features: Features, judged: Judged) -> float:
-    """Return 1 where the question is in another language than what was found."""
+    """Return 1 if the question is in another language than most of the best messages, else 0."""
     asked = language(features.question.text)
     told = [one.chinese for one in judged.signs]
     return float(bool(told) and (asked == "zh") != (2 * sum(told) > len(told)))
@@ -146,9 +146,9 @@ def _first(table: Candidates, best: int) -> list[float]:
 
 
 def _named(ranked: Ranked, best: int) -> list[float]:
-    """Return whether the named speaker said the best row, and by how much his best row beats the others'.
+    """Return whether the named speaker said the best row, and by how much their best row beats the others'.
 
-    A question about the wrong person finds its answer with the other one.
+    The answer to a question about the wrong person is found with another speaker.
     """
     who = ranked.features.column("speaker")
     ranking = who[ranked.rows]

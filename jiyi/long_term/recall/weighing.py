@@ -1,125 +1,125 @@
-"""From ranked candidates to hits: what records, judgement and known facts add to the order."""
+"""From ranked candidates to hits: adds priors, recency judgements and answering facts to the scores."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 from jiyi.long_term.recall.outdated import LIFTED, MAYBE, SURE, Judged
-from jiyi.long_term.recall.ranking import Ranked, Worded
+from jiyi.long_term.recall.ranking import Ranked, RecordText
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.records import Fact, Hit, Knowledge, Searchable
 from jiyi.storage import Candidates, Key
 
-__all__ = ["Weighed", "answering", "as_hits", "told_first", "weighed"]
+__all__ = ["ScoredRecord", "find_answer_rows", "make_hits", "put_first", "score_records"]
 
-_STEP = 0.1  # points of score between records that are put in an order
-
-
-def _prior(record: Searchable) -> dict[str, float]:
-    """Return what a record is worth whatever is asked: kept by hand, rated as important, certain."""
-    prior = {"pinned": PRIORS["pinned"]} if record.pinned else {}
-    rated = "confidence" if isinstance(record, Knowledge | Fact) else "importance"
-    rate = getattr(record, rated, None)
-    if rate is not None and (share := PRIORS[rated] * (rate - 0.5)):
-        prior[rated] = round(share, 4)
-    return prior
+_SCORE_STEP = 0.1  # between the scores of records whose order is set
 
 
-class Weighed(NamedTuple):
+def _prior_scores(record: Searchable) -> dict[str, float]:
+    """Return what a record's pin, importance or confidence adds to its score for any question."""
+    priors = {"pinned": PRIORS["pinned"]} if record.pinned else {}
+    name = "confidence" if isinstance(record, Knowledge | Fact) else "importance"
+    rating = getattr(record, name, None)
+    if rating is not None and (share := PRIORS[name] * (rating - 0.5)):
+        priors[name] = round(share, 4)
+    return priors
+
+
+class ScoredRecord(NamedTuple):
     """A candidate with its record and its score."""
 
     score: float
     row: int
     record: Searchable
-    why: dict[str, float]  # what moved it, apart from its features
+    why: dict[str, float]  # what was added to the score of its features
 
 
-def weighed(records: Mapping[int, Worded], ranked: Ranked, judged: Judged) -> list[Weighed]:
-    """Return candidates, given by row, with what records and judgement add to their scores, best first."""
-    lifts, found = judged.lifts, []
+def score_records(records: Mapping[int, RecordText], ranked: Ranked, judged: Judged) -> list[ScoredRecord]:
+    """Return the records of candidates by row with their scores, priors and judgements added, best first."""
+    lifts, scored = judged.lifts, []
     scores = ranked.scores[list(records)].tolist()
     for (row, (record, _)), score in zip(records.items(), scores, strict=True):
-        why = _prior(record)
+        why = _prior_scores(record)
         if lift := lifts.get(row, 0.0):
             why["in_force"] = round(lift, 6)
-        found.append(Weighed(score + sum(why.values()), row, record, why))
-    return _after_successors(found, ranked, judged)
+        scored.append(ScoredRecord(score + sum(why.values()), row, record, why))
+    return _put_after_successors(scored, ranked, judged)
 
 
-def _after_successors(found: list[Weighed], ranked: Ranked, judged: Judged) -> list[Weighed]:
-    """Order by score, a fact after what likely replaced its message, or, asked of now, itself."""
+def _put_after_successors(scored: list[ScoredRecord], ranked: Ranked, judged: Judged) -> list[ScoredRecord]:
+    """Sort by score, each fact after what likely replaced its message or, if asked about now, the fact."""
     table, time = ranked.table, ranked.features.question.time
-    later = {table.key(row): table.key(successor) for row, successor in judged.marked(LIFTED).items()}
+    successors = {table.key(row): table.key(later) for row, later in judged.marked(LIFTED).items()}
     if time and time.kind == "now":
-        facts = (one.record for one in found if isinstance(one.record, Fact))
+        facts = (item.record for item in scored if isinstance(item.record, Fact))
         ended = (fact for fact in facts if fact.status == "superseded")
-        later |= {("fact", fact.id): ("fact", fact.superseded_by or "") for fact in ended}
-    scores = {table.key(one.row): one.score for one in found} if later else {}
+        successors |= {("fact", fact.id): ("fact", fact.superseded_by or "") for fact in ended}
+    scores = {table.key(item.row): item.score for item in scored} if successors else {}
     moved = []
-    for one in found if later else ():
-        fact = one.record if isinstance(one.record, Fact) else None
-        after = later.get(_source(fact, ("fact", fact.id))) if fact else None
-        if after is not None and after not in scores:
-            scores[after] = _score_of(after, ranked, one.score)
-        lower = one.score if after is None else scores[after] - _STEP
-        why = {"in_force": round(lower - one.score, 6)} if lower < one.score else {}
-        moved.append(one._replace(score=lower, why={**why, **one.why}) if why else one)
-    return sorted(moved or found, key=itemgetter(0), reverse=True)
+    for item in scored if successors else ():
+        fact = item.record if isinstance(item.record, Fact) else None
+        successor = successors.get(_source_key(fact, ("fact", fact.id))) if fact else None
+        if successor is not None and successor not in scores:
+            scores[successor] = _ranked_score(successor, ranked, item.score)
+        lowered = item.score if successor is None else scores[successor] - _SCORE_STEP
+        why = {"in_force": round(lowered - item.score, 6)} if lowered < item.score else {}
+        moved.append(item._replace(score=lowered, why={**why, **item.why}) if why else item)
+    return sorted(moved or scored, key=itemgetter(0), reverse=True)
 
 
-def _score_of(key: Key, ranked: Ranked, default: float) -> float:
+def _ranked_score(key: Key, ranked: Ranked, default: float) -> float:
     """Return the score of a record that may be returned but was not fetched."""
     rows = ranked.rows.tolist()
     return next((float(ranked.scores[row]) for row in rows if ranked.table.key(row) == key), default)
 
 
-def _source(record: Searchable, key: Key) -> Key:
-    """Return the message that a fact was read from last: where that may be outdated, so may the fact."""
+def _source_key(record: Searchable, key: Key) -> Key:
+    """Return the last message a fact was read from, since the fact is outdated with it; else ``key``."""
     if isinstance(record, Fact) and record.status != "superseded" and record.sources:
         return "message", record.sources[-1]
     return key
 
 
-def answering(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) -> list[int]:
-    """Return the rows of facts that answer the question, then of their messages.
+def find_answer_rows(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) -> list[int]:
+    """Return the rows of the facts that answer the question, then of their messages.
 
     Args:
         answers: each fact, followed by the message it was read from.
-        ranked: the candidates; what may not be returned is left out.
-        judged: where a message may be outdated, so may the fact read from it: both are left out.
+        ranked: the candidates; rows that may not be returned are left out.
+        judged: a fact whose message may be outdated is left out with its message.
     """
     table, doubted = ranked.table, set(judged.marked(LIFTED))
-    places = {key: row for row, key in enumerate(table.keys)}
-    found = [[row for key in answer if (row := places.get(key)) is not None] for answer in answers]
-    firm = [rows for rows in found if not doubted.intersection(rows)]
-    rows = [*(row for rows in firm for row in rows[:1]), *(row for rows in firm for row in rows[1:])]
+    row_of = {key: row for row, key in enumerate(table.keys)}
+    groups = [[row for key in answer if (row := row_of.get(key)) is not None] for answer in answers]
+    valid = [rows for rows in groups if not doubted.intersection(rows)]
+    rows = [*(row for rows in valid for row in rows[:1]), *(row for rows in valid for row in rows[1:])]
     return [row for row in rows if table.eligible[row]]
 
 
-def told_first(found: list[Weighed], rows: Sequence[int]) -> list[Weighed]:
-    """Put the rows that say what is asked for first, in their order; the others keep theirs."""
-    if not found or not rows:
-        return found
-    target = {row: found[0].score + _STEP * place for place, row in enumerate(reversed(rows), 1)}
+def put_first(scored: list[ScoredRecord], rows: Sequence[int]) -> list[ScoredRecord]:
+    """Put the records of these rows first, in the order of the rows; the others keep theirs."""
+    if not scored or not rows:
+        return scored
+    raised = {row: scored[0].score + _SCORE_STEP * place for place, row in enumerate(reversed(rows), 1)}
     moved = [
-        one._replace(score=high, why={"asked_point": round(high - one.score, 6), **one.why})
-        if (high := target.get(one.row)) is not None
-        else one
-        for one in found
+        item._replace(score=score, why={"asked_point": round(score - item.score, 6), **item.why})
+        if (score := raised.get(item.row)) is not None
+        else item
+        for item in scored
     ]
     return sorted(moved, key=itemgetter(0), reverse=True)
 
 
-def as_hits(
-    chosen: Sequence[Weighed], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
+def make_hits(
+    chosen: Sequence[ScoredRecord], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
 ) -> Iterator[Hit]:
-    """Give candidates as hits, with what their features gave them and what took their place."""
+    """Yield hits of candidates, with what each feature added to the score and what replaced the record."""
     table, features = ranked.table, ranked.features
     sure = judged.marked(SURE)
     doubted = {table.key(row): table.key(later)[1] for row, later in judged.marked(MAYBE).items()}
-    shares = ranked.why([one.row for one in chosen])
+    shares = ranked.why([item.row for item in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
-        firm = row in sure or "asked_point" in why  # what answers is not doubted for the rest of its message
+        certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
         yield Hit(
             record=record,
             kind=table.key(row)[0],
@@ -128,12 +128,12 @@ def as_hits(
             similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=None if firm else doubted.get(_source(record, table.key(row))),
+            maybe_outdated_by=None if certain else doubted.get(_source_key(record, table.key(row))),
         )
 
 
 def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
-    """Return the id of what took a record's place: known of a fact, judged of a message."""
+    """Return the id of what replaced a record: stored in a fact, judged for a message."""
     if isinstance(record, Fact):
         return record.superseded_by if record.status == "superseded" else None
     return None if row is None else table.key(row)[1]

@@ -1,8 +1,8 @@
-"""The learned weights of the ranking and of the steps after it: tables in weights.json.
+"""The learned weights of the ranking and of the steps after it, from weights.json.
 
 Made by ``python bench/learn_weights.py FILE... --keep-ranking --write``; the ranking was learned without
-``--keep-ranking``, from recordings alone; the one for facts by ``bench/learn_facts.py``. Results on
-files, families and writers they were not learned from are in docs/recall-log.md.
+``--keep-ranking``, from recordings alone, and the weights for facts by ``bench/learn_facts.py``. Results on
+files, families and writers that were not used for learning are in docs/recall-log.md.
 """
 
 import json
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 Weights: TypeAlias = Mapping[str, float]
-"""What one unit of each named sign is worth; a sign that is not in it is worth nothing."""
+"""The weight of each feature by name; 0 for a feature that is not in it."""
 
 
 class _Learned(Weights):
-    """A table of weights.json, read when it is first asked for: importing jiyi reads no data."""
+    """A table of weights.json, read on first use, so that importing jiyi reads no data."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._rows: dict[tuple[str, ...], NDArray[np.float64]] = {}
 
     def row(self, names: tuple[str, ...]) -> NDArray[np.float64]:
-        """Return the weights of names, made once."""
+        """Return the weights of names; cached."""
         if names not in self._rows:
             self._rows[names] = np.array([self.get(name, 0.0) for name in names])
         return self._rows[names]
@@ -64,54 +64,54 @@ def _tables() -> dict[str, dict[str, float]]:
 
 
 WEIGHTS: Weights = _Learned("features")
-"""The ranking: see `jiyi.long_term.recall.features`. A softmax over the candidates of each
+"""The ranking, see `jiyi.long_term.recall.features`. Learned as a softmax over the candidates of each
 question (listwise cross-entropy: Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise
 Approach")."""
 
 PAIR: Weights = _Learned("pair")
-"""The logit of "the later statement has replaced the earlier": see `jiyi.long_term.recall.pairs`."""
+"""The logit of "the later statement has replaced the earlier", see `jiyi.long_term.recall.pairs`."""
 
 FACTS: Weights = _Learned("facts")
-"""The logit of the same of two facts: see `jiyi.long_term.facts.succession`."""
+"""The same for two facts, see `jiyi.long_term.facts.succession`."""
 
 SUCCESSION: Weights = _Learned("succession")
-"""The logit of the same among messages that a question found: see `jiyi.long_term.recall.outdated`."""
+"""The same for two messages that a question found, see `jiyi.long_term.recall.outdated`."""
 
 ORDER: Weights = _Learned("order")
-"""The last order of the best messages: see `jiyi.long_term.recall.outdated`."""
+"""The final order of the best messages, see `jiyi.long_term.recall.outdated`."""
 
 NOTHING: Weights = _Learned("nothing")
-"""The logit of "it speaks of nothing like that": see `jiyi.long_term.recall.unanswerable`."""
+"""The logit of "the memory has nothing on the subject", see `jiyi.long_term.recall.unanswerable`."""
 
 MISSING: Weights = _Learned("missing")
-"""The logit of "the point asked for is missing": see `jiyi.long_term.recall.unanswerable`."""
+"""The logit of "the point asked for is missing", see `jiyi.long_term.recall.unanswerable`."""
 
 PLAIN: Weights = {
     "words": 1.0,
     "meaning": 1.0,
     "first_by_words": 1.0,
     "first_by_meaning": 1.0,
-    "in_time": 4.0,  # more than one sum can lead another by, as a rule
+    "in_time": 4.0,  # more than the usual lead of one sum over another
     "later": -2.4,
     "speaker": 1.0,
 }
-"""The ranking of notes, where nobody takes turns: the plain sum of the two z-scores; chosen, not learned."""
+"""The ranking of notes without turn taking: mainly the sum of two z-scores; chosen, not learned."""
 
 PRIORS: Weights = {
-    "pinned": 0.5,  # kept by hand
-    "importance": 1.0,  # times importance - 0.5, where somebody judged it
-    "confidence": 0.5,  # times confidence - 0.5, of knowledge
+    "pinned": 0.5,
+    "importance": 1.0,  # times importance - 0.5, if it was rated
+    "confidence": 0.5,  # times confidence - 0.5, of knowledge and facts
 }
-"""What a record is worth whatever is asked; chosen, not learned: at most half a unit, a tie-breaker."""
+"""Weights that apply to any question; chosen, not learned: at most half a point, to break ties."""
 
 
 def dot(weights: Weights, names: Sequence[str], signs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weighted sum of signs along the last axis, which are named in order, and the constant."""
+    """Return the weighted sum of features along the last axis, named in order, plus the constant."""
     return np.asarray(signs @ row_of(weights, names) + weights.get("constant", 0.0))
 
 
 def row_of(weights: Weights, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the weights of names in their order; not to be written to."""
+    """Return the weights of names in their order; the array must not be changed."""
     if isinstance(weights, _Learned):
         return weights.row(tuple(names))
     return np.array([weights.get(name, 0.0) for name in names])
