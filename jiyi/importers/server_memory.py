@@ -5,7 +5,7 @@ from typing import Any
 
 from jiyi.importers.entries import Entry, Maker
 from jiyi.importers.files import Files, values
-from jiyi.importers.graph_words import BY, NOTE, TYPE
+from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 from jiyi.storage.transfer.lines import Rejected
 
 __all__ = ["read_server_memory"]
@@ -55,5 +55,5 @@ def _facts(where: str, line: Mapping[str, Any], make: Maker) -> Iterator[Entry]:
     for one in said:
         category: Any = "attribute" if one[1] == TYPE else "note"
         yield make.fact(
-            where, one, id=make.hashed(*one), origin="memory.jsonl", category=category, speaker=BY
+            where, one, id=make.hashed(*one), origin="memory.jsonl", category=category, speaker=SPEAKER
         )
