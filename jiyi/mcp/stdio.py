@@ -33,6 +33,7 @@ __all__ = ["language_of", "serve_pipe"]
 
 _DEFAULT_FILE = Path("~/.jiyi/memory.db")  # whatever folder the client starts the server in
 _DEFAULT_USER = "me"
+_IMPORTS = "server-memory"  # namespace of the items that mark imported files
 _LOG = logging.getLogger("jiyi.mcp")
 _OPEN_DELAY = 0.3  # seconds after the list of tools, to answer the next requests first
 
@@ -178,7 +179,9 @@ class _LocalHost:
         """Import a file of the official server once, so that what was deleted since does not come back."""
         try:
             mark = f"server-memory-{sha256(file.read_bytes()).hexdigest()[:32]}"
-            with suppress(NotFound):
+            if memory.get_item(_IMPORTS, mark) is not None:
+                return
+            with suppress(NotFound):  # older databases have a message as the mark
                 memory.get(mark)
                 return
             receipt = memory.import_(file)
@@ -188,5 +191,5 @@ class _LocalHost:
         for rejection in receipt.rejected:
             _LOG.warning("%s: %s", rejection.where, rejection.reason)
         summary = f"{file.name}: {receipt.added} new facts, {len(receipt.rejected)} bad lines"
-        memory.save_message("server-memory", role="system", content=summary, id=mark)
+        memory.put_item(_IMPORTS, mark, {"imported": summary}, text="")  # no search or window finds it
         _LOG.info("%s", summary)
