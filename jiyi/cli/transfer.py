@@ -24,7 +24,7 @@ from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plura
 from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
-from jiyi.importers.run import is_no_file
+from jiyi.importers.run import is_remote_source
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
@@ -54,7 +54,7 @@ def import_(
     mem0's API, such as mem0://api.mem0.ai, is read with the key in MEM0_API_KEY.
     """
     for file in files:
-        if not (is_no_file(file) or Path(file).exists()):
+        if not (is_remote_source(file) or Path(file).exists()):
             raise typer.BadParameter(f"{masked(file)} does not exist", param_hint="FILES")
     with open_user_memory(db, user, create=True) as memory, ProgressBars(quiet=as_json) as bars:
         receipts = [_import_file(memory, file, session, dry_run, bars) for file in files]

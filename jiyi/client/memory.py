@@ -10,7 +10,7 @@ from jiyi.client.http import AsyncConnections, Connections
 from jiyi.client.verbs import PREFIX, Whose, asked, given_to, in_query
 from jiyi.endpoint import Endpoint
 from jiyi.errors import InputError, WrongState
-from jiyi.importers.run import is_no_file
+from jiyi.importers.run import is_remote_source
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
@@ -43,7 +43,7 @@ def exported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[
 def imported(there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[ImportReceipt]:
     """Return the steps of `MemoryManager.import_`; the file is read here and taken in there, as a job."""
     given = given_to("import_", whose, args, kwargs)
-    if is_no_file(place := given.pop("path")):
+    if is_remote_source(place := given.pop("path")):
         raise InputError("a memory on a server imports files only: run this where the memory is")
     path, progress = path_to_read(as_path(place)), given.pop("progress", None)
     # The server keeps the file under another name, by which messages without a session must not go.
