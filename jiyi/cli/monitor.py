@@ -11,7 +11,7 @@ from jiyi.cli.options import Output, memory_command
 from jiyi.cli.terminal import echo, safe, shorten, stdout
 from jiyi.manager import MemoryManager
 from jiyi.monitor import Step, find_drift
-from jiyi.monitor.figures import Ring
+from jiyi.monitor.figures import RecentValues
 from jiyi.records import Task
 
 __all__ = ["monitor"]
@@ -58,7 +58,7 @@ def _print_figures(figures: Mapping[str, Any]) -> None:
 def _reply_figures(memory: MemoryManager, max_sessions: int) -> dict[str, Any]:
     """Return the token counts of the replies in the newest sessions, without empty replies."""
     newest = memory.sessions(limit=max_sessions)
-    lengths = Ring(max_sessions * _MAX_MESSAGES)
+    lengths = RecentValues(max_sessions * _MAX_MESSAGES)
     for session in newest:
         for message in memory.session_messages(session.id, limit=_MAX_MESSAGES):
             if message.role == "assistant" and message.text.strip():

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction, signature
 from itertools import combinations, count
@@ -20,7 +20,7 @@ from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 __all__ = ["Mem0Client", "is_mem0", "memory_fact", "read_mem0", "read_mem0_client"]
 
 _FIELDS = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
-_EMPTY = (None, "", [], {})
+_EMPTY: Sequence[Any] = (None, "", [], {})
 
 
 def read_mem0(files: Files, make: RecordMaker) -> Iterator[Entry]:
