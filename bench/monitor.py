@@ -33,7 +33,7 @@ from shared import at_least, parser_of, positive, table_of
 
 import jiyi
 from jiyi.monitor import ContextMonitor
-from jiyi.monitor.hits import RETRIEVED
+from jiyi.monitor.hits import RETRIEVED_SECTIONS
 from jiyi.records import Block, Window
 from jiyi.testing import HashEmbedder
 
@@ -66,7 +66,7 @@ def shown_in(window: Window) -> tuple[Block, ...]:
     return tuple(
         Block(section=one.section, tokens=one.tokens, text=one.title * 4, kind=one.kind, source_id=one.id)
         for one in window.report.included
-        if one.section in RETRIEVED
+        if one.section in RETRIEVED_SECTIONS
     )
 
 

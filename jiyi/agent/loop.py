@@ -1,4 +1,4 @@
-"""One run: ask the model, carry out what it calls, show it what came of that, until it answers."""
+"""One run: call the model, execute its tool calls and return their results, until it answers."""
 
 import json
 import time
@@ -22,24 +22,24 @@ from jiyi.working import Scratch, describe_call
 
 __all__ = ["Loop", "Parts"]
 
-_MOST_FAILURES = 3  # of one and the same call
+_MAX_FAILURES = 3  # of the same call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What every run of an agent works with."""
+    """What the runs of an agent have in common."""
 
     memory: MemoryManager
     llm: ChatLLM
     environment: Environment
-    actions: tuple[Action, ...]  # the caller's
+    actions: tuple[Action, ...]  # of the caller
     limits: Limits
     budget: int | Budget | None  # of each window
     system: str  # the system prompt
-    language: Language  # of what the model is told
+    language: Language  # of prompts
 
 
-class _End(Exception):
+class _StopRun(Exception):
     """The run ends without an answer."""
 
     def __init__(self, stopped: Stopped, reason: str) -> None:
@@ -54,85 +54,85 @@ class Loop:
     parts: Parts
     question: str
     session_id: str
-    asked: Message | None = None  # the question's own message, which recall must not find
-    task: Task | None = None  # what an interrupted run goes on with
+    message: Message | None = None  # the saved question, which recall must not find
+    task: Task | None = None  # of an interrupted run
     on_text: Callable[[str], object] | None = None
     on_step: Callable[[Step], object] | None = None
 
     def __post_init__(self) -> None:
-        parts, task, asked = self.parts, self.task, self.asked
+        parts, task, message = self.parts, self.task, self.message
         self._words = wording("agent", parts.language)
         self._work = Work(parts.memory, self.session_id, self.question, task.id if task else None)
         self._counter = parts.memory.counter
-        tools = MemoryTools(self._work, parts.language, {asked.id} if asked else ())
+        tools = MemoryTools(self._work, parts.language, {message.id} if message else ())
         shorten = ToolOutput(counter=self._counter)
         self.scratch = Scratch.from_task(task, shorten=shorten) if task else Scratch(shorten=shorten)
-        # An action of the caller's takes the place of a memory tool of the same name.
-        self._actions = {one.name: one for one in (*tools.actions(), *parts.actions)}
-        self._tools = [one.to_openai() for one in self._actions.values()]
-        self._account = _Account()
-        self._said: list[str] = []  # of the turn under way, as far as it was not saved
-        self._answer: str | None = None  # once it is saved
-        self._last = ""  # what the model said last
+        # An action of the caller replaces a memory tool of the same name.
+        self._actions = {action.name: action for action in (*tools.actions(), *parts.actions)}
+        self._tools = [action.to_openai() for action in self._actions.values()]
+        self._usage = _RunUsage()
+        self._partial_text: list[str] = []  # of the current turn, not saved yet
+        self._answer: str | None = None  # after it is saved
+        self._last_text = ""  # of the model
         self._failures: Counter[tuple[str, str]] = Counter()
 
-    def go(self) -> Run:
-        """Work until there is an answer, a limit is reached, or nothing helps."""
+    def run(self) -> Run:
+        """Run until there is an answer, a limit is reached, or an error ends it."""
         try:
-            self._save_answer(self._found())
+            self._save_answer(self._find_answer())
             self._work.complete(self._answer or "")
-            return self._run("done")
+            return self._result("done")
         except KeyboardInterrupt:
-            return self._interrupted()
-        except LLMUnreachable as error:  # it may be there again: the task waits
-            self._keep_said()
-            return self._run("failed", str(error))
-        except (LLMError, _End, BudgetTooSmall) as error:
-            return self._ended(error)
-        except Exception:  # of a listener, or of the database: what was said is still worth keeping
+            return self._stop_interrupted()
+        except LLMUnreachable as error:  # the task waits for resume()
+            self._save_partial_text()
+            return self._result("failed", str(error))
+        except (LLMError, _StopRun, BudgetTooSmall) as error:
+            return self._stop_failed(error)
+        except Exception:  # of a listener or the database: save the text so far
             with suppress(JiyiError):
-                self._keep_said()
+                self._save_partial_text()
             raise
         finally:
             self.scratch.clear()
 
-    def _found(self) -> str:
-        """Return the answer."""
-        limits, started, silent = self.parts.limits, time.monotonic(), False
+    def _find_answer(self) -> str:
+        """Call the model until it answers, and return the answer."""
+        limits, started, was_silent = self.parts.limits, time.monotonic(), False
         for _ in range(limits.max_steps):
             if limits.seconds is not None and time.monotonic() - started >= limits.seconds:
-                raise _End("budget", f"{limits.seconds:g} seconds are over; raise Limits.seconds")
-            turn = self._ask()
-            self._last = turn.text.strip() or self._last
+                raise _StopRun("budget", f"{limits.seconds:g} seconds are over; raise Limits.seconds")
+            turn = self._call_model()
+            self._last_text = turn.text.strip() or self._last_text
             if turn.tool_calls:
-                answer = self._act(turn)
+                answer = self._run_calls(turn)
                 if answer is not None:
                     return answer
             elif turn.text.strip():
                 return turn.text
-            elif silent:
-                raise _End("failed", f"the model said nothing, twice (it ended with {turn.finish!r})")
+            elif was_silent:
+                raise _StopRun("failed", f"the model said nothing, twice (it ended with {turn.finish!r})")
             else:
-                silent = True
+                was_silent = True
                 self.scratch.note(self._words["silent"])
-        raise _End("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
+        raise _StopRun("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
 
-    def _ask(self) -> Turn:
-        window, most = self._window(), self.parts.limits.max_tokens
-        if most is not None and self._account.tokens + window.report.tokens > most:
-            raise _End(
+    def _call_model(self) -> Turn:
+        window, limit = self._window(), self.parts.limits.max_tokens
+        if limit is not None and self._usage.tokens + window.report.tokens > limit:
+            raise _StopRun(
                 "budget",
-                f"{self._account.tokens:,} tokens are used, the next step would take more than the "
-                f"{most:,} of Limits.max_tokens",
+                f"{self._usage.tokens:,} tokens are used, the next step would take more than the "
+                f"{limit:,} of Limits.max_tokens",
             )
-        self._account.window = window
+        self._usage.window = window
         turn = self.parts.llm.chat(
             window.messages,
             tools=self._tools,
             max_tokens=window.report.budget.max_output_tokens or None,
-            on_text=self._hear if self.on_text else None,
+            on_text=self._on_text if self.on_text else None,
         )
-        self._account.add(turn, window, self._counter)
+        self._usage.add(turn, window, self._counter)
         return turn
 
     def _window(self) -> Window:
@@ -143,26 +143,26 @@ class Loop:
             system=self.parts.system,
             tools=self._tools,
             scratch=self.scratch.messages,
-            recalled=self._account.window,  # one search a run
-            asked_at=self.asked.created_at if self.asked else None,
+            recalled=self._usage.window,  # one search a run
+            asked_at=self.message.created_at if self.message else None,
         )
 
-    def _hear(self, piece: str) -> None:
+    def _on_text(self, piece: str) -> None:
         assert self.on_text is not None
-        self._said.append(piece)
+        self._partial_text.append(piece)
         self.on_text(piece)
 
-    def _act(self, turn: Turn) -> str | None:
-        """Carry out the calls of a turn in order; return the result of a terminal action that succeeded."""
-        read = [_read(call) for call in turn.tool_calls]
-        self.scratch.act([call for call, _, _ in read], turn.text.strip())
+    def _run_calls(self, turn: Turn) -> str | None:
+        """Execute the calls of a turn in order; return the result of the first successful terminal action."""
+        parsed = [_parse_call(call) for call in turn.tool_calls]
+        self.scratch.act([call for call, _, _ in parsed], turn.text.strip())
         answer: str | None = None
-        for number, (call, args, fault) in enumerate(read):
+        for number, (call, args, fault) in enumerate(parsed):
             thought = turn.text.strip() if number == 0 else ""
-            step = self._work.step(thought or describe_call(call.name, args), call.name, args)
-            self._said.clear()  # from here on the step keeps it
-            text, ok = self._carry_out(call, args, fault)
-            step = self._work.seen(step, text, ok=ok)
+            step = self._work.start_step(thought or describe_call(call.name, args), call.name, args)
+            self._partial_text.clear()  # the step has it now
+            text, ok = self._run_call(call, args, fault)
+            step = self._work.finish_step(step, text, ok=ok)
             self.scratch.observe(call.id, text, id=step.id)
             if self.on_step is not None:
                 self.on_step(step)
@@ -172,8 +172,8 @@ class Loop:
                 answer = text
         return answer
 
-    def _carry_out(self, call: ToolCall, args: Mapping[str, Any], fault: str) -> tuple[str, bool]:
-        """Return what came of a call, and whether that is what it was meant to be."""
+    def _run_call(self, call: ToolCall, args: Mapping[str, Any], fault: str) -> tuple[str, bool]:
+        """Return the result of a call, and whether it succeeded."""
         action = self._actions.get(call.name)
         if action is None:
             names = ", ".join(self._actions)
@@ -184,65 +184,65 @@ class Loop:
             checker(action.parameters)(dict(args))
         except Unfit as unfit:
             return self._words["unfit"].format(why=unfit), False
-        seen = self.parts.environment.execute(action, args)
-        return seen.text, seen.ok
+        observation = self.parts.environment.execute(action, args)
+        return observation.text, observation.ok
 
     def _count_failure(self, call: ToolCall, text: str) -> None:
         key = (call.name, call.arguments)
         self._failures[key] += 1
-        if self._failures[key] >= _MOST_FAILURES:
+        if self._failures[key] >= _MAX_FAILURES:
             short = " ".join(text.split())[:300]
-            raise _End("failed", f"the same call failed {_MOST_FAILURES} times: {call.name}: {short}")
+            raise _StopRun("failed", f"the same call failed {_MAX_FAILURES} times: {call.name}: {short}")
 
     def _save_answer(self, text: str) -> None:
         self.parts.memory.save_message(self.session_id, role="assistant", content=text)
         self._answer = text
-        self._said.clear()
+        self._partial_text.clear()
 
-    def _keep_said(self) -> None:
-        """Save what was said of a turn that broke off."""
-        said = "".join(self._said)
-        if said.strip():
-            self.parts.memory.save_message(self.session_id, role="assistant", content=said)
-            self._last = said
-        self._said.clear()
+    def _save_partial_text(self) -> None:
+        """Save the text of an unfinished turn."""
+        text = "".join(self._partial_text)
+        if text.strip():
+            self.parts.memory.save_message(self.session_id, role="assistant", content=text)
+            self._last_text = text
+        self._partial_text.clear()
 
-    def _interrupted(self) -> Run:
-        """Save what there is. The task waits, unless the answer was already there."""
+    def _stop_interrupted(self) -> Run:
+        """Save the text so far; the task waits for `resume`, unless the answer was saved already."""
         if self._answer is not None:
             self._work.complete(self._answer)
-            return self._run("done")
-        self._keep_said()
-        return self._run("interrupted", "interrupted; resume() goes on")
+            return self._result("done")
+        self._save_partial_text()
+        return self._result("interrupted", "interrupted; resume() goes on")
 
-    def _ended(self, error: Exception) -> Run:
-        self._keep_said()
-        stopped = error.stopped if isinstance(error, _End) else None
+    def _stop_failed(self, error: Exception) -> Run:
+        self._save_partial_text()
+        stopped = error.stopped if isinstance(error, _StopRun) else None
         if stopped is None:
             stopped = "budget" if isinstance(error, BudgetTooSmall) else "failed"
         if stopped == "failed":
             self._work.fail(str(error))
         else:
-            self._work.complete(f"{error}. {self._last}".strip(), "partial")
-        return self._run(stopped, str(error))
+            self._work.complete(f"{error}. {self._last_text}".strip(), "partial")
+        return self._result(stopped, str(error))
 
-    def _run(self, stopped: Stopped, reason: str = "") -> Run:
+    def _result(self, stopped: Stopped, reason: str = "") -> Run:
         return Run(
-            answer=self._answer if self._answer is not None else self._last,
+            answer=self._answer if self._answer is not None else self._last_text,
             stopped=stopped,
             reason=reason,
             steps=self._work.steps,
-            model_calls=self._account.calls,
-            input_tokens=self._account.input_tokens,
-            output_tokens=self._account.output_tokens,
+            model_calls=self._usage.calls,
+            input_tokens=self._usage.input_tokens,
+            output_tokens=self._usage.output_tokens,
             task_id=self._work.task_id,
-            window=self._account.window,
-            notes=tuple(dict.fromkeys(self._account.notes)),
+            window=self._usage.window,
+            notes=tuple(dict.fromkeys(self._usage.notes)),
         )
 
 
-class _Account:
-    """What the run has cost so far."""
+class _RunUsage:
+    """The usage of the run so far."""
 
     def __init__(self) -> None:
         self.calls = self.input_tokens = self.output_tokens = 0
@@ -256,19 +256,18 @@ class _Account:
     def add(self, turn: Turn, window: Window, counter: TokenCounter) -> None:
         self.calls += 1
         self.input_tokens += window.report.tokens if turn.input_tokens is None else turn.input_tokens
-        said = Message(role="assistant", content=turn.text or None, tool_calls=turn.tool_calls)
-        self.output_tokens += counter.count(said) if turn.output_tokens is None else turn.output_tokens
+        message = Message(role="assistant", content=turn.text or None, tool_calls=turn.tool_calls)
+        self.output_tokens += counter.count(message) if turn.output_tokens is None else turn.output_tokens
         self.notes += turn.notes
 
 
-def _read(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
-    """Return a call with arguments that are JSON, the arguments, and what is wrong with them.
+def _parse_call(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
+    """Return a call with valid JSON, its arguments, and the error in them or "".
 
-    Chat APIs refuse a conversation with a call that is no JSON: it is sent back as the
-    text that it is.
+    Chat APIs refuse conversations with invalid JSON in a call: it is sent back as a string in an object.
     """
     try:
-        args = json.loads(call.arguments.strip() or "{}", parse_constant=_no_constant, strict=False)
+        args = json.loads(call.arguments.strip() or "{}", parse_constant=_reject_constant, strict=False)
     except (ValueError, RecursionError) as error:
         args, fault = None, str(error) or "too deep"
     else:
@@ -278,5 +277,5 @@ def _read(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
     return replace(call, arguments=json.dumps(args, ensure_ascii=False), extra={}), args, fault
 
 
-def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number of JSON")
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

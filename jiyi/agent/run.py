@@ -1,4 +1,4 @@
-"""What a run is given, its goals and limits, and what came of it."""
+"""Goals and limits of a run, and its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.prompts import Language, load_prompt, wording
 from jiyi.records import Step, Window
 
-__all__ = ["Goal", "Limits", "Run", "Stopped", "goals_of", "system_prompt"]
+__all__ = ["Goal", "Limits", "Run", "Stopped", "parse_goals", "system_prompt"]
 
 Stopped = Literal["done", "max_steps", "budget", "interrupted", "failed"]
 """Why a run ended."""
@@ -16,18 +16,18 @@ Stopped = Literal["done", "max_steps", "budget", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Something an agent works towards.
+    """Something that an agent works towards.
 
     Raises:
         InputError: the name is empty.
     """
 
-    name: str  # in a word or a sentence
+    name: str  # a word or a sentence
     description: str = ""  # what it means, and when it is reached
-    priority: int = 0  # higher ones are shown first
+    priority: int = 0  # higher priorities are shown first
 
     def __post_init__(self) -> None:
-        """Refuse a goal that says nothing."""
+        """Check the name."""
         if not self.name.strip():
             raise InputError("a goal needs a name, such as Goal(name='Keep the shop running')")
 
@@ -38,18 +38,18 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much a run may take.
+    """The limits of a run.
 
     Raises:
         SettingsError: a limit is not above 0.
     """
 
-    max_steps: int = 20  # questions to the model
+    max_steps: int = 20  # calls of the model
     max_tokens: int | None = 200_000  # input and output of all steps together; None: no limit
-    seconds: float | None = 600.0  # no step is begun after these; None: no limit
+    seconds: float | None = 600.0  # no step starts after these; None: no limit
 
     def __post_init__(self) -> None:
-        """Refuse limits that allow nothing."""
+        """Check the limits."""
         for name in ("max_steps", "max_tokens", "seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -58,38 +58,38 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of a run."""
+    """The result of a run."""
 
-    answer: str  # the answer; where there is none, what the model said last, or ""
+    answer: str  # the answer; without one the last text of the model, or ""
     stopped: Stopped  # why it ended
-    reason: str = ""  # the same in words, where it is not "done"
-    steps: tuple[Step, ...] = ()  # what was done, in order, results whole
-    model_calls: int = 0  # how often the model was asked
-    input_tokens: int = 0  # of all calls; as the endpoint counted, else as the window was counted
-    output_tokens: int = 0  # of all calls; as the endpoint counted, else counted here
-    task_id: str | None = None  # the task that keeps the steps; None where nothing was done
-    window: Window | None = None  # what the model saw last
-    notes: tuple[str, ...] = ()  # what was not as it should be
+    reason: str = ""  # an explanation, unless it is "done"
+    steps: tuple[Step, ...] = ()  # in order, with complete results
+    model_calls: int = 0  # calls of the model
+    input_tokens: int = 0  # of all calls, counted by the endpoint, else by the window
+    output_tokens: int = 0  # of all calls, counted by the endpoint, else here
+    task_id: str | None = None  # the task with the steps; None without steps
+    window: Window | None = None  # the last one
+    notes: tuple[str, ...] = ()  # warnings
 
 
-def goals_of(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
-    """Return goals, plain texts as goals of that name, highest priority first and else as given.
+def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
+    """Return goals by priority, highest first; texts become goals of that name.
 
     Raises:
-        InputError: something is neither a text nor a `Goal`.
+        InputError: an item is neither a text nor a `Goal`.
     """
-    some = [given] if isinstance(given, str | Goal) else list(given)
-    for one in some:
-        if not isinstance(one, str | Goal):
-            raise InputError(f"a goal is a text or a Goal, not {type(one).__name__}")
-    goals = [Goal(name=one) if isinstance(one, str) else one for one in some]
+    items = [given] if isinstance(given, str | Goal) else list(given)
+    for item in items:
+        if not isinstance(item, str | Goal):
+            raise InputError(f"a goal is a text or a Goal, not {type(item).__name__}")
+    goals = [Goal(name=item) if isinstance(item, str) else item for item in items]
     return tuple(sorted(goals, key=lambda goal: -goal.priority))
 
 
 def system_prompt(goals: Sequence[Goal], system: str, language: Language) -> str:
-    """Return the system prompt: the words of the caller, then the goals and how to work.
+    """Return the system prompt: the text of the caller, the goals, and the instructions.
 
-    The same goals always give the same text, so that prompt caches hold.
+    The same goals give the same text, so that prompt caches stay valid.
     """
     lines = "\n".join(f"- {goal}" for goal in goals) or f"- {wording('agent', language)['goal']}"
     prompt = load_prompt("agent", language).substitute(goals=lines)

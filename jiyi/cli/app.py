@@ -14,59 +14,59 @@ from typing import Annotated, Any, get_origin
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["app", "described", "main"]
+__all__ = ["app", "declare_options", "main"]
 
 
 class _Commands(TyperGroup):
-    """Loads the one command that is used: a client that starts `jiyi mcp` does not wait for the others."""
+    """Imports only the command that is used, so that clients of `jiyi mcp` do not wait for the others."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return [name for name, said in _texts().items() if "run" in said]
+        return [name for name, entry in _option_texts().items() if "run" in entry]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        module, _, name = _texts().get(cmd_name, {}).get("run", "").partition(":")
+        module, _, name = _option_texts().get(cmd_name, {}).get("run", "").partition(":")
         if not name:
             return None
-        found = getattr(import_module(f"jiyi.cli.{module}"), name)
-        if isinstance(found, typer.Typer):  # commands of its own
-            group = typer.main.get_group(found)
+        command = getattr(import_module(f"jiyi.cli.{module}"), name)
+        if isinstance(command, typer.Typer):  # a group of commands
+            group = typer.main.get_group(command)
             group.name = cmd_name
             return group
-        alone = typer.Typer(add_completion=False)
-        alone.command(name=cmd_name)(described(found, cmd_name))
-        return typer.main.get_command(alone)
+        single = typer.Typer(add_completion=False)
+        single.command(name=cmd_name)(declare_options(command, cmd_name))
+        return typer.main.get_command(single)
 
 
-def described(command: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a command with its arguments and options declared, arguments first."""
-    texts = _texts().get(name, {})
-    arguments, options = texts.get("arguments", {}), _texts()["shared"] | texts.get("options", {})
+def declare_options(command: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a command with the arguments and options that options.toml declares, arguments first."""
+    texts = _option_texts().get(name, {})
+    arguments, options = texts.get("arguments", {}), _option_texts()["shared"] | texts.get("options", {})
     parameters = signature(command).parameters
-    declared = [_declared(parameters[one], typer.Argument, arguments[one]) for one in arguments]
+    declared = [_declare(parameters[each], typer.Argument, text) for each, text in arguments.items()]
     declared += [
-        one if get_origin(one.annotation) is Annotated else _declared(one, typer.Option, options[one.name])
-        for one in parameters.values()
-        if one.name not in arguments
+        each if get_origin(each.annotation) is Annotated else _declare(each, typer.Option, options[each.name])
+        for each in parameters.values()
+        if each.name not in arguments
     ]
 
     @wraps(command)
     def run(**given: Any) -> None:
         command(**given)
 
-    ordered = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in declared]
-    run.__signature__ = Signature(ordered)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in declared}
+    keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in declared]
+    run.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in declared}
     return run
 
 
-def _declared(parameter: Parameter, of: Callable[..., Any], text: str | dict[str, Any]) -> Parameter:
-    said = {"help": text} if isinstance(text, str) else dict(text)
-    names = said.pop("names", ["--" + parameter.name.replace("_", "-")] * (parameter.annotation is bool))
-    return parameter.replace(annotation=Annotated[(parameter.annotation, of(*names, **said))])
+def _declare(parameter: Parameter, kind: Callable[..., Any], text: str | dict[str, Any]) -> Parameter:
+    details = {"help": text} if isinstance(text, str) else dict(text)
+    names = details.pop("names", ["--" + parameter.name.replace("_", "-")] * (parameter.annotation is bool))
+    return parameter.replace(annotation=Annotated[(parameter.annotation, kind(*names, **details))])
 
 
 @cache
-def _texts() -> dict[str, Any]:
+def _option_texts() -> dict[str, Any]:
     return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
 
 
@@ -81,8 +81,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"jiyi {version('jiyi')}")
         raise typer.Exit
 

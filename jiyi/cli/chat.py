@@ -1,4 +1,4 @@
-"""`jiyi chat`: talk with a model that has this memory, and see how full its window is."""
+"""`jiyi chat`: chat with a model that uses a memory, and show how full its window is."""
 
 import io
 import os
@@ -10,10 +10,10 @@ import typer
 from rich.text import Text
 
 from jiyi.agent import Agent
-from jiyi.cli.options import AGENT_DB, Db, brief_errors, opened
+from jiyi.cli.options import DEFAULT_DB, Db, exit_on_error, open_user_memory
 from jiyi.cli.search import hits_view
-from jiyi.cli.terminal import fail, safe, short, stderr, stdout, warn
-from jiyi.cli.windows import budget_bar, doubt, shares, window_view
+from jiyi.cli.terminal import fail, safe, shorten, stderr, stdout, warn
+from jiyi.cli.windows import budget_bar, format_doubt, section_tokens, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
 from jiyi.llm import OpenAILLM
@@ -30,7 +30,7 @@ _NO_MODEL = """no language model is set. Name one, and where it is:
 or, with Ollama on this machine:
   export JIYI_LLM_MODEL=qwen3:8b JIYI_LLM_BASE_URL=http://localhost:11434/v1
 or with --model and --base-url. Any OpenAI-compatible endpoint will do."""
-_GOALS = {"en": "Help the user with what they ask", "zh": "帮助用户完成他所要求的事"}
+_DEFAULT_GOALS = {"en": "Help the user with what they ask", "zh": "帮助用户完成他所要求的事"}
 _HELP = {
     "/context": "show what the model saw last, and the budget report",
     "/recall WORDS": "search the memory",
@@ -38,11 +38,11 @@ _HELP = {
     "/help": "show this",
     "/quit": "leave; so does Ctrl-D",
 }
-_FEW = 64  # vectors that may be made between two questions; more are left to jiyi reembed
+_MAX_VECTORS_PER_TURN = 64  # more are left to jiyi reembed
 
 
 def chat(
-    db: Db = AGENT_DB,
+    db: Db = DEFAULT_DB,
     user: str | None = None,
     session: str | None = None,
     budget: int | None = None,
@@ -54,29 +54,29 @@ def chat(
 
     Ctrl-C stops an answer and keeps what was said of it.
     """
-    with _model(model, base_url) as (llm, settings):
-        chosen = {"llm_model": model, "llm_base_url": base_url}
-        with opened(db, user, create=True, **chosen) as memory:
+    with _open_model(model, base_url) as (llm, settings):
+        overrides = {"llm_model": model, "llm_base_url": base_url}
+        with open_user_memory(db, user, create=True, **overrides) as memory:
             agent = Agent(
-                _GOALS["zh" if _in_chinese(settings) else "en"],
+                _DEFAULT_GOALS["zh" if _prefers_chinese(settings) else "en"],
                 [],
                 memory,
                 llm=llm,
-                budget=_budget(budget, settings),
+                budget=_window_budget(budget, settings),
                 system=system,
             )
-            talk = _Talk(memory, agent, session or _new_name())
-            talk.greet(llm.name, db)
-            talk.go()
-    if talk.failed:
+            chat_session = _ChatSession(memory, agent, session or _new_session_id())
+            chat_session.greet(llm.name, db)
+            chat_session.run()
+    if chat_session.failed:
         raise typer.Exit(1)
 
 
-class _Talk:
-    """One talk at a terminal, or over a pipe; then only answers go to standard output.
+class _ChatSession:
+    """A chat at a terminal or over a pipe; over a pipe only answers go to standard output.
 
     Attributes:
-        failed: whether a question of a pipe had no answer.
+        failed: whether a question from a pipe got no answer.
     """
 
     def __init__(self, memory: MemoryManager, agent: Agent, session: str) -> None:
@@ -85,45 +85,43 @@ class _Talk:
         self._agent = agent
         self._session = session
         self._window: Window | None = None
-        self._typed = sys.stdin.isatty()
-        self._beside = stdout if stdout.is_terminal else stderr
-        self._mid_line = False  # whether the answer is in the middle of a line
+        self._interactive = sys.stdin.isatty()
+        self._notes = stdout if stdout.is_terminal else stderr
+        self._mid_line = False  # whether the cursor is inside a line
 
     def greet(self, model: str, db: Place) -> None:
-        """Say who talks, with which memory, and where help is."""
-        if self._typed:
-            there = len(self._memory.recent_messages(self._session))
-            goes_on = f", {there} messages in its window" if there else ""
-            where = (
-                f"{model} with the memory in {db}; session {self._session}{goes_on}. /help lists commands."
-            )
-            self._beside.print(Text(safe(where), "dim"))
+        """Print the model, database and session at a terminal."""
+        if self._interactive:
+            count = len(self._memory.recent_messages(self._session))
+            more = f", {count} messages in its window" if count else ""
+            line = f"{model} with the memory in {db}; session {self._session}{more}. /help lists commands."
+            self._notes.print(Text(safe(line), "dim"))
 
-    def go(self) -> None:
-        """Take line after line until there are no more."""
+    def run(self) -> None:
+        """Answer line after line until /quit or the end of the input."""
         for line in self._lines():
-            words = line.strip()
-            if words in ("/quit", "/exit"):
+            text = line.strip()
+            if text in ("/quit", "/exit"):
                 break
-            if not words:
+            if not text:
                 continue
             try:
-                if words.startswith("/"):
-                    self._command(words)
+                if text.startswith("/"):
+                    self._run_command(text)
                 else:
-                    self._answer(words)
+                    self._answer(text)
             except JiyiError as error:
                 self._end_line()
-                self.failed = self.failed or not self._typed
+                self.failed = self.failed or not self._interactive
                 warn("error:", str(error), style="bold red")
-            except KeyboardInterrupt:  # where no answer was under way
+            except KeyboardInterrupt:  # while no answer was being generated
                 self._end_line()
                 self._note("stopped")
                 self._stop_pipe()
 
     def _lines(self) -> Iterator[str]:
-        """Yield what is typed, or the lines of a pipe; Ctrl-C at the prompt only empties the line."""
-        if not self._typed:
+        """Yield typed lines, or those of a pipe; Ctrl-C at the prompt only clears the line."""
+        if not self._interactive:
             if isinstance(sys.stdin, io.TextIOWrapper):
                 sys.stdin.reconfigure(errors="replace")
             yield from sys.stdin
@@ -143,66 +141,68 @@ class _Talk:
             yield line
 
     def _answer(self, question: str) -> None:
-        run = self._agent.run(question, session_id=self._session, on_text=self._say, on_step=self._step)
+        run = self._agent.run(
+            question, session_id=self._session, on_text=self._print_text, on_step=self._print_step
+        )
         self._end_line()
         self._window = run.window or self._window
         if run.stopped == "interrupted":
             self._note("stopped; what was said is kept")
         elif run.stopped != "done":
-            self.failed = self.failed or not self._typed
+            self.failed = self.failed or not self._interactive
             warn(f"{run.stopped}:", run.reason, style="bold red")
         for note in run.notes:
             self._note(note)
         if run.window is not None:
-            self._show(run.window.report)
-        if 0 < self._memory.stats()["vectors_pending"] <= _FEW:
+            self._print_budget(run.window.report)
+        if 0 < self._memory.stats()["vectors_pending"] <= _MAX_VECTORS_PER_TURN:
             self._memory.flush()
         if run.stopped == "interrupted":
             self._stop_pipe()
 
     def _stop_pipe(self) -> None:
-        """End the command if nobody could type on; shells use 130 for Ctrl-C."""
-        if not self._typed:
+        """Exit with 130, as shells do on Ctrl-C, if the input is a pipe."""
+        if not self._interactive:
             raise typer.Exit(130)
 
-    def _say(self, piece: str) -> None:
+    def _print_text(self, piece: str) -> None:
         stdout.print(Text(safe(piece)), end="", soft_wrap=True)
         self._mid_line = not piece.endswith("\n")
 
-    def _step(self, step: Step) -> None:
+    def _print_step(self, step: Step) -> None:
         self._end_line()
-        came = short(step.result or "", 80)
+        result = shorten(step.result or "", 80)
         style = "red" if step.status == "failed" else "dim"
-        line = Text(f"  {safe(step.tool_name or '')}: {came}", style, no_wrap=True, overflow="ellipsis")
-        self._beside.print(line)
+        line = Text(f"  {safe(step.tool_name or '')}: {result}", style, no_wrap=True, overflow="ellipsis")
+        self._notes.print(line)
 
     def _end_line(self) -> None:
         if self._mid_line:
             stdout.print()
             self._mid_line = False
 
-    def _show(self, report: Report) -> None:
+    def _print_budget(self, report: Report) -> None:
         if stdout.is_terminal:
             stdout.print(budget_bar(report, stdout.width))
         else:
-            some = ", ".join(f"{name} {tokens:,}" for name, tokens in shares(report) if tokens)
-            most = report.budget.max_input_tokens
-            more = "" if report.nothing_relevant is None else f"; {doubt(report.nothing_relevant)}"
-            stderr.print(f"{report.tokens:,} of {most:,} tokens: {some}{more}", soft_wrap=True)
+            sections = ", ".join(f"{name} {tokens:,}" for name, tokens in section_tokens(report) if tokens)
+            limit = report.budget.max_input_tokens
+            suffix = "" if report.nothing_relevant is None else f"; {format_doubt(report.nothing_relevant)}"
+            stderr.print(f"{report.tokens:,} of {limit:,} tokens: {sections}{suffix}", soft_wrap=True)
 
-    def _note(self, words: str) -> None:
-        warn("note:", words, console=self._beside)
+    def _note(self, text: str) -> None:
+        warn("note:", text, console=self._notes)
 
-    def _command(self, words: str) -> None:
-        name, _, rest = words.partition(" ")
+    def _run_command(self, text: str) -> None:
+        name, _, rest = text.partition(" ")
         if name in {usage.split()[0] for usage in _HELP} - {"/quit"}:
             getattr(self, f"_{name[1:]}")(rest.strip())
         else:
             self._note(f"there is no command {name}; /help lists them")
 
     def _help(self, _: str) -> None:
-        for name, what in _HELP.items():
-            self._beside.print(Text.assemble((f"  {name:<16}", "cyan"), what))
+        for name, description in _HELP.items():
+            self._notes.print(Text.assemble((f"  {name:<16}", "cyan"), description))
 
     def _context(self, _: str) -> None:
         if self._window is None:
@@ -225,9 +225,9 @@ class _Talk:
 
 
 @contextmanager
-def _model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM, Settings]]:
-    """Give the model that is set, and close it; without one the command ends before a file is made."""
-    with brief_errors():
+def _open_model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM, Settings]]:
+    """Yield the configured model and close it; without one, fail before a file is created."""
+    with exit_on_error():
         settings = load_settings(llm_model=model, llm_base_url=base_url)
         llm = llm_for(settings)
     if llm is None:
@@ -238,17 +238,17 @@ def _model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM,
         llm.close()
 
 
-def _budget(given: int | None, settings: Settings) -> Budget | None:
+def _window_budget(given: int | None, settings: Settings) -> Budget | None:
     if given is None:
         return None
-    with brief_errors():
+    with exit_on_error():
         return Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
 
 
-def _in_chinese(settings: Settings) -> bool:
-    spoken = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
-    return settings.language == "zh" or (settings.language == "auto" and spoken.startswith("zh"))
+def _prefers_chinese(settings: Settings) -> bool:
+    locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+    return settings.language == "zh" or (settings.language == "auto" and locale.startswith("zh"))
 
 
-def _new_name() -> str:
+def _new_session_id() -> str:
     return f"chat-{utc_now():%Y%m%d-%H%M%S}"

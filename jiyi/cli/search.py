@@ -1,4 +1,4 @@
-"""`jiyi search` and `jiyi context`: what a memory finds, and the window a model would see."""
+"""`jiyi search` and `jiyi context`: search a memory, and show the window a model would see."""
 
 from collections.abc import Iterator, Mapping
 from datetime import tzinfo
@@ -9,17 +9,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.options import Shown, note_pending, on_memory, parse_moment
-from jiyi.cli.terminal import fail, note, safe, short, stdout, when
-from jiyi.cli.windows import ROLE_STYLES, doubt, speaker, window_view
+from jiyi.cli.options import Output, memory_command, note_pending_vectors, parse_moment
+from jiyi.cli.terminal import fail, format_time, note, safe, shorten, stdout
+from jiyi.cli.windows import ROLE_STYLES, format_doubt, speaker_label, window_view
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Hit, Hits, Kind, Message
 
 __all__ = ["context", "hits_view", "search"]
 
-_WORDS = 200  # characters of a hit
-_STRONGEST = 5  # features named of a hit
-_OF_HIT = (  # what --json shows of one, beside its kind, id and session
+_MAX_CHARS = 200  # characters of a hit
+_MAX_FEATURES = 5  # of a hit, with --why
+_HIT_FIELDS = (  # in --json, besides kind, id and session
     "created_at",
     "score",
     "relevance",
@@ -31,7 +31,7 @@ _OF_HIT = (  # what --json shows of one, beside its kind, id and session
 )
 
 
-@on_memory
+@memory_command
 def search(
     memory: MemoryManager,
     query: str,
@@ -45,7 +45,7 @@ def search(
     around: int = 0,
     min_score: float = 0.0,
     why: bool = False,
-) -> Shown:
+) -> Output:
     """Search messages, episodes, knowledge and facts, best first."""
     filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
     kinds: tuple[Kind, ...] = tuple(kind) if kind else SEARCHABLE  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def search(
         around=around,
         min_score=min_score,
     )
-    note_pending(memory)
+    note_pending_vectors(memory)
 
     def print_hits() -> None:
         for words in hits.notes:
@@ -69,24 +69,24 @@ def search(
     return _hits_json(query, hits), print_hits
 
 
-@on_memory
+@memory_command
 def context(
     memory: MemoryManager, session: str, query: str | None = None, budget: int | None = None, lines: int = 40
-) -> Shown:
+) -> Output:
     """Show what the model would see now, with the budget report."""
     if query is None and not memory.session_messages(session, limit=1):
         fail(f"no session {session!r}; list them with: jiyi show")
     window = memory.build_context(session, query, budget)
-    note_pending(memory)
-    told = {"messages": window.messages, "report": window.report.to_dict()}
-    return told, lambda: stdout.print(window_view(window, memory.zone, lines=lines))
+    note_pending_vectors(memory)
+    output = {"messages": window.messages, "report": window.report.to_dict()}
+    return output, lambda: stdout.print(window_view(window, memory.zone, lines=lines))
 
 
 def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
-    """Return hits, best first, and below them how likely it is that none of them answers.
+    """Return hits, best first, then the probability that none of them answers.
 
-    Each has a line of facts and its words, between what was said around it where that was
-    asked for; ``why`` names its strongest features.
+    Each hit has a heading and its text, between the messages around it if those were asked for;
+    ``why`` adds its strongest features.
     """
     if not hits:
         return "nothing found"
@@ -94,23 +94,23 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
     table.add_column(justify="right")
     table.add_column()
     for hit in hits:
-        table.add_row(f"{hit.score:.2f}", Group(_facts(hit, zone), *_passage(hit)))
+        table.add_row(f"{hit.score:.2f}", Group(_hit_heading(hit, zone), *_hit_lines(hit)))
         if why:
-            table.add_row("", Text(_strongest(hit), "dim"))
+            table.add_row("", Text(_feature_line(hit), "dim"))
     if hits.nothing_relevant is None:
         return table
-    return Group(table, Text(f"\n{doubt(hits.nothing_relevant)}", "dim"))
+    return Group(table, Text(f"\n{format_doubt(hits.nothing_relevant)}", "dim"))
 
 
-def _facts(hit: Hit, zone: tzinfo) -> Text:
-    """Return the line above a hit: who or what, when and where, and what may be wrong with it."""
+def _hit_heading(hit: Hit, zone: tzinfo) -> Text:
+    """Return the line above a hit: speaker or kind, time, session, and warnings."""
     message = hit.record if isinstance(hit.record, Message) else None
-    facts = Text(speaker(message) if message else hit.kind)
+    facts = Text(speaker_label(message) if message else hit.kind)
     facts.stylize(ROLE_STYLES[message.role] if message else "blue")
     scope = hit.record.scope
-    for place in (when(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
-        if place:
-            facts.append(f" · {safe(place)}", "dim")
+    for part in (format_time(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
+        if part:
+            facts.append(f" · {safe(part)}", "dim")
     if hit.outdated_by:
         facts.append(f" · outdated by {safe(hit.outdated_by)}", "yellow")
     elif hit.maybe_outdated_by:
@@ -120,30 +120,30 @@ def _facts(hit: Hit, zone: tzinfo) -> Text:
     return facts
 
 
-def _passage(hit: Hit) -> Iterator[RenderableType]:
-    """Yield a hit's words; what was said before and after it is indented."""
-    place = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
-    before = [m for m in hit.around if (m.seq or 0) < place]
-    yield from map(_turn, before)
-    yield Text.assemble(short(hit.text, _WORDS), (f"  {safe(hit.id)}", "dim"))
-    yield from map(_turn, hit.around[len(before) :])
+def _hit_lines(hit: Hit) -> Iterator[RenderableType]:
+    """Yield the text of a hit; the messages before and after it are indented."""
+    seq = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
+    before = [m for m in hit.around if (m.seq or 0) < seq]
+    yield from map(_nearby_line, before)
+    yield Text.assemble(shorten(hit.text, _MAX_CHARS), (f"  {safe(hit.id)}", "dim"))
+    yield from map(_nearby_line, hit.around[len(before) :])
 
 
-def _turn(message: Message) -> RenderableType:
-    words = f"{speaker(message)}: {short(message.search_text, _WORDS)}"
+def _nearby_line(message: Message) -> RenderableType:
+    words = f"{speaker_label(message)}: {shorten(message.search_text, _MAX_CHARS)}"
     return Padding(Text(words, "dim"), (0, 0, 0, 2))
 
 
-def _strongest(hit: Hit) -> str:
-    some = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_STRONGEST]
-    return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in some)
+def _feature_line(hit: Hit) -> str:
+    features = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_MAX_FEATURES]
+    return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in features)
 
 
 def _hits_json(query: str, hits: Hits) -> dict[str, Any]:
     return {
         "query": query,
         "hits": [_hit_json(hit) for hit in hits],
-        "nothing_relevant": _rounded(hits.nothing_relevant),
+        "nothing_relevant": _round_floats(hits.nothing_relevant),
         "notes": hits.notes,
     }
 
@@ -154,7 +154,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
         "kind": hit.kind,
         "id": hit.id,
         "session_id": scope.session_id if scope else None,
-        **{name: _rounded(getattr(hit, name)) for name in _OF_HIT},
+        **{name: _round_floats(getattr(hit, name)) for name in _HIT_FIELDS},
         "around": [
             {"id": m.id, "created_at": m.created_at, "role": m.role, "name": m.name, "text": m.search_text}
             for m in hit.around
@@ -162,7 +162,7 @@ def _hit_json(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _rounded(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
+        return {name: _round_floats(item) for name, item in value.items()}
     return round(value, 4) if isinstance(value, float) else value

@@ -1,4 +1,4 @@
-"""`jiyi serve` and `jiyi keys`: a server for other programs, and who may ask it."""
+"""`jiyi serve` and `jiyi keys`: a server for other programs, and its API keys."""
 
 import json
 import logging
@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import typer
 
-from jiyi.cli.app import described
-from jiyi.cli.options import AGENT_DB, Db, Shown, brief_errors, telling
-from jiyi.cli.terminal import note, say
+from jiyi.cli.app import declare_options
+from jiyi.cli.options import DEFAULT_DB, Db, Output, exit_on_error, json_command
+from jiyi.cli.terminal import echo, note
 from jiyi.clock import utc_now
 from jiyi.databases import database_exists, open_ledger
 from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
@@ -25,18 +25,18 @@ from jiyi.wiring import open_memory
 
 __all__ = ["keys", "serve"]
 
-_NONE = "make one with: jiyi keys create --tenant NAME"
+_CREATE_HINT = "make one with: jiyi keys create --tenant NAME"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_IDLE_SECONDS = 75  # longer than clients and balancers (5 to 60) keep a connection: else both end it at once
-_TIME = re.compile(r"(\d{1,6})([mhd])")
+_IDLE_SECONDS = 75  # clients and balancers close after 5 to 60: closing first would race with their requests
+_DURATION = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 keys = typer.Typer(help="Make, list, end and renew the API keys of a server.", no_args_is_help=True)
 
 
-def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: bool = False) -> None:
+def serve(db: Db = DEFAULT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: bool = False) -> None:
     """Serve the memory to other programs until Ctrl-C; needs the extra "api"."""
-    with brief_errors():
+    with exit_on_error():
         try:
             import uvicorn
 
@@ -48,9 +48,9 @@ def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: b
         if not local and not memory.parts.ledger.keys():
             memory.close()
             raise SettingsError(
-                f"{host} can be reached from other machines, and there are no keys yet; {_NONE}"
+                f"{host} can be reached from other machines, and there are no keys yet; {_CREATE_HINT}"
             )
-        _log_lines(quiet=quiet)
+        _set_up_logging(quiet=quiet)
         settings = memory.parts.settings
         config = uvicorn.Config(
             make_app(memory, local=local),
@@ -68,93 +68,93 @@ def serve(db: Db = AGENT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: b
         uvicorn.Server(config).run()
 
 
-@telling
+@json_command
 def _create(
-    db: Db = AGENT_DB,
+    db: Db = DEFAULT_DB,
     tenant: str = "",
     scopes: str = "read,write,forget",
     user: str | None = None,
     expires: str | None = None,
-) -> Shown:
+) -> Output:
     """Make a key and show it, once."""
-    with _keys(db, create=True) as kept:
+    with _open_keys(db, create=True) as store:
         names = [name for name in re.split(r"[,\s]+", scopes) if name]
-        key, secret = kept.create(tenant, names, user=user, expires_in=_time(expires))
-        return _made(key, secret, "key.create")
+        key, secret = store.create(tenant, names, user=user, expires_in=_parse_duration(expires))
+        return _key_output(key, secret, "key.create")
 
 
-@telling
-def _list(db: Db = AGENT_DB, tenant: str | None = None) -> Shown:
+@json_command
+def _list(db: Db = DEFAULT_DB, tenant: str | None = None) -> Output:
     """List the keys, oldest first; the keys themselves are not kept."""
-    found = []
+    listed = []
     if database_exists(db):
-        with _keys(db) as kept:
-            found = kept.list(tenant)
+        with _open_keys(db) as store:
+            listed = store.list(tenant)
 
     def show() -> None:
-        for key in found:
-            told = key.to_dict()
-            ends = f"expires {told['expires_at'] or 'never'}"
+        for key in listed:
+            fields = key.to_dict()
+            ends = f"expires {fields['expires_at'] or 'never'}"
             if key.revoked_at:
-                ends = f"revoked {told['revoked_at']}"
-            whose = f"tenant {told['tenant'] or '-'}, user {told['user'] or 'any'}"
-            say(f"{key.name}  {whose}, {','.join(told['scopes'])}, made {told['created_at']}, {ends}")
-        if not found:
-            say(f"there are no keys yet; {_NONE}")
+                ends = f"revoked {fields['revoked_at']}"
+            whose = f"tenant {fields['tenant'] or '-'}, user {fields['user'] or 'any'}"
+            echo(f"{key.name}  {whose}, {','.join(fields['scopes'])}, made {fields['created_at']}, {ends}")
+        if not listed:
+            echo(f"there are no keys yet; {_CREATE_HINT}")
 
-    return [key.to_dict() for key in found], show
+    return [key.to_dict() for key in listed], show
 
 
-def _revoke(name: str, db: Db = AGENT_DB) -> None:
+def _revoke(name: str, db: Db = DEFAULT_DB) -> None:
     """End a key; servers notice within five seconds."""
-    with brief_errors(), _keys(db) as kept:
-        key = kept.revoke(name)
+    with exit_on_error(), _open_keys(db) as store:
+        key = store.revoke(name)
         audit("key.revoke", LOCAL_CALLER, name=key.name, of=key.caller.tenant)
-    say(f"revoked {key.name}")
+    echo(f"revoked {key.name}")
 
 
-@telling
-def _rotate(name: str, db: Db = AGENT_DB, keep: str | None = None) -> Shown:
+@json_command
+def _rotate(name: str, db: Db = DEFAULT_DB, keep: str | None = None) -> Output:
     """Make a key that allows the same, and end the old one."""
-    with _keys(db) as kept:
-        key, secret = kept.rotate(name, keep=_time(keep) or timedelta(0))
-        return _made(key, secret, "key.rotate")
+    with _open_keys(db) as store:
+        key, secret = store.rotate(name, keep=_parse_duration(keep) or timedelta(0))
+        return _key_output(key, secret, "key.rotate")
 
 
 for _command in (_create, _list, _revoke, _rotate):
     _name = _command.__name__[1:]
-    keys.command(_name)(described(_command, f"keys {_name}"))
+    keys.command(_name)(declare_options(_command, f"keys {_name}"))
 
 
 @contextmanager
-def _keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
+def _open_keys(db: Place, *, create: bool = False) -> Iterator[Keys]:
     if not create and not database_exists(db):
-        raise NotFound(f"there is no database {db}, and so no key; {_NONE}")
+        raise NotFound(f"there is no database {db}, and so no key; {_CREATE_HINT}")
     with open_ledger(db) as ledger:
         yield Keys(ledger)
 
 
-def _made(key: Key, secret: str, action: str) -> Shown:
+def _key_output(key: Key, secret: str, action: str) -> Output:
     audit(action, LOCAL_CALLER, name=key.name, of=key.caller.tenant)
 
     def show() -> None:
         note("this is shown once; only its SHA-256 is kept")
-        say(secret)
+        echo(secret)
 
     return {**key.to_dict(), "key": secret}, show
 
 
-def _time(given: str | None) -> timedelta | None:
+def _parse_duration(given: str | None) -> timedelta | None:
     if given is None:
         return None
-    parts = _TIME.fullmatch(given)
+    parts = _DURATION.fullmatch(given)
     if parts is None:
         raise InputError(f"{given!r} is no time such as 90d, 12h or 30m")
     return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
 
 
-class _Line(logging.Formatter):
-    """Writes a line of JSON: the server's own records are that already."""
+class _JsonFormatter(logging.Formatter):
+    """Formats log records as lines of JSON; those of the server are JSON already."""
 
     def format(self, record: logging.LogRecord) -> str:
         message = record.getMessage()
@@ -166,12 +166,12 @@ class _Line(logging.Formatter):
         return safe_json(json.dumps(line, ensure_ascii=False))
 
 
-def _log_lines(*, quiet: bool) -> None:
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(_Line())
+def _set_up_logging(*, quiet: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonFormatter())
     levels = {"jiyi": logging.WARNING, "uvicorn.error": logging.WARNING if quiet else logging.INFO}
     for name, level in levels.items():
-        logging.getLogger(name).addHandler(lines)
+        logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)
     logging.getLogger("jiyi.server").setLevel(logging.WARNING if quiet else logging.INFO)
     logging.getLogger("jiyi.audit").setLevel(logging.INFO)

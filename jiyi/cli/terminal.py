@@ -1,7 +1,7 @@
-"""What the commands print with: consoles, notes, errors, JSON and progress, all safe to show.
+"""Consoles, notes, errors, JSON and progress bars for the commands, all safe to show.
 
-Names and words in a memory come from anyone; what of them could steer the terminal becomes visible
-escapes such as ``\\x1b``, see `jiyi.telling.safe`.
+Anyone may have written what a memory holds: control characters in it are printed as visible escapes
+such as ``\\x1b``, see `jiyi.telling.safe`.
 """
 
 import json
@@ -29,19 +29,19 @@ from jiyi.records import Kind
 from jiyi.telling import safe, safe_json
 
 __all__ = [
-    "Bars",
-    "counted",
-    "counted_kinds",
+    "ProgressBars",
+    "count_kinds",
+    "echo",
     "fail",
+    "format_time",
     "note",
+    "plural",
     "print_json",
     "safe",
-    "say",
-    "short",
+    "shorten",
     "stderr",
     "stdout",
     "warn",
-    "when",
 ]
 
 _KINDS = get_args(Kind)
@@ -49,7 +49,7 @@ _PLURALS = {"knowledge": "knowledge", "stretch": "stretches"}
 
 
 class _SafeConsole(Console):
-    """Escapes whatever is printed. Words that a layout measures are made `safe` before."""
+    """Escapes whatever is printed. Text that a layout measures is made `safe` before."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -60,13 +60,13 @@ stdout: Console = _SafeConsole(highlight=False, soft_wrap=False)
 stderr: Console = _SafeConsole(stderr=True, highlight=False)
 
 
-def say(words: str) -> None:
-    """Print words on standard output as they are: without markup, and without line breaks of their own."""
+def echo(words: str) -> None:
+    """Print a text on standard output without markup, and without wrapping it."""
     stdout.print(Text(safe(words)), soft_wrap=True)
 
 
 def warn(label: str, words: str, *, style: str = "yellow", console: Console = stderr) -> None:
-    """Print a coloured label and words after it on one line, by default on standard error."""
+    """Print a coloured label and a text on one line, by default on standard error."""
     console.print(Text.assemble((label, style), " ", safe(words)), soft_wrap=True)
 
 
@@ -82,49 +82,49 @@ def fail(message: str) -> NoReturn:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, readable and without colours; what the terminal cannot show is escaped."""
+    """Print a value as indented JSON without colours; what the terminal cannot show is escaped."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(safe_json(json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)))
+    typer.echo(safe_json(json.dumps(value, ensure_ascii=not unicode, indent=2, default=_json_default)))
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-def short(text: str, length: int) -> str:
-    """Return a text on one line, cut to a length, safe to print."""
+def shorten(text: str, length: int) -> str:
+    """Return a text on one line of at most ``length`` characters, safe to print."""
     flat = " ".join(safe(text[: 4 * length]).split())
     return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
-def when(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
-    """Return a moment as a date and a time of day in a zone, "" for none."""
+def format_time(moment: datetime | None, zone: tzinfo, more: str = "") -> str:
+    """Return the date and time of a moment in a zone, "" for none; ``more`` is a strftime format to add."""
     return moment.astimezone(zone).strftime(f"%Y-%m-%d %H:%M {more}").rstrip() if moment else ""
 
 
-def counted(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Return a number with its noun, such as "1 fact" or "2,000 messages"."""
     return f"{number:,} {noun if number == 1 else _PLURALS.get(noun, noun + 's')}"
 
 
-def counted_kinds(counts: Mapping[Any, int]) -> str:
-    """Return counts by kind of record in words, "nothing" where there are none."""
+def count_kinds(counts: Mapping[Any, int]) -> str:
+    """Return counts by kind of record as text, "nothing" if all are zero."""
     ordered = sorted(counts.items(), key=lambda item: _KINDS.index(item[0]))
-    return ", ".join(counted(count, kind) for kind, count in ordered if count) or "nothing"
+    return ", ".join(plural(count, kind) for kind, count in ordered if count) or "nothing"
 
 
 class _Rate(ProgressColumn):
-    """How much is done in a second, of the last half minute."""
+    """Shows how much was done per second in the last half minute."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
-class Bars(Progress):
-    """Progress bars on standard error, one for each kind of work; ``quiet`` shows none."""
+class ProgressBars(Progress):
+    """Progress bars on standard error, one per kind of work; ``quiet`` shows none."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(
@@ -139,17 +139,17 @@ class Bars(Progress):
         self._rows: dict[str, TaskID] = {}
 
     def show(self, what: str, done: int, total: int | None = None) -> None:
-        """Show how much of a kind of work is done; its first call adds the bar."""
+        """Set how much of a kind of work is done; the first call adds its bar."""
         if what not in self._rows:
             self._rows[what] = self.add_task(safe(what), total=total)
         self.update(self._rows[what], completed=done, total=total)
 
     def end(self) -> None:
-        """Fill the bars whose total was not known."""
+        """Set every total to what was done, which fills all bars."""
         for row in self.tasks:
             self.update(row.id, total=row.completed)
 
     def clear(self, keep: str = "") -> None:
-        """Take the bars away, but the one to keep."""
+        """Remove all bars except the one to keep."""
         for what in [what for what in self._rows if what != keep]:
             self.remove_task(self._rows.pop(what))

@@ -1,4 +1,4 @@
-"""`jiyi import`, `export`, `copy`, `repair`, `reembed`: into a memory, out of it, to another database."""
+"""`jiyi import`, `export`, `copy`, `repair` and `reembed`: move records in, out and between databases."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -10,21 +10,21 @@ from typing import Annotated, Literal, cast
 import typer
 
 from jiyi.cli.options import (
-    AGENT_DB,
-    Anywhere,
+    DEFAULT_DB,
     Db,
-    Shown,
+    DbOrServer,
+    Output,
     db_option,
-    opened,
+    json_command,
+    open_user_memory,
     parse_place,
     require_database,
-    telling,
 )
-from jiyi.cli.terminal import Bars, counted, counted_kinds, fail, note, say, warn
+from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, warn
 from jiyi.client import RemoteMemory
 from jiyi.errors import ImportFailed
 from jiyi.exporters import WRITERS, Exported, export_for
-from jiyi.importers.run import is_no_file
+from jiyi.importers.run import is_remote_source
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
 from jiyi.settings import load_settings
@@ -39,49 +39,49 @@ from jiyi.wiring import open_memory
 __all__ = ["copy", "export", "import_", "reembed", "repair"]
 
 
-@telling
+@json_command
 def import_(
     files: list[str],
-    db: Anywhere = AGENT_DB,
+    db: DbOrServer = DEFAULT_DB,
     user: str | None = None,
     session: str | None = None,
     vectors: bool = True,
     dry_run: bool = False,
     as_json: bool = False,
-) -> Shown:
+) -> Output:
     """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice.
 
     mem0's API, such as mem0://api.mem0.ai, is read with the key in MEM0_API_KEY.
     """
     for file in files:
-        if not (is_no_file(file) or Path(file).exists()):
+        if not (is_remote_source(file) or Path(file).exists()):
             raise typer.BadParameter(f"{masked(file)} does not exist", param_hint="FILES")
-    with opened(db, user, create=True) as memory, Bars(quiet=as_json) as bars:
-        receipts = [_import_one(memory, file, session, dry_run, bars) for file in files]
+    with open_user_memory(db, user, create=True) as memory, ProgressBars(quiet=as_json) as bars:
+        receipts = [_import_file(memory, file, session, dry_run, bars) for file in files]
         pending = 0 if dry_run else memory.stats()["vectors_pending"]
         if vectors and pending and not isinstance(memory, RemoteMemory):
             memory.flush(partial(bars.show, "vectors", total=pending))
     added, known = sum(r.added for r in receipts), sum(r.known for r in receipts)
-    rejected = [asdict(bad) for receipt in receipts for bad in receipt.rejected]
-    left = sum((Counter(r.left_out) for r in receipts), Counter[str]())
-    told = {"added": added, "known": known, "rejected": rejected, "left_out": dict(left)}
+    rejected = [asdict(rejection) for receipt in receipts for rejection in receipt.rejected]
+    left_out = sum((Counter(r.left_out) for r in receipts), Counter[str]())
+    output = {"added": added, "known": known, "rejected": rejected, "left_out": dict(left_out)}
     counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
 
     def show() -> None:
-        for bad in rejected:
-            warn("rejected", f"{bad['where']}: {bad['reason']}")
-        what = counted_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
-        say(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
-        if left:
-            note("left out: " + ", ".join(f"{count:,} {what}" for what, count in left.most_common()))
+        for rejection in rejected:
+            warn("rejected", f"{rejection['where']}: {rejection['reason']}")
+        what = count_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
+        echo(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
+        if left_out:
+            note("left out: " + ", ".join(f"{count:,} {what}" for what, count in left_out.most_common()))
 
-    return told, show, any(r.rejected and not r.added + r.known for r in receipts)
+    return output, show, any(r.rejected and not r.added + r.known for r in receipts)
 
 
-def _import_one(
-    memory: MemoryManager, file: str, session: str | None, dry_run: bool, bars: Bars
+def _import_file(
+    memory: MemoryManager, file: str, session: str | None, dry_run: bool, bars: ProgressBars
 ) -> ImportReceipt:
-    """Import a file; one that cannot be imported at all does not keep the others out."""
+    """Import a file; one that cannot be imported becomes a rejection, so that the others go on."""
     name = masked(file).rstrip("/").rpartition("/")[2]
     show = partial(bars.show, f"{name}: records")
     show(0)
@@ -93,14 +93,14 @@ def _import_one(
         bars.end()
 
 
-@telling
+@json_command
 def export(
-    file: Path, db: Anywhere = AGENT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
-) -> Shown:
+    file: Path, db: DbOrServer = DEFAULT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
+) -> Output:
     """Write everything of a user into a file, or what another program can take of it."""
     if to not in ("jsonl", "markdown", *WRITERS):
         fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
-    with opened(db, user) as memory, Bars(quiet=as_json) as bars:
+    with open_user_memory(db, user) as memory, ProgressBars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
         if to in WRITERS:
@@ -111,75 +111,73 @@ def export(
         show(total, total)
 
     def tell() -> None:
-        say(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
+        echo(f"{total:,} records, {receipt.bytes:,} bytes in {receipt.path}")
         if isinstance(receipt, ExportReceipt) and receipt.damaged:
-            say(f"{counted(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
+            echo(f"{plural(receipt.damaged, 'damaged record')} left out; see jiyi doctor")
         for reason, count in receipt.left_out.items() if isinstance(receipt, Exported) else ():
-            say(f"{count:,} of them left out: {reason}")
+            echo(f"{count:,} of them left out: {reason}")
 
     return {**asdict(receipt), "path": str(receipt.path)}, tell
 
 
-@telling
-def repair(source: Path, target: Path) -> Shown:
+@json_command
+def repair(source: Path, target: Path) -> Output:
     """Save what is whole of a damaged file into a new one, and count what is not."""
     receipt = repair_file(source, target, load_settings())
 
     def show() -> None:
         kinds = {kind: count for kind, count in receipt.saved.items() if kind != "trash"}
-        say(f"saved into {target}: {counted_kinds(kinds)}, {receipt.saved['trash']:,} in the trash")
-        say(f"lost: {receipt.damaged:,} damaged records, {receipt.unreadable:,} places that cannot be read")
+        echo(f"saved into {target}: {count_kinds(kinds)}, {receipt.saved['trash']:,} in the trash")
+        echo(f"lost: {receipt.damaged:,} damaged records, {receipt.unreadable:,} places that cannot be read")
         for line in receipt.refused:
-            say(f"refused: {line}")
+            echo(f"refused: {line}")
 
     return asdict(receipt), show, bool(receipt.damaged or receipt.unreadable or receipt.refused)
 
 
-@telling
+@json_command
 def copy(
     source: Annotated[
-        Place,
-        typer.Argument(metavar="FROM", parser=parse_place, help="A file, or postgresql://…; it stays."),
+        Place, typer.Argument(metavar="FROM", parser=parse_place, help="A file, or postgresql://…; it stays.")
     ],
     target: Annotated[
-        Place,
-        typer.Argument(metavar="TO", parser=parse_place, help="Another one; what is missing is made."),
+        Place, typer.Argument(metavar="TO", parser=parse_place, help="Another one; what is missing is made.")
     ],
     user: list[str] | None = None,
     without_trash: bool = False,
     as_json: bool = False,
-) -> Shown:
+) -> Output:
     """Copy whole memories to another database, with vectors and trash, and verify the copy.
 
     Run it again after a break. Nobody may write meanwhile; the target is empty or holds a part of the
     same. Exit code 1 where it holds anything else.
     """
     require_database(source)
-    if _resolved(source) == _resolved(target):
+    if _location(source) == _location(target):
         fail(f"{source} is both FROM and TO; name two databases")
     with ExitStack() as stack:
-        ends = []
+        backends = []
         for place in (source, target):
-            ends.append(open_backend(place, load_settings()))
-            stack.callback(ends[-1].store.close)
-        bars = stack.enter_context(Bars(quiet=as_json))
-        receipt = copy_memory(*ends, users=user, trash=not without_trash, progress=bars.show)
-    checked = {part: {"count": seen.count, "digest": seen.hex} for part, seen in receipt.checked.items()}
-    return asdict(receipt) | {"checked": checked}, lambda: _tell_copied(receipt, target)
+            backends.append(open_backend(place, load_settings()))
+            stack.callback(backends[-1].store.close)
+        bars = stack.enter_context(ProgressBars(quiet=as_json))
+        receipt = copy_memory(*backends, users=user, trash=not without_trash, progress=bars.show)
+    checked = {part: {"count": check.count, "digest": check.hex} for part, check in receipt.checked.items()}
+    return asdict(receipt) | {"checked": checked}, lambda: _print_copy(receipt, target)
 
 
-def _resolved(place: Place) -> object:
+def _location(place: Place) -> object:
     return place.url if place.path is None else place.path.expanduser().resolve()
 
 
-def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
+def _print_copy(receipt: CopyReceipt, target: Place) -> None:
     kinds = {part: count for part, count in receipt.added.items() if part != "trash" and count}
-    words, trash = counted_kinds(kinds) if kinds else "0 records", receipt.added.get("trash", 0)
-    added = f"{words} and {trash:,} in the trash" if trash else words
-    say(f"{added} copied, {receipt.known:,} were there already, {receipt.vectors:,} got vectors")
-    for part, seen in receipt.checked.items():
-        if seen.count:
-            say(f"{seen.count:>10,}  {part:<10} {seen.hex}")
+    records, trash = count_kinds(kinds) if kinds else "0 records", receipt.added.get("trash", 0)
+    added = f"{records} and {trash:,} in the trash" if trash else records
+    echo(f"{added} copied, {receipt.known:,} were there already, {receipt.vectors:,} got vectors")
+    for part, check in receipt.checked.items():
+        if check.count:
+            echo(f"{check.count:>10,}  {part:<10} {check.hex}")
     if receipt.embedder is None and any(receipt.added.values()):
         note(
             "no vectors were taken over, the embedders differ or there is none; "
@@ -187,17 +185,20 @@ def _tell_copied(receipt: CopyReceipt, target: Place) -> None:
         )
 
 
-@telling
-def reembed(db: Db = AGENT_DB, as_json: bool = False) -> Shown:
+@json_command
+def reembed(db: Db = DEFAULT_DB, as_json: bool = False) -> Output:
     """Finish pending vectors, of all users; if there are none, make every vector again.
 
     With another embedder in the settings all are made again, too. The memory is searched by the old
     vectors until the new ones are whole. Run it again after a break.
     """
     require_database(db)
-    with open_memory(db, background=False, check_embedder=False) as memory, Bars(quiet=as_json) as bars:
+    with (
+        open_memory(db, background=False, check_embedder=False) as memory,
+        ProgressBars(quiet=as_json) as bars,
+    ):
         show = partial(bars.show, "vectors")
         show(0)
         done = memory.reembed(show)
         show(done, done)
-    return {"embedded": done}, lambda: say(f"{done} records embedded")
+    return {"embedded": done}, lambda: echo(f"{done} records embedded")

@@ -1,4 +1,4 @@
-"""A memory on a server, with the verbs of one that is here: `connect` and `connect_async`."""
+"""A memory on a server with the verbs of a local one: `connect` and `connect_async`."""
 
 import os
 from urllib.parse import urlsplit
@@ -19,30 +19,29 @@ def connect(
     timeout: float = 60.0,
     retries: int = 4,
 ) -> RemoteMemory:
-    """Return the memory on a server (`jiyi serve`) as if it were here; nothing is asked yet.
+    """Return the memory on a server (`jiyi serve`) as if it were local; no request is sent yet.
 
-    Its verbs take and return the same as those of `jiyi.open`, and raise the same errors. It may be
-    used from several threads, and after a fork.
+    Its verbs have the arguments, results and errors of `jiyi.open`. It may be used from several threads,
+    and after a fork.
 
     Args:
         url: the server, such as ``http://127.0.0.1:8710``.
-        api_key: from ``jiyi keys create``; the environment's ``JIYI_API_KEY`` where it is left out.
-            It appears in no error and no log.
-        user_id, agent_id: whose memory by default; a key of one user needs no user_id.
-        timeout: seconds to wait for each piece of an answer.
-        retries: further tries after broken connections, 429, 502, 503 and 504, with pauses or after what
-            Retry-After says. What writes is still done only once.
+        api_key: from ``jiyi keys create``, by default ``JIYI_API_KEY``; it appears in no error and no log.
+        user_id, agent_id: the default user and agent; a key for one user needs no user_id.
+        timeout: seconds to wait for each part of a response.
+        retries: further attempts after broken connections, 429, 502, 503 and 504, after a pause or the time
+            in Retry-After. Writes are still done only once.
 
     Raises:
-        SettingsError: the address or the key cannot be one.
+        SettingsError: the address or the key is invalid.
         MissingExtra: ``pip install "jiyi[client]"``.
     """
     key = os.environ.get("JIYI_API_KEY", "") if api_key is None else api_key
-    there = Endpoint(base_url=url, api_key=key, timeout=timeout, retries=retries)
-    parts = urlsplit(there.url)
+    endpoint = Endpoint(base_url=url, api_key=key, timeout=timeout, retries=retries)
+    parts = urlsplit(endpoint.url)
     if parts.query or parts.fragment or "@" in parts.netloc:
         raise SettingsError("the address of a server has no user, password, query or fragment: give api_key=")
-    return RemoteMemory(there, user_id=user_id, agent_id=agent_id)
+    return RemoteMemory(endpoint, user_id=user_id, agent_id=agent_id)
 
 
 def connect_async(
@@ -54,7 +53,7 @@ def connect_async(
     timeout: float = 60.0,
     retries: int = 4,
 ) -> AsyncRemoteMemory:
-    """Return a memory on a server with verbs to be awaited; see `connect`."""
+    """Return a memory on a server with async verbs; see `connect`."""
     memory = connect(
         url, api_key=api_key, user_id=user_id, agent_id=agent_id, timeout=timeout, retries=retries
     )

@@ -1,4 +1,4 @@
-"""How requests travel: connections of httpx, kept open, for threads and for asyncio."""
+"""Send requests over open connections of httpx, for threads and for asyncio."""
 
 import asyncio
 import importlib.util
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from jiyi.client.asking import Answer, Ask, Lost, Steps
+from jiyi.client.calls import NoResponse, Request, Response, Steps
 from jiyi.endpoint import Endpoint
 from jiyi.errors import Closed, InputError, MissingExtra
 from jiyi.forks import free_after_fork
@@ -23,32 +23,32 @@ __all__ = ["AsyncConnections", "Connections"]
 
 _T = TypeVar("_T")
 
-_CONNECT = 5.0  # seconds for a connection
-_PIECE = 1 << 16  # bytes of a file read at once
+_CONNECT_SECONDS = 5.0  # to connect
+_CHUNK_BYTES = 1 << 16  # of a file
 
 
 class Connections:
-    """Takes the steps of calls, over connections of this process; a forked one opens its own."""
+    """Runs calls over connections of this process; a forked process opens its own."""
 
-    def __init__(self, there: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         _check_package()
-        self._there = there
+        self._endpoint = endpoint
         self._lock = free_after_fork(threading.Lock())
         self._clients: dict[int, httpx.Client] = {}
         self._closed = False
 
     def run(self, steps: Steps[_T]) -> _T:
-        """Return what a call returns."""
-        reply: Answer | Lost | None = None
+        """Run a call and return its result."""
+        outcome: Response | NoResponse | None = None
         while True:
             try:
-                step = steps.send(reply)
+                step = steps.send(outcome)
             except StopIteration as end:
                 return cast("_T", end.value)
-            reply = None
-            if isinstance(step, Ask):
+            outcome = None
+            if isinstance(step, Request):
                 try:
-                    reply = self._send(step)
+                    outcome = self._send(step)
                 except BaseException as error:  # a file that cannot be written, Ctrl-C
                     steps.throw(error)
                     raise
@@ -56,7 +56,7 @@ class Connections:
                 time.sleep(step)
 
     def close(self) -> None:
-        """Close the connections; what is asked after that raises `Closed`."""
+        """Close the connections; later requests raise `Closed`."""
         self._closed = True
         for client in self._clients.values():
             client.close()
@@ -68,48 +68,48 @@ class Connections:
             if self._closed:
                 raise Closed("this memory was closed; connect again")
             if os.getpid() not in self._clients:
-                self._clients = {os.getpid(): httpx.Client(**_options(self._there))}
+                self._clients = {os.getpid(): httpx.Client(**_client_options(self._endpoint))}
             return self._clients[os.getpid()]
 
-    def _send(self, ask: Ask) -> Answer | Lost:
+    def _send(self, request: Request) -> Response | NoResponse:
         import httpx
 
         client = self._client()
         try:
-            with client.stream(**_request(ask, self._there, _pieces)) as response:
-                if ask.into is None or not response.is_success:
-                    return _answer(response, response.read())
-                ask.into.begin()
-                for piece in response.iter_bytes():
-                    ask.into.take(piece)
-                return _answer(response, b"")
+            with client.stream(**_httpx_request(request, self._endpoint, _chunks)) as response:
+                if request.sink is None or not response.is_success:
+                    return _to_response(response, response.read())
+                request.sink.restart()
+                for chunk in response.iter_bytes():
+                    request.sink.write(chunk)
+                return _to_response(response, b"")
         except httpx.InvalidURL as error:
             raise InputError(f"an argument cannot be part of a URL: {error}") from error
         except httpx.HTTPError as error:
-            return _lost(error)
+            return _no_response(error)
 
 
 class AsyncConnections:
-    """The same for asyncio; each event loop has connections of its own."""
+    """Runs calls in asyncio; each event loop has its own connections."""
 
-    def __init__(self, there: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         _check_package()
-        self._there = there
+        self._endpoint = endpoint
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
         self._closed = False
 
     async def run(self, steps: Steps[_T]) -> _T:
-        """Return what a call returns."""
-        reply: Answer | Lost | None = None
+        """Run a call and return its result."""
+        outcome: Response | NoResponse | None = None
         while True:
             try:
-                step = steps.send(reply)
+                step = steps.send(outcome)
             except StopIteration as end:
                 return cast("_T", end.value)
-            reply = None
-            if isinstance(step, Ask):
+            outcome = None
+            if isinstance(step, Request):
                 try:
-                    reply = await self._send(step)
+                    outcome = await self._send(step)
                 except BaseException as error:  # a file that cannot be written, Ctrl-C
                     steps.throw(error)
                     raise
@@ -117,7 +117,7 @@ class AsyncConnections:
                 await asyncio.sleep(step)
 
     async def close(self) -> None:
-        """Close the connections of this loop; what is asked after that raises `Closed`."""
+        """Close the connections of this loop; later requests raise `Closed`."""
         self._closed = True
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
@@ -130,25 +130,25 @@ class AsyncConnections:
             raise Closed("this memory was closed; connect again")
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient(**_options(self._there))
+            self._clients[loop] = httpx.AsyncClient(**_client_options(self._endpoint))
         return self._clients[loop]
 
-    async def _send(self, ask: Ask) -> Answer | Lost:
+    async def _send(self, request: Request) -> Response | NoResponse:
         import httpx
 
         client = self._client()
         try:
-            async with client.stream(**_request(ask, self._there, _pieces_awaited)) as response:
-                if ask.into is None or not response.is_success:
-                    return _answer(response, await response.aread())
-                ask.into.begin()
-                async for piece in response.aiter_bytes():
-                    ask.into.take(piece)
-                return _answer(response, b"")
+            async with client.stream(**_httpx_request(request, self._endpoint, _async_chunks)) as response:
+                if request.sink is None or not response.is_success:
+                    return _to_response(response, await response.aread())
+                request.sink.restart()
+                async for chunk in response.aiter_bytes():
+                    request.sink.write(chunk)
+                return _to_response(response, b"")
         except httpx.InvalidURL as error:
             raise InputError(f"an argument cannot be part of a URL: {error}") from error
         except httpx.HTTPError as error:
-            return _lost(error)
+            return _no_response(error)
 
 
 def _check_package() -> None:
@@ -156,43 +156,43 @@ def _check_package() -> None:
         raise MissingExtra('a memory on a server needs an optional package: pip install "jiyi[client]"')
 
 
-def _options(there: Endpoint) -> dict[str, Any]:
+def _client_options(endpoint: Endpoint) -> dict[str, Any]:
     import httpx
 
-    key = {"authorization": f"Bearer {there.key}"} if there.has_key else {}
-    timeout = httpx.Timeout(there.timeout, connect=min(there.timeout, _CONNECT))
-    return {"headers": {"user-agent": "jiyi", **key}, "timeout": timeout, "follow_redirects": False}
+    authorization = {"authorization": f"Bearer {endpoint.key}"} if endpoint.has_key else {}
+    timeout = httpx.Timeout(endpoint.timeout, connect=min(endpoint.timeout, _CONNECT_SECONDS))
+    return {"headers": {"user-agent": "jiyi", **authorization}, "timeout": timeout, "follow_redirects": False}
 
 
-def _request(ask: Ask, there: Endpoint, pieces: Any) -> dict[str, Any]:
-    headers = dict(ask.headers)
-    body = ask.body
+def _httpx_request(request: Request, endpoint: Endpoint, read_chunks: Any) -> dict[str, Any]:
+    headers, body = dict(request.headers), request.body
     if isinstance(body, Path):
         headers["content-length"] = str(body.stat().st_size)
-        body = pieces(body)
-    url = there.url.rstrip("/") + ask.path
-    return {"method": ask.method, "url": url, "params": ask.query, "content": body, "headers": headers}
+        body = read_chunks(body)
+    url = endpoint.url.rstrip("/") + request.path
+    parts = {"method": request.method, "url": url, "params": request.query}
+    return parts | {"content": body, "headers": headers}
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        yield from iter(partial(file.read, _PIECE), b"")
+        yield from iter(partial(file.read, _CHUNK_BYTES), b"")
 
 
-async def _pieces_awaited(path: Path) -> AsyncIterator[bytes]:
-    with path.open("rb") as file:  # opening is quick; reading may not be
-        while piece := await asyncio.to_thread(file.read, _PIECE):
-            yield piece
+async def _async_chunks(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:  # opening is fast; reading may not be
+        while chunk := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+            yield chunk
 
 
-def _answer(response: "httpx.Response", body: bytes) -> Answer:
+def _to_response(response: "httpx.Response", body: bytes) -> Response:
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return Answer(status=response.status_code, headers=headers, body=body)
+    return Response(status=response.status_code, headers=headers, body=body)
 
 
-def _lost(error: Exception) -> Lost:
+def _no_response(error: Exception) -> NoResponse:
     import httpx
 
-    slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
-    passing = isinstance(error, httpx.TransportError) and not slow
-    return Lost(reason=f"{type(error).__name__} {error}".strip(), passing=passing, cause=error)
+    timed_out = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
+    retryable = isinstance(error, httpx.TransportError) and not timed_out
+    return NoResponse(reason=f"{type(error).__name__} {error}".strip(), retryable=retryable, cause=error)

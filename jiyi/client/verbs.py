@@ -1,4 +1,4 @@
-"""Each verb as requests: its arguments written as the table of routes says, its result read back."""
+"""Convert the verbs of a memory to requests by the table of routes, and their responses to results."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from jiyi.client.asking import Ask, Steps, answered, job_done, read_as
+from jiyi.client.calls import Request, Steps, decode, run_job, send
 from jiyi.clock import read_moment
 from jiyi.endpoint import Endpoint
 from jiyi.errors import BadMessage, BadQuery, BadScope, InputError
@@ -20,41 +20,40 @@ from jiyi.records import Message, as_mapping, check_metadata
 from jiyi.records.checks import copy_json
 from jiyi.wire import ROUTES, adapter, call_of
 
-__all__ = ["PREFIX", "Whose", "asked", "given_to", "in_query"]
+__all__ = ["PREFIX", "Owner", "bind", "to_query", "verb_steps"]
 
 PREFIX = "/v1"
 
-_BY_VERB = {route.verb: route for route in ROUTES}
-_OF_SESSION = "session_id"
+_ROUTES = {route.verb: route for route in ROUTES}
 
-Whose = Mapping[str, str | None]
-"""The user and the agent that verbs are about where a call does not say."""
+Owner = Mapping[str, str | None]
+"""The user and agent of verbs, unless a call names others."""
 
 
-def asked(verb: str, there: Endpoint, whose: Whose, *args: Any, **kwargs: Any) -> Steps[Any]:
+def verb_steps(verb: str, endpoint: Endpoint, owner: Owner, *args: Any, **kwargs: Any) -> Steps[Any]:
     """Return the steps of a verb that has a route."""
-    route = _BY_VERB[verb]
+    route = _ROUTES[verb]
     call = call_of(route)
-    given = given_to(verb, whose, args, kwargs)
-    progress = given.pop("progress", None)
+    arguments = bind(verb, owner, args, kwargs)
+    progress = arguments.pop("progress", None)
     for name in call.left_out:
-        if given.pop(name, None) is not None:
+        if arguments.pop(name, None) is not None:
             raise InputError(
                 f"{name}= is code, and cannot travel to a server: leave it out, "
                 "or open the memory itself with jiyi.open"
             )
-    path = PREFIX + route.path.format(**{name: _in_path(name, given.pop(name)) for name in call.in_path})
+    path = PREFIX + route.path.format(**{name: _quote(name, arguments.pop(name)) for name in call.in_path})
     headers = {"idempotency-key": uuid4().hex} if route.writes else {}
     if route.method in ("GET", "DELETE"):
-        ask = Ask(method=route.method, path=path, query=in_query(given), headers=headers)
+        request = Request(method=route.method, path=path, query=to_query(arguments), headers=headers)
     else:
         headers["content-type"] = "application/json"
-        ask = Ask(method=route.method, path=path, body=_body(given), headers=headers)
+        request = Request(method=route.method, path=path, body=_body(arguments), headers=headers)
     if route.how == "job":
-        done = yield from job_done(ask, there, progress)
-        return read_as(call.result, done, there)
-    answer = yield from answered(ask, there)
-    return read_as(call.result, answer.body, there)
+        result = yield from run_job(request, endpoint, progress)
+        return decode(call.result, result, endpoint)
+    response = yield from send(request, endpoint)
+    return decode(call.result, response.body, endpoint)
 
 
 @cache
@@ -62,54 +61,54 @@ def _signature(verb: str) -> inspect.Signature:
     return inspect.signature(getattr(MemoryManager, verb))
 
 
-def given_to(verb: str, whose: Whose, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that say something, by name; those of messages as the records want them."""
+def bind(verb: str, owner: Owner, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that differ from their defaults, by name; messages and dates are validated."""
     signature = _signature(verb)
     bound = signature.bind(None, *args, **kwargs).arguments
     del bound["self"]
     parameters = signature.parameters
-    given = {name: value for name, value in bound.items() if value is not parameters[name].default}
-    for name, value in whose.items():
+    arguments = {name: value for name, value in bound.items() if value is not parameters[name].default}
+    for name, value in owner.items():
         if value is not None and name in parameters:
-            given.setdefault(name, value)
-    return {name: _READ[name](value) if name in _READ else value for name, value in given.items()}
+            arguments.setdefault(name, value)
+    return {name: _CONVERT[name](value) if name in _CONVERT else value for name, value in arguments.items()}
 
 
-def _message(given: Any) -> Any:
-    if isinstance(given, Message):
-        return given
-    body = dict(as_mapping(given))
+def _prepare_message(message: Any) -> Any:
+    if isinstance(message, Message):
+        return message
+    body = dict(as_mapping(message))
     dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
-    read = {name: read_moment(at) if isinstance(at, float) else at for name, at in dates.items()}
-    return {**copy_json(body, "message", BadMessage), **read}
+    parsed = {name: read_moment(date) if isinstance(date, float) else date for name, date in dates.items()}
+    return {**copy_json(body, "message", BadMessage), **parsed}
 
 
-def _messages(given: Iterable[Any]) -> list[Any]:
-    return [_message(one) for one in given]
+def _prepare_messages(given: Iterable[Any]) -> list[Any]:
+    return [_prepare_message(message) for message in given]
 
 
-_READ: Mapping[str, Callable[[Any], Any]] = {  # so that errors of these are those of a memory here
-    "message": _message,
-    "messages": _messages,
-    "scratch": _messages,
+_CONVERT: Mapping[str, Callable[[Any], Any]] = {  # so that their errors are those of a local memory
+    "message": _prepare_message,
+    "messages": _prepare_messages,
+    "scratch": _prepare_messages,
     "created_at": read_moment,
     "metadata": check_metadata,
 }
 
 
-def _in_path(name: str, value: object) -> str:
+def _quote(name: str, value: object) -> str:
     if not isinstance(value, str) or not value:
-        error = BadScope if name == _OF_SESSION else BadQuery
+        error = BadScope if name == "session_id" else BadQuery
         raise error(f"{name} must be non-empty text, not {value!r}")
-    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")  # no step upwards
+    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")  # keeps ".." a name
 
 
-def in_query(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments as they stand in a URL; a list is its name several times, a dict is JSON."""
-    return {name: _in_query(name, value) for name, value in given.items()}
+def to_query(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as parameters of a URL: lists as repeated parameters, dicts as JSON."""
+    return {name: _query_value(name, value) for name, value in arguments.items()}
 
 
-def _in_query(name: str, value: object) -> Any:
+def _query_value(name: str, value: object) -> Any:
     if value is None:
         raise BadQuery(f"{name}=None says nothing; leave it out")
     if isinstance(value, bool):
@@ -121,21 +120,21 @@ def _in_query(name: str, value: object) -> Any:
     if isinstance(value, Mapping):
         return _body(value).decode()
     if isinstance(value, Iterable):
-        return [_in_query(name, one) for one in value]
+        return [_query_value(name, item) for item in value]
     raise BadQuery(f"{name} cannot be of type {type(value).__name__}")
 
 
-def _body(given: Mapping[str, Any]) -> bytes:
+def _body(arguments: Mapping[str, Any]) -> bytes:
     try:
-        return json.dumps(given, default=_plain, allow_nan=False).encode()
+        return json.dumps(arguments, default=_json_default, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"an argument cannot be written as JSON: {error}") from error
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON has no form for in one that it has."""
+def _json_default(value: Any) -> Any:
+    """Convert a value that JSON cannot represent into one that it can."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, PathLike):

@@ -1,6 +1,6 @@
-"""Compression: what stays, made smaller. Every compressor is a file of its own and works alone.
+"""Compression of texts and messages. Every compressor is a separate file and works alone.
 
-Nothing heavy is loaded by importing: a model waits for the first call of what needs it.
+Importing loads nothing heavy: models are loaded by the first call that needs them.
 """
 
 from jiyi.compression.compressor import Compressed, Compressor, Given, as_messages

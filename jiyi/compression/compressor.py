@@ -1,4 +1,4 @@
-"""The protocol every compressor follows (texts in, fewer tokens of the same out), and its beginning."""
+"""The protocol of compressors (texts in, fewer tokens of the same out), and what they share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,24 +26,23 @@ Given = str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compressed:
-    """What was made of the texts, and what that saved."""
+    """A compressed text, and what that saved."""
 
     text: str  # the smaller text
-    sources: tuple[str, ...]  # ids of the messages that something of is left, in their order
+    sources: tuple[str, ...]  # ids of the messages that remain in part, in order
     tokens_before: int  # of the texts as given
     tokens: int  # of ``text``; never more than before
     method: str  # how it was made, such as "extractive" or "llm"
-    notes: tuple[str, ...] = ()  # what was not as it should be, such as a model that failed
+    notes: tuple[str, ...] = ()  # warnings, such as a model that failed
 
 
 @runtime_checkable
 class Compressor(Protocol):
     """Makes texts smaller.
 
-    Guarantees: the result never takes more tokens than the input, nor than ``max_tokens``
-    where that is given; it is in the language of the input; it names the messages it
-    holds something of; an input that is small enough comes back as it is, messages in
-    order, one below the other.
+    Guarantees: the result never takes more tokens than the input, nor more than ``max_tokens`` if that is
+    given; it is in the language of the input; it names the messages that remain in part; an input that is
+    small enough is returned unchanged, messages in order, one below the other.
     """
 
     def __call__(
@@ -53,8 +52,8 @@ class Compressor(Protocol):
 
         Args:
             given: a text, a message or messages.
-            max_tokens: most tokens of the result; without it the compressor's own measure.
-            query: what it will be read for, where the compressor looks at that.
+            max_tokens: maximum tokens of the result; by default set by the compressor.
+            query: the purpose of the result, for compressors that use it.
 
         Raises:
             InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
@@ -62,7 +61,7 @@ class Compressor(Protocol):
 
 
 def as_messages(given: Given) -> tuple[Message, ...]:
-    """Return what is to be compressed as messages; a text becomes a user message.
+    """Return the input as messages; a text becomes a user message.
 
     Raises:
         InputError, BadMessage: it is neither text nor messages, or a dict is no Chat Completions message.
@@ -79,13 +78,13 @@ def as_messages(given: Given) -> tuple[Message, ...]:
 
 
 class Compressible:
-    """The texts to compress, read and counted; raises as `Compressor` where they cannot be.
+    """The texts to compress, with their tokens; raises as `Compressor`.
 
     Args:
         given: a text, a message or messages.
         counter: counts the tokens.
-        method: what the results are said to be made by.
-        max_tokens: most tokens of the result; None is no limit.
+        method: the method that results name.
+        max_tokens: maximum tokens of the result; None: no limit.
     """
 
     def __init__(
@@ -100,12 +99,12 @@ class Compressible:
         self._method = method
 
     def unchanged(self, *notes: str) -> Compressed:
-        """Return the texts as they are."""
+        """Return the texts unchanged."""
         ids = [message.id for message, text in zip(self.messages, self.texts, strict=True) if text.strip()]
         return self.made(self.whole, ids, *notes)
 
     def made(self, text: str, sources: Sequence[str], *notes: str, method: str = "") -> Compressed:
-        """Return what was made of the texts."""
+        """Return the result."""
         return Compressed(
             text=text,
             sources=tuple(sources),
@@ -117,24 +116,24 @@ class Compressible:
 
 
 def check_max_tokens(max_tokens: object) -> None:
-    """Refuse a limit that is no whole number of at least 1, with an InputError; None is no limit."""
+    """Raise `InputError` for a limit that is no whole number of at least 1; None is no limit."""
     if max_tokens is not None:
         check_whole_number("max_tokens", max_tokens, 1)
 
 
 def check_whole_number(name: str, value: object, least: int) -> None:
-    """Refuse what is no whole number of at least ``least``, with an InputError."""
+    """Raise `InputError` for a value that is no whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of tokens, at least {least:,}")
 
 
 def check_words(name: str, words: Sequence[str]) -> None:
-    """Refuse what is no list of texts; InputError: it is one text, or holds something else than text."""
+    """Raise `InputError` for a value that is no list of texts."""
     if isinstance(words, str) or not all(isinstance(word, str) for word in words):
         raise InputError(f'{name} takes a list of texts, such as ["重要", "key"], not {words!r}')
 
 
 def check_rate(rate: object) -> None:
-    """Refuse what is no share of tokens to leave; InputError: it is no number above 0 and at most 1."""
+    """Raise `InputError` for a rate that is not above 0 and at most 1."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")

@@ -1,4 +1,4 @@
-"""What is worth keeping of a conversation, by kind: the user, topics, conclusions, things to do."""
+"""Extract what is worth keeping of a conversation, by kind: user, topics, conclusions, to-dos."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,39 +17,39 @@ from jiyi.text import TokenCounter, Trait, counter_for, language, traits
 
 __all__ = ["Extract", "Extracted", "ExtractedItem"]
 
-_MAX_PIECE_CHARS = 3_000  # characters of a message that are read at once
-_NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of texts without one; no item shows a date
+_MAX_PIECE_CHARS = 3_000  # of a message, read at once
+_NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of texts without a date; no item shows it
 _MAX_TOPICS = 5
 _MIN_TOPIC_SCORE = 1.0  # of a word that can be a topic
-_DECISION_CONFIDENCE = 0.5  # confidence of a sentence that only looks like a decision
+_DECISION_CONFIDENCE = 0.5  # of a sentence that only looks like a decision
 _DECIDES = Trait.DECISION | Trait.CORRECTS | Trait.CHANGES
-_MAX_QUOTE_CHARS = 200  # characters of a quotation that stands for the statement
+_MAX_QUOTE_CHARS = 200  # of a quotation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractedItem:
-    """One thing worth keeping."""
+    """An item worth keeping."""
 
     text: str  # in the words of the conversation, or of the model
-    source: str = ""  # id of the message it is from; "" where it rests on several
+    source: str = ""  # id of the message; "" if it rests on several
     confidence: float = 0.5  # 0..1
     method: Literal["patterns", "signs", "terms", "llm"]  # read by patterns, by signs, counted, by a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What a conversation holds, by kind; each in the order it was said, topics by weight."""
+    """The items of a conversation by kind, in the order of the conversation; topics by weight."""
 
     user_information: tuple[ExtractedItem, ...] = ()  # who they are, what they like and have
-    topics: tuple[ExtractedItem, ...] = ()  # what it is about
-    conclusions: tuple[ExtractedItem, ...] = ()  # what was decided, found or set
-    todos: tuple[ExtractedItem, ...] = ()  # what somebody has to do or plans
-    notes: tuple[str, ...] = ()  # why a model did not read all of it
+    topics: tuple[ExtractedItem, ...] = ()  # of the conversation
+    conclusions: tuple[ExtractedItem, ...] = ()  # decisions, findings, settings
+    todos: tuple[ExtractedItem, ...] = ()  # duties and plans
+    notes: tuple[str, ...] = ()  # warnings, such as a model that failed
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Reads a conversation into four typed lists, and a `Compressor` that writes them as bullets.
+    """Extracts four typed lists from a conversation; also a `Compressor` that writes them as bullets.
 
     - Without a model by `jiyi.extraction`'s patterns, the signs of decisions, and word counts for
       topics; with one by a JSON schema, the patterns taking over where it fails, with a note.
@@ -67,7 +67,7 @@ class Extract:
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def extract(self, given: Given) -> Extracted:
-        """Return what the texts hold.
+        """Return the items of the texts.
 
         Raises:
             InputError: ``given`` is neither text nor messages.
@@ -137,7 +137,7 @@ class Extract:
 
 
 def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
-    """Give the turns as messages of their own, dated, the long ones in pieces."""
+    """Yield the turns as separate messages with dates, long ones in pieces."""
     held: list[Sentence] = []
     for sentence in [*split_messages(messages), None]:
         full = sum(len(one.text) for one in held) >= _MAX_PIECE_CHARS
@@ -162,7 +162,7 @@ def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _current_statements(statements: Sequence[Statement]) -> list[Statement]:
-    """Return what still holds at the end: the last value of each point that was not taken back."""
+    """Return the statements that hold at the end: the last value of each point that was not retracted."""
     found: dict[tuple[str, ...], Statement] = {}
     for place, one in enumerate(statements):
         point = (one.subject.casefold(), one.predicate.casefold())

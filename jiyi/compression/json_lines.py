@@ -1,4 +1,4 @@
-"""A long JSON in lines: its longest list as a table of rows, everything else leaf by leaf."""
+"""Show long JSON as lines: its longest list as a table, everything else leaf by leaf."""
 
 import json
 import re
@@ -43,7 +43,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False).encode
 class JsonLines:
     """A JSON value in lines."""
 
-    head: tuple[str, ...]  # what the lines are, and what holds for all items; () where there is no table
+    head: tuple[str, ...]  # what the lines are, and what holds for all items; () without a table
     lines: "_Lines"  # the rows of the table, then the other leaves
     notable: tuple[int, ...]  # lines that speak of errors or differ from most; the first ones matter most
 
@@ -199,7 +199,7 @@ def _columns(table: Any) -> list[_Column]:
 def _leaves(
     value: Any, into: tuple[type, ...], path: str = "", depth: int = 0, *, skip: Any = None
 ) -> Iterator[tuple[str, Any]]:
-    """Give what is no container of these types, or an empty one, by path; lists of numbers are leaves."""
+    """Yield leaves by path: values that are no container, empty containers, and lists of numbers."""
     inner: Any = value if value and isinstance(value, into) and depth < _MAX_DEPTH else None
     if value is skip and skip is not None:
         return

@@ -192,7 +192,7 @@ class LLMLingua:
 
 @contextmanager
 def _preserved_random_state() -> Iterator[None]:
-    """Give back the states of the random generators, which the library seeds while it loads."""
+    """Restore the states of the random generators, which the library seeds while it loads."""
     state, numpys, seed = random.getstate(), np.random.get_state(), os.environ.get("PYTHONHASHSEED")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Pruning without a model: what carries least is dropped, word by word."""
+"""Prune words without a model, the least informative first."""
 
 import math
 from bisect import bisect_left
@@ -302,7 +302,7 @@ class PruneTokens:
         )
 
     def _cost(self, words: list[Word], place: int) -> int:
-        """Return the tokens a word takes where it stands: neighbours may share tokens with it."""
+        """Return the tokens of a word in its place, where neighbours may share tokens with it."""
         before = "".join(map(_with_space, words[max(0, place - 2) : place]))
         after = "".join(map(_with_space, words[place + 1 : place + 3]))
         if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough

@@ -142,7 +142,7 @@ class Relevance:
     def _by_llm(
         self, sentences: list[Sentence], scores: list[float], query: str
     ) -> tuple[set[int], str, tuple[str, ...]]:
-        """Return the sentences a model chose, the method, and why it did not where it failed."""
+        """Return the sentences that a model chose, the method, and the reason if it failed."""
         if self.llm is None:
             return set(), "relevance", ()
         best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MAX_SHOWN]

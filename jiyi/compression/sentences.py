@@ -48,7 +48,7 @@ def _fence_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _json_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Give the objects and lists of JSON in a text; a list of plain words in brackets is none."""
+    """Yield the objects and lists of JSON in a text; plain words in brackets are no list."""
     at = failures = 0
     while failures < _MAX_FAILURES and (found := _BRACE.search(text, at)):
         try:

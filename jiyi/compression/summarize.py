@@ -81,7 +81,7 @@ class Summarize:
 
         Args:
             given: a text, a message or messages, oldest first.
-            max_tokens: most tokens of the result; as set up where it is left out.
+            max_tokens: maximum tokens of the result; by default as configured.
             previous: the summary of what was said before these; "" where there is none yet
                 and this is its beginning. None: no summary that grows.
 
@@ -214,7 +214,7 @@ class _Writer:
             yield "\n".join(piece)
 
     def _parts(self, said: Sequence[str], room: int) -> Iterator[str]:
-        """Give each message, those larger than a piece in parts, after a line or a word if there is one."""
+        """Yield each message, long ones in parts that end after a line or a word if possible."""
         for text in said:
             left = text
             while left and self.setup.counter.count_text(quote(left)) + 1 > room:
@@ -244,6 +244,6 @@ _HEADINGS = frozenset(
 
 
 def _is_heading(line: str) -> bool:
-    """Say whether a line only announces the summary."""
+    """Return whether a line only announces the summary."""
     plain = line.strip("*#`: ：").casefold()
     return line.startswith("```") or plain in _HEADINGS

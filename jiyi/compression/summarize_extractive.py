@@ -26,7 +26,7 @@ _COVERED_PENALTY = 0.6  # of a point's worth is lost where all its terms are sho
 _SAME_SHARE = 0.8  # share of a point's terms in another one that makes it the same
 _SIMILAR_SHARE = 0.6  # share from which a newer point with other numbers takes the older one's place
 _SUPERSEDED_FACTOR = 0.7  # what is left of the older one's worth
-_SMALL_TALK = 0.35  # points below this are taken only where there is nothing else
+_SMALL_TALK = 0.35  # points below this are taken only if there is nothing else
 _FEW_WORDS, _DECIDED = 0.75, 0.85  # what is left of points of less than three terms; from here, all
 _MAX_MISSES = 60  # points in a row that do not fit before the rest is not tried
 _MAX_BULLET_CHARS = 160  # characters up to which sentences that follow each other share a bullet
@@ -51,7 +51,7 @@ class _Selection:
         return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowd)
 
     def repeats(self, place: int) -> bool:
-        """Say whether a point taken already says what this one says, with the same numbers."""
+        """Return whether a taken point has the same content and numbers."""
         terms, numbers = self.terms[place], self.numbers[place]
         if len(terms & self.shown) < _SAME_SHARE * len(terms):
             return False

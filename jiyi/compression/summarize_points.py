@@ -1,4 +1,4 @@
-"""What a conversation is made of for a summary: points, each one line with who said it."""
+"""Points of a conversation for a summary, each on one line with its speaker."""
 
 import json
 import re
@@ -31,7 +31,7 @@ _FADES, _KEEPS = 0.9, 0.98
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One thing that was said or done."""
+    """A statement or action."""
 
     said: str  # in one line, without who said it
     label: str  # who, with the colon; "" where ``said`` names it
@@ -139,7 +139,7 @@ def _message_points(message: Message, place: int, language: Language, *, answers
 
 
 def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
-    """Give a sentence in one line, or in several parts where it is long."""
+    """Yield a sentence on one line, or in parts if it is long."""
     if sentence.startswith("```"):
         inside = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
         if inside:

@@ -1,4 +1,4 @@
-"""Long tool outputs made short: head, tail, errors, rows of JSON that differ, and where the whole is."""
+"""Shorten long tool outputs: head, tail, errors, rows of JSON that differ, and how to open the whole."""
 
 import json
 import re
@@ -60,7 +60,7 @@ class ToolOutput:
     - JSON is shown in lines: of its longest list all columns with their values, rows with errors and
       rows that differ; see `jiyi.compression.json_lines`. What the head says of all items is true of all.
     - Of other text: its head, its tail, and the lines that speak of errors, each whole or clipped with
-      "…"; lines alike but for their numbers are counted. What is left out is said where it was.
+      "…"; lines that differ only in numbers are counted. Omissions are marked in place.
     - The last line says how much is shown and, for a message, the handle by which an agent opens
       the whole: ``open_output(id)``, with the message's id. `page` reads it piece by piece.
     - Within ``max_tokens``; a limit too small for all this gives the beginning alone.
@@ -136,7 +136,7 @@ class ToolOutput:
         return whole if body and self.counter.count_text(whole) <= limit else ""
 
     def _json(self, text: str, room: int, spoken: str) -> str:
-        """Return a JSON text in lines, as far as there is room, "" where it is none."""
+        """Return a JSON text as lines that fit, "" if it is no JSON."""
         if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON_CHARS:
             return ""
         try:

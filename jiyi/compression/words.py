@@ -1,4 +1,4 @@
-"""Cuts a text into the words that pruning keeps or drops, each with what it is worth.
+"""Split a text into the words that pruning keeps or drops, with their worth.
 
 Worth is judged by what kind of word it is (the lists of `words.toml`; in Chinese also the parts of
 speech and frequencies of jieba's dictionary) and by the sentence it stands in (`jiyi.text.traits`).
@@ -46,15 +46,15 @@ _LOOSE_UNITS = frozenset("个些种下样")
 
 @dataclass(slots=True)
 class Word:
-    """A word, mark or protected span of a text, with what it is worth."""
+    """A word, mark or protected span of a text, with its worth."""
 
     text: str  # as it is written
     kind: str  # "kept" (a protected span), "word", "han", "mark", "end" (of a sentence), "bullet", "line"
-    space: bool  # white space stood before it
-    worth: float  # the lower, the sooner it is dropped
-    factor: float = 1.0  # of the sentence it stands in
-    sentence: int = 0  # number of that sentence
-    source: int = 0  # number of the text it is of
+    space: bool  # whether white space precedes it
+    worth: float  # lower ones are dropped first
+    factor: float = 1.0  # of its sentence
+    sentence: int = 0  # number of the sentence
+    source: int = 0  # number of its text
     opener: int = -1  # for a closing bracket: the place of the opening one
 
 
@@ -154,7 +154,7 @@ def _english_worth(raw: str, begins: bool) -> float:
 
 @lru_cache(maxsize=1 << 13)
 def _chinese_words(run: str) -> tuple[tuple[str, float], ...]:
-    """Return the words of a run of Chinese with what each is worth."""
+    """Return the words of a run of Chinese with their worth."""
     out: list[tuple[str, float]] = []
     before = ""
     for word, tag in _join_words(_tag_words(run)):
@@ -167,7 +167,7 @@ def _chinese_words(run: str) -> tuple[tuple[str, float], ...]:
 
 
 def _tag_words(run: str) -> Iterator[tuple[str, str]]:
-    """Give the words of a run with their parts of speech, days of the week whole."""
+    """Yield the words of a run with their parts of speech; days of the week stay whole."""
     for place, part in enumerate(_WEEKDAY_ZH.split(run)):
         if place % 2:
             yield part, "t"
@@ -280,7 +280,7 @@ def _weight_sentences(words: list[Word]) -> None:
 
 
 def _sentence_factor(sentence: str) -> float:
-    """Return how much the words of a sentence count: less where it greets or asks, more where it decides."""
+    """Return the factor of the words of a sentence: low for greetings and questions, high for decisions."""
     signs = traits(sentence)
     if signs & Trait.GREETING:
         return 0.1

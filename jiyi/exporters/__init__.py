@@ -1,4 +1,4 @@
-"""Writing what a memory knows for other programs: facts, knowledge and items; a file each."""
+"""Export facts, knowledge and items into files of other programs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,29 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from jiyi.exporters.langgraph import write_langgraph
-from jiyi.exporters.mem0 import Known, write_mem0
+from jiyi.exporters.mem0 import KnownRecord, write_mem0
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
 
 __all__ = ["WRITERS", "Exported", "export_for"]
 
-_PART = 1_000
-_HOLDING: Sequence[FactStatus] = ("active", "unsure")
+_PAGE_SIZE = 1_000
+_VALID_STATUSES: Sequence[FactStatus] = ("active", "unsure")
 
-_Writer = Callable[[Path, Iterator[Known], "Counter[str]"], None]
+_Writer = Callable[[Path, Iterator[KnownRecord], "Counter[str]"], None]
 
 WRITERS: Mapping[str, _Writer] = {"langgraph": write_langgraph, "mem0": write_mem0}
-"""What can be written for, by the program's name."""
+"""Writers by the name of the program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written for another program."""
+    """The receipt of an export for another program."""
 
     path: Path  # the file
-    counts: Mapping[str, int]  # records that were read, by kind
+    counts: Mapping[str, int]  # records read, by kind
     bytes: int  # size of the file
-    left_out: Mapping[str, int] = field(default_factory=dict)  # of them not written, by reason
+    left_out: Mapping[str, int] = field(default_factory=dict)  # records not written, by reason
 
 
 def export_for(
@@ -40,17 +40,17 @@ def export_for(
     user_id: str | None = None,
     progress: Callable[[int], object] = int,
 ) -> Exported:
-    """Write a user's facts that hold, knowledge and items into a file for another program.
+    """Write the valid facts, knowledge and items of a user into a file for another program.
 
-    Conversations, tasks and episodes have no place there; `MemoryManager.export` writes everything.
-    The file is whole or not there.
+    Conversations, tasks and episodes are left out; `MemoryManager.export` writes everything. The file is
+    complete or not written at all.
 
     Args:
         program: a name of `WRITERS`.
         memory: open on a database or a server.
-        file: is replaced where it is there, unless it is a database.
-        user_id: whose, where ``memory`` was not opened for one.
-        progress: is told the number of records read so far.
+        file: replaced if it exists, unless it is a database.
+        user_id: the user, if ``memory`` was not opened for one.
+        progress: called with the number of records read so far.
 
     Raises:
         InputError: the file is a database or a device.
@@ -58,26 +58,26 @@ def export_for(
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    WRITERS[program](file, _known(memory, user_id, counts, progress), left_out)
+    WRITERS[program](file, _iter_records(memory, user_id, counts, progress), left_out)
     return Exported(path=file, counts=dict(counts), bytes=file.stat().st_size, left_out=dict(left_out))
 
 
-def _known(
+def _iter_records(
     memory: MemoryManager, user_id: str | None, counts: "Counter[str]", progress: Callable[[int], object]
-) -> Iterator[Known]:
-    """Give facts that hold, knowledge and items, counting them by kind."""
-    lists: Mapping[str, Callable[..., Any]] = {
-        "fact": lambda **part: memory.facts(status=_HOLDING, **part),
+) -> Iterator[KnownRecord]:
+    """Yield valid facts, knowledge and items, counting them by kind."""
+    list_functions: Mapping[str, Callable[..., Any]] = {
+        "fact": lambda **part: memory.facts(status=_VALID_STATUSES, **part),
         "knowledge": memory.knowledge,
         "item": memory.items,
     }
-    for kind, listed in lists.items():
-        after: str | None = None
+    for kind, list_page in list_functions.items():
+        cursor: str | None = None
         while True:
-            found = listed(limit=_PART, after=after, user_id=user_id)
-            counts[kind] += len(found)
+            page = list_page(limit=_PAGE_SIZE, after=cursor, user_id=user_id)
+            counts[kind] += len(page)
             progress(sum(counts.values()))
-            yield from found
-            after = found.next
-            if after is None:
+            yield from page
+            cursor = page.next
+            if cursor is None:
                 break

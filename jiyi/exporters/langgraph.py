@@ -10,13 +10,13 @@ from typing import Any
 
 import apsw
 
-from jiyi.exporters.mem0 import Known, text_of
+from jiyi.exporters.mem0 import KnownRecord, record_text
 from jiyi.records import Fact, Item
 from jiyi.storage.transfer.files import atomic_file, path_to_write
 
 __all__ = ["write_langgraph"]
 
-# Its own first five changes of the schema, so that it has none of them to do again.
+# As after the first five migrations of LangGraph, so that it has none of them to run.
 _SCHEMA = """
 CREATE TABLE store (
   prefix text NOT NULL, key text NOT NULL, value text NOT NULL,
@@ -27,19 +27,19 @@ CREATE INDEX idx_store_expires_at ON store (expires_at) WHERE expires_at IS NOT 
 CREATE TABLE store_migrations (v INTEGER PRIMARY KEY);
 INSERT INTO store_migrations VALUES (0), (1), (2), (3), (4);
 """
-_ADD = "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?, ?)"
-_PIECE = 1 << 20
+_INSERT = "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?, ?)"
+_CHUNK_BYTES = 1 << 20
 
 
-def write_langgraph(file: Path, records: Iterator[Known], left_out: "Counter[str]") -> None:
-    """Write items under their own namespace, facts and knowledge below ``memories``.
+def write_langgraph(file: Path, records: Iterator[KnownRecord], left_out: "Counter[str]") -> None:
+    """Write items under their namespace, facts and knowledge below ``memories``.
 
-    Left out are items whose labels LangGraph refuses: those with a dot, and "langgraph" as the first.
+    Items are left out if LangGraph refuses their labels: any with a dot, and "langgraph" as the first.
     """
     path_to_write(file)
     with TemporaryDirectory(dir=file.resolve().parent, prefix=".jiyi-") as folder:
-        made = Path(folder) / "store.db"
-        db = apsw.Connection(str(made))
+        path = Path(folder) / "store.db"
+        db = apsw.Connection(str(path))
         try:
             db.execute(_SCHEMA)
             with db:
@@ -48,27 +48,27 @@ def write_langgraph(file: Path, records: Iterator[Known], left_out: "Counter[str
                     if namespace[0] == "langgraph" or any("." in label for label in namespace):
                         left_out["labels that LangGraph refuses"] += 1
                     else:
-                        db.execute(_ADD, (".".join(namespace), *_row(record)))
+                        db.execute(_INSERT, (".".join(namespace), *_row(record)))
         finally:
             db.close()
-        with made.open("rb") as source, atomic_file(file) as out:
-            while piece := source.read(_PIECE):
-                out.write(piece)
+        with path.open("rb") as source, atomic_file(file) as out:
+            while chunk := source.read(_CHUNK_BYTES):
+                out.write(chunk)
 
 
-def _namespace(record: Known) -> tuple[str, ...]:
+def _namespace(record: KnownRecord) -> tuple[str, ...]:
     if isinstance(record, Item):
         return record.namespace
     return ("memories", "facts" if isinstance(record, Fact) else "knowledge")
 
 
-def _row(record: Known) -> tuple[Any, ...]:
-    """Return key, value, created, updated, end and minutes to live."""
+def _row(record: KnownRecord) -> tuple[Any, ...]:
+    """Return key, value, created_at, updated_at, expires_at and ttl in minutes."""
     dates = _date(record.created_at), _date(getattr(record, "updated_at", record.created_at))
     if isinstance(record, Item):
         ttl = None if record.ttl is None else record.ttl / 60
         return (record.key, _json(record.value), *dates, _date(record.expires_at), ttl)
-    value: dict[str, Any] = {"content": text_of(record), "user_id": record.scope.user_id}
+    value: dict[str, Any] = {"content": record_text(record), "user_id": record.scope.user_id}
     value["metadata"] = dict(record.metadata)
     if isinstance(record, Fact):
         value |= {"subject": record.subject, "predicate": record.predicate, "object": record.object}
@@ -83,5 +83,5 @@ def _json(value: object) -> str:
 
 
 def _date(moment: datetime | None) -> str | None:
-    """Return a time as SQLite's own functions write it, in UTC."""
+    """Return a time in the format of SQLite's functions, in UTC."""
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -1,1 +1,1 @@
-"""A way in from other programs: their exports and databases, recognised by what they hold, as records."""
+"""Importers: exports and databases of other programs, recognised by their content, become records."""

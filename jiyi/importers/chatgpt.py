@@ -1,4 +1,4 @@
-"""The export of ChatGPT: conversations as trees, of which the branch shown last is read.
+"""The export of ChatGPT: conversations as trees, of which only the branch shown last is read.
 
 Fields as in conversations.json: ``mapping`` of nodes with ``parent`` and ``message``, ``current_node``,
 ``create_time`` in seconds since 1970.
@@ -7,102 +7,101 @@ Fields as in conversations.json: ``mapping`` of nodes with ``parent`` and ``mess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jiyi.importers.entries import Entry, LeftOut, Maker, call_of, items, mapping, text
-from jiyi.importers.files import Files, values
+from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list, join_text, tool_call
+from jiyi.importers.files import Files, iter_json_values
 from jiyi.storage.transfer.lines import Rejected
 
 __all__ = ["read_chatgpt"]
 
-_THOUGHTS = ("thoughts", "reasoning_recap")
-_PROFILE = {"user_profile": "about the user", "user_instructions": "wishes for answers"}
-_WORDS = ("text", "result", "content")  # where the words are that are not in parts
+_REASONING_TYPES = ("thoughts", "reasoning_recap")
+_INSTRUCTION_TOPICS = {"user_profile": "about the user", "user_instructions": "wishes for answers"}
+_TEXT_KEYS = ("text", "result", "content")  # of text that is not in parts
 
 
-def read_chatgpt(files: Files, make: Maker) -> Iterator[Entry]:
-    """Read conversations.json, also where it comes in several files."""
-    for name in files.named("conversations*.json") or files.named("*.json"):
-        for where, talk in values(files, name):
-            if isinstance(talk, Rejected):
-                yield talk
-            elif isinstance(mapping(talk).get("mapping"), Mapping):
-                yield from _conversation(where, talk, make)
+def read_chatgpt(files: Files, make: RecordMaker) -> Iterator[Entry]:
+    """Read conversations.json, which may be split into several files."""
+    for name in files.matching("conversations*.json") or files.matching("*.json"):
+        for where, conversation in iter_json_values(files, name):
+            if isinstance(conversation, Rejected):
+                yield conversation
+            elif isinstance(as_dict(conversation).get("mapping"), Mapping):
+                yield from _conversation(where, conversation, make)
             else:
                 yield Rejected(where=where, reason="a conversation of ChatGPT has a mapping")
 
 
-def _conversation(where: str, talk: Mapping[str, Any], make: Maker) -> Iterator[Entry]:
-    tree = talk["mapping"]
-    branch = _branch(tree, talk.get("current_node"))
-    aside = sum(1 for id_, node in tree.items() if id_ not in branch and mapping(node).get("message"))
-    if aside:
-        yield LeftOut("messages of other branches", aside)
+def _conversation(where: str, conversation: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
+    tree = conversation["mapping"]
+    branch = _branch(tree, conversation.get("current_node"))
+    others = sum(1 for id_, node in tree.items() if id_ not in branch and as_dict(node).get("message"))
+    if others:
+        yield LeftOut("messages of other branches", others)
     calls = list[str]()
     for id_ in branch:
-        message = mapping(mapping(tree[id_]).get("message"))
+        message = as_dict(as_dict(tree[id_]).get("message"))
         if not message:
             continue
         place = f"{where} {id_[:60]}"
-        content, seen = mapping(message.get("content")), mapping(message.get("metadata"))
-        kind = content.get("content_type")
-        talk_id = talk.get("conversation_id") or talk.get("id")
-        if kind == "user_editable_context":
-            yield from _instructions(place, content, make, talk.get("create_time"))
-        elif kind in _THOUGHTS:
+        content, metadata = as_dict(message.get("content")), as_dict(message.get("metadata"))
+        content_type = content.get("content_type")
+        session = conversation.get("conversation_id") or conversation.get("id")
+        if content_type == "user_editable_context":
+            yield from _instructions(place, content, make, conversation.get("create_time"))
+        elif content_type in _REASONING_TYPES:
             yield LeftOut("thoughts")
-        elif seen.get("is_visually_hidden_from_conversation") or kind == "model_editable_context":
+        elif metadata.get("is_visually_hidden_from_conversation") or content_type == "model_editable_context":
             yield LeftOut("hidden messages")
         else:
             yield make.message(
                 place,
-                _body(message, content, id_, calls),
+                _body(message, id_, calls),
                 id=id_,
-                talk=talk_id,
+                session=session,
                 date=message.get("create_time"),
-                or_date=talk.get("create_time"),
-                title=talk.get("title"),
-                model=seen.get("model_slug") if isinstance(seen.get("model_slug"), str) else None,
+                fallback_date=conversation.get("create_time"),
+                title=conversation.get("title"),
+                model=metadata.get("model_slug") if isinstance(metadata.get("model_slug"), str) else None,
             )
 
 
-def _branch(tree: Mapping[str, Any], newest: object) -> dict[str, None]:
+def _branch(tree: Mapping[str, Any], node_id: object) -> dict[str, None]:
     """Return the ids of the branch that ends with the newest node, oldest first."""
-    if not isinstance(newest, str) or newest not in tree:
-        newest = next(reversed(tuple(tree)), None)
+    if not isinstance(node_id, str) or node_id not in tree:
+        node_id = next(reversed(tuple(tree)), None)
     ids = dict[str, None]()
-    while isinstance(newest, str) and newest in tree and newest not in ids:
-        ids[newest] = None
-        newest = mapping(tree[newest]).get("parent")
+    while isinstance(node_id, str) and node_id in tree and node_id not in ids:
+        ids[node_id] = None
+        node_id = as_dict(tree[node_id]).get("parent")
     return dict.fromkeys(reversed(ids))
 
 
-def _body(
-    message: Mapping[str, Any], content: Mapping[str, Any], id_: str, calls: list[str]
-) -> dict[str, Any]:
-    """Return a message as Chat Completions writes it; ``calls`` are those that wait for a result."""
-    author, to = mapping(message.get("author")), message.get("recipient") or "all"
-    role = author.get("role")
-    words = text(content.get("parts")) or next((str(content[k]) for k in _WORDS if content.get(k)), "")
-    others = [part for part in map(mapping, items(content.get("parts"))) if part and "text" not in part]
-    words = "\n".join(filter(None, ["[image]" for _ in others] + [words]))
-    if role == "assistant" and to != "all":
+def _body(message: Mapping[str, Any], id_: str, calls: list[str]) -> dict[str, Any]:
+    """Return a message of Chat Completions; ``calls`` are the ids of calls without a result so far."""
+    content, author = as_dict(message.get("content")), as_dict(message.get("author"))
+    role, recipient = author.get("role"), message.get("recipient") or "all"
+    others = (str(content[key]) for key in _TEXT_KEYS if content.get(key))
+    text = join_text(content.get("parts")) or next(others, "")
+    images = [part for part in map(as_dict, as_list(content.get("parts"))) if part and "text" not in part]
+    text = "\n".join(filter(None, ["[image]" for _ in images] + [text]))
+    if role == "assistant" and recipient != "all":
         calls.append(id_)
-        return {"role": role, "content": None, "tool_calls": [call_of(id_, str(to), words)]}
+        return {"role": role, "content": None, "tool_calls": [tool_call(id_, str(recipient), text)]}
     if role == "tool":
         if not calls:
-            return {"role": "assistant", "name": str(author.get("name") or "tool"), "content": words}
-        return {"role": role, "tool_call_id": calls.pop(), "content": words}
-    return {"role": role, "content": words}
+            return {"role": "assistant", "name": str(author.get("name") or "tool"), "content": text}
+        return {"role": role, "tool_call_id": calls.pop(), "content": text}
+    return {"role": role, "content": text}
 
 
-def _instructions(where: str, content: Mapping[str, Any], make: Maker, date: object) -> Iterator[Entry]:
-    """Give the custom instructions, which stand in every conversation, as knowledge: once for each text."""
-    for key, topic in _PROFILE.items():
-        words = content.get(key)
+def _instructions(where: str, content: Mapping[str, Any], make: RecordMaker, date: object) -> Iterator[Entry]:
+    """Yield the custom instructions as knowledge; every conversation repeats them with the same ids."""
+    for key, topic in _INSTRUCTION_TOPICS.items():
+        text = content.get(key)
         yield make.knowledge(
             where,
             f"ChatGPT custom instructions: {topic}",
-            words,
-            id=f"custom-instructions:{make.hashed(key, words)}",
+            text,
+            id=f"custom-instructions:{make.hash_id(key, text)}",
             origin="custom instructions",
             date=date,
         )

@@ -1,9 +1,9 @@
-"""How facts name what a knowledge graph holds; imports nothing, for a server of tools has to start fast."""
+"""How facts represent a knowledge graph; imports nothing, since the MCP server must start fast."""
 
-__all__ = ["BY", "NOTE", "TYPE"]
+__all__ = ["NOTE", "SPEAKER", "TYPE"]
 
-BY = "knowledge graph"
-"""The speaker of facts that were kept through the graph; of these several always stand side by side."""
+SPEAKER = "knowledge graph"
+"""The speaker of facts that the graph tools keep; they never supersede each other."""
 
 NOTE = "note"
 """The predicate of an observation."""

@@ -1,8 +1,8 @@
-"""Memories of mem0: its exported pages, its API, or one of its clients in Python."""
+"""Memories of mem0: from exported pages, its API, or one of its Python clients."""
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import iscoroutinefunction, signature
 from itertools import combinations, count
@@ -12,25 +12,26 @@ from urllib.parse import parse_qsl, urlsplit
 from jiyi.breaker import Breaker
 from jiyi.endpoint import Endpoint, Faults, patiently
 from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
-from jiyi.importers.entries import Entry, LeftOut, Maker, items, mapping
-from jiyi.importers.files import Files, values
+from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list
+from jiyi.importers.files import Files, iter_json_values
 from jiyi.posting import post
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
-__all__ = ["Mem0Client", "is_mem0", "note", "read_mem0", "read_mem0_client"]
+__all__ = ["Mem0Client", "is_mem0", "memory_fact", "read_mem0", "read_mem0_client"]
 
-_OWN = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
+_FIELDS = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
+_EMPTY: Sequence[Any] = (None, "", [], {})
 
 
-def read_mem0(files: Files, make: Maker) -> Iterator[Entry]:
-    """Read memories as notes about the user; of a file of several users those of the one asked for.
+def read_mem0(files: Files, make: RecordMaker) -> Iterator[Entry]:
+    """Read memories as notes about the user; of a file of several users only those of the scope's user.
 
     Raises:
-        ImportFailed: it holds memories of several users, and none of the one they are imported for.
+        ImportFailed: it holds memories of several users, but none of the scope's user.
     """
-    named = (mapping(memory).get("user_id") for _, memory in _memories(files))
-    users = {name for name in named if isinstance(name, str)}
-    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server puts the tenant before it
+    user_ids = (as_dict(memory).get("user_id") for _, memory in _memories(files))
+    users = {name for name in user_ids if isinstance(name, str)}
+    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server prefixes the tenant
     if len(users) > 1 and not mine:
         raise ImportFailed(
             f"{files.root} holds memories of {len(users)} users of mem0; import it as one of them, "
@@ -39,45 +40,45 @@ def read_mem0(files: Files, make: Maker) -> Iterator[Entry]:
     for where, memory in _memories(files):
         if isinstance(memory, Rejected):
             yield memory
-        elif len(users) > 1 and mapping(memory).get("user_id") not in (None, *mine):
+        elif len(users) > 1 and as_dict(memory).get("user_id") not in (None, *mine):
             yield LeftOut("memories of other users")
         else:
-            yield note(where, mapping(memory), make)
+            yield memory_fact(where, as_dict(memory), make)
 
 
 def _memories(files: Files) -> Iterator[tuple[str, Any]]:
-    for name in files.named("*.json"):
-        for where, value in values(files, name):
-            page = mapping(value).get("results") or mapping(value).get("memories")
+    for name in files.matching("*.json"):
+        for where, value in iter_json_values(files, name):
+            page = as_dict(value).get("results") or as_dict(value).get("memories")
             if isinstance(page, list):
-                yield from ((f"{where} [{number}]", memory) for number, memory in enumerate(items(page)))
-            elif mapping(value).get("results") != []:
+                yield from ((f"{where} [{number}]", memory) for number, memory in enumerate(as_list(page)))
+            elif as_dict(value).get("results") != []:
                 yield where, value
 
 
-def note(where: str, memory: Mapping[str, Any], make: Maker) -> Entry:
+def memory_fact(where: str, memory: Mapping[str, Any], make: RecordMaker) -> Entry:
     """Return a memory of mem0 as a note about the user."""
-    words, who = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
-    who = who if isinstance(who, str) and who else "user"
-    labels = {**mapping(memory.get("metadata"))}
-    labels |= {k: v for k, v in memory.items() if k not in (*_OWN, *labels) and v not in (None, "", [], {})}
+    text, role = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
+    speaker = role if isinstance(role, str) and role else "user"
+    labels = {**as_dict(memory.get("metadata"))}
+    labels |= {k: v for k, v in memory.items() if k not in (*_FIELDS, *labels) and v not in _EMPTY}
     return make.fact(
         where,
-        (who, "note", words),
-        id=memory.get("id") or make.hashed(memory.get("user_id"), words),
+        (speaker, "note", text),
+        id=memory.get("id") or make.hash_id(memory.get("user_id"), text),
         origin=memory.get("user_id") or memory.get("agent_id") or "mem0",
         date=memory.get("created_at"),
         ends=memory.get("expiration_date"),
-        speaker=who,
+        speaker=speaker,
         labels=labels,
     )
 
 
-_SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http://": "http://"}
-_OWNERS = ("user_id", "agent_id", "app_id", "run_id")
-_PAGE = 100  # memories asked for at once
-_FIRST = 1_000  # asked for first where there are no pages
-_MOST_BYTES = 64 << 20  # of one page
+_URL_SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http://": "http://"}
+_OWNER_FIELDS = ("user_id", "agent_id", "app_id", "run_id")
+_PAGE_SIZE = 100  # memories
+_FIRST_LIMIT = 1_000  # memories, of a client without pages
+_MAX_PAGE_BYTES = 64 << 20  # of one page
 _FAULTS = Faults(
     unreachable=ServerUnreachable,
     refused=ServerError,
@@ -94,13 +95,13 @@ _FAULTS = Faults(
 
 _Page = tuple[list[Any], bool]
 """Memories, and whether more may follow."""
-_Pages = Callable[[Mapping[str, Any], int], _Page]
-"""Asks for a page of what filters select; pages count from 1."""
+_FetchPage = Callable[[Mapping[str, Any], int], _Page]
+"""Fetches a page of the memories that filters select; pages count from 1."""
 
 
 @runtime_checkable
 class Mem0Client(Protocol):
-    """What is read from a client: mem0's ``MemoryClient``, or its ``Memory`` that needs no service."""
+    """A client of mem0: its ``MemoryClient``, or its ``Memory`` that needs no service."""
 
     @property
     def get_all(self) -> Callable[..., Any]:
@@ -108,159 +109,157 @@ class Mem0Client(Protocol):
 
 
 def is_mem0(place: object) -> bool:
-    """Say whether a place is the address of mem0's API, or a client of mem0."""
+    """Return whether a place is a URL of mem0's API or a client of mem0."""
     if isinstance(place, str):
-        return place.startswith(tuple(_SCHEMES))
+        return place.startswith(tuple(_URL_SCHEMES))
     return callable(getattr(place, "get_all", None)) and not isinstance(place, type)
 
 
-def read_mem0_client(place: str | Mem0Client, make: Maker) -> Iterator[Entry]:
-    """Read a user's memories as notes, also those that were kept for an agent, an app or a run as well.
+def read_mem0_client(place: str | Mem0Client, make: RecordMaker) -> Iterator[Entry]:
+    """Read a user's memories as notes, including those that also belong to an agent, an app or a run.
 
     Args:
-        place: ``mem0://HOST/PATH`` (HTTPS) or ``mem0+http://HOST:PORT/PATH``, asked with the key in
-            MEM0_API_KEY; ``?user_id=`` and the like name somebody else than the scope's user. Or a client.
+        place: ``mem0://HOST/PATH`` (HTTPS) or ``mem0+http://HOST:PORT/PATH``, with the key in
+            MEM0_API_KEY; ``?user_id=`` and the like name another owner than the scope's user. Or a client.
         make: makes the records, of its scope's user.
 
     Raises:
-        SettingsError: the address or the key cannot be one.
+        SettingsError: the address or the key is invalid.
         InputError: the client is one for asyncio.
         ServerUnreachable: mem0 cannot be reached; importing again goes on from there.
-        ServerError: it refused, or answered in another form.
+        ServerError: mem0 refused, or its answer cannot be read.
     """
-    whose: dict[str, Any] = {
-        "user_id": make.scope.user_id.rpartition("//")[2]
-    }  # a server puts a tenant there
+    user_id = make.scope.user_id.rpartition("//")[2]  # a server prefixes the tenant
+    owner: dict[str, Any] = {"user_id": user_id}
     if isinstance(place, str):
-        endpoint, named = _endpoint(place)
-        whose = named or whose
-        pages = _each_scope(partial(_page_of_api, endpoint, Breaker()), whose)
+        endpoint, given_owner = _endpoint(place)
+        owner = given_owner or owner
+        pages = _each_owner(partial(_fetch_api_page, endpoint, Breaker()), owner)
     else:
-        pages = _of_client(place, whose)
-    return _entries(pages, whose, make)
+        pages = _list_memories(place, owner)
+    return _to_entries(pages, owner, make)
 
 
-def _entries(memories: Iterator[Any], whose: Mapping[str, Any], make: Maker) -> Iterator[Entry]:
+def _to_entries(memories: Iterator[Any], owner: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
     seen = set[str]()
     for memory in memories:
-        held = mapping(memory)
-        if (name := _name(memory)) in seen:
+        fields = as_dict(memory)
+        if (key := _memory_key(memory)) in seen:
             continue
-        seen.add(name)
+        seen.add(key)
         where = f"mem0 [{len(seen) - 1}]"
-        if not held:
+        if not fields:
             yield Rejected(where=where, reason="no memory of mem0")
-        elif "user_id" in whose and held.get("user_id") not in (None, whose["user_id"]):
+        elif "user_id" in owner and fields.get("user_id") not in (None, owner["user_id"]):
             yield LeftOut("memories of other users")
         else:
-            yield note(where, held, make)
+            yield memory_fact(where, fields, make)
 
 
-def _name(memory: Any) -> str:
-    id_ = mapping(memory).get("id")
+def _memory_key(memory: Any) -> str:
+    id_ = as_dict(memory).get("id")
     return id_ if isinstance(id_, str) else json.dumps(memory, sort_keys=True, default=str)
 
 
-def _each_scope(ask: _Pages, whose: Mapping[str, Any]) -> Iterator[Any]:
-    """Give all memories, some of them several times.
+def _each_owner(fetch: _FetchPage, owner: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield all memories, some of them several times.
 
-    mem0 takes an owner that a filter leaves out for one that a memory must not have, and "*" for any: so
-    it is asked once for each combination, unless the first answers show that this API does not do so.
+    For mem0 a missing owner field in a filter means that a memory must not have it, and "*" means any: so
+    each combination is fetched, unless the first answers show that this API has no such rule.
     """
-    others = [name for name in _OWNERS if name not in whose]
+    others = [name for name in _OWNER_FIELDS if name not in owner]
     for size in range(len(others) + 1):
-        for more in combinations(others, size):
-            filters = {
-                "AND": [{name: value} for name, value in {**whose, **dict.fromkeys(more, "*")}.items()]
-            }
-            for memory in _all(partial(ask, filters)):
+        for wildcards in combinations(others, size):
+            fields = {**owner, **dict.fromkeys(wildcards, "*")}
+            filters = {"AND": [{name: value} for name, value in fields.items()]}
+            for memory in _all_pages(partial(fetch, filters)):
                 yield memory
-                if not more and any(mapping(memory).get(name) for name in others):
+                if not wildcards and any(as_dict(memory).get(name) for name in others):
                     others = []
         if not others:
             return
 
 
-def _all(ask: Callable[[int], _Page]) -> Iterator[Any]:
-    """Give what all pages hold, until there is none or one holds nothing new."""
+def _all_pages(fetch: Callable[[int], _Page]) -> Iterator[Any]:
+    """Yield the memories of all pages, up to the last page or one without new memories."""
     seen = set[str]()
     for number in count(1):
-        found, more = ask(number)
-        new = {_name(memory) for memory in found} - seen
-        yield from found
+        memories, more = fetch(number)
+        new = {_memory_key(memory) for memory in memories} - seen
+        yield from memories
         seen |= new
         if not (new and more):
             return
 
 
 def _endpoint(address: str) -> tuple[Endpoint, dict[str, str]]:
-    """Return where the API is, and whose memories the address names."""
-    scheme = next(scheme for scheme in _SCHEMES if address.startswith(scheme))
+    """Parse an address into the endpoint and the owner it names."""
+    scheme = next(scheme for scheme in _URL_SCHEMES if address.startswith(scheme))
     url, _, query = address.partition("?")
-    parts = urlsplit(url)
-    named = dict(parse_qsl(query, keep_blank_values=True))
-    if "@" in parts.netloc or "#" in address or not all(name in _OWNERS and named[name] for name in named):
+    owner = dict(parse_qsl(query, keep_blank_values=True))
+    valid_owner = all(name in _OWNER_FIELDS and value for name, value in owner.items())
+    if "@" in urlsplit(url).netloc or "#" in address or not valid_owner:
         raise SettingsError(
             "an address of mem0 is mem0://HOST or mem0+http://HOST:PORT/PATH, with nothing after it but "
             "?user_id=, agent_id=, app_id= or run_id=; the key goes into MEM0_API_KEY"
         )
-    base = _SCHEMES[scheme] + url.removeprefix(scheme).rstrip("/")
-    return Endpoint(base_url=base, api_key=os.environ.get("MEM0_API_KEY", "")), named
+    base = _URL_SCHEMES[scheme] + url.removeprefix(scheme).rstrip("/")
+    return Endpoint(base_url=base, api_key=os.environ.get("MEM0_API_KEY", "")), owner
 
 
-def _page_of_api(endpoint: Endpoint, breaker: Breaker, filters: Mapping[str, Any], number: int) -> _Page:
-    url = f"{endpoint.url}/v3/memories/?page={number}&page_size={_PAGE}"
+def _fetch_api_page(endpoint: Endpoint, breaker: Breaker, filters: Mapping[str, Any], number: int) -> _Page:
+    url = f"{endpoint.url}/v3/memories/?page={number}&page_size={_PAGE_SIZE}"
     payload = {"filters": filters, "show_expired": True}
 
-    def ask(left: float, attempt: int) -> _Page:
+    def request(left: float, attempt: int) -> _Page:
         body = post(
-            endpoint, url, payload, _FAULTS, left=left, number=attempt, scheme="Token", most=_MOST_BYTES
+            endpoint, url, payload, _FAULTS, left=left, number=attempt, scheme="Token", most=_MAX_PAGE_BYTES
         )
         try:
-            return _page(json.loads(body))
+            return _parse_page(json.loads(body))
         except NOT_JSON as error:
             raise _FAULTS.unusable(endpoint, error, body) from None
 
-    return patiently(ask, breaker, retries=endpoint.retries)
+    return patiently(request, breaker, retries=endpoint.retries)
 
 
-def _page(answer: Any) -> _Page:
-    """Return what an answer holds; ValueError where it is no list of memories."""
-    found = mapping(answer).get("results") if isinstance(answer, dict) else answer
-    if not isinstance(found, list):
+def _parse_page(answer: Any) -> _Page:
+    """Return the memories of an answer; raise `ValueError` if it has no list of them."""
+    memories = as_dict(answer).get("results") if isinstance(answer, dict) else answer
+    if not isinstance(memories, list):
         raise ValueError("it has no list under 'results'")
-    return found, not isinstance(answer, dict) or answer.get("next", True) is not None
+    return memories, not isinstance(answer, dict) or answer.get("next", True) is not None
 
 
-def _of_client(client: Mem0Client, whose: Mapping[str, Any]) -> Iterator[Any]:
-    known = signature(client.get_all).parameters
+def _list_memories(client: Mem0Client, owner: Mapping[str, Any]) -> Iterator[Any]:
+    parameters = signature(client.get_all).parameters
     if iscoroutinefunction(client.get_all):
         raise InputError("mem0's clients for asyncio are not read: give its MemoryClient or Memory")
-    most = next((name for name in ("top_k", "limit") if name in known), None)
-    if most is None:
-        paged = {"page_size": _PAGE, "show_expired": True}
-        return _each_scope(lambda filters, page: _asked(client, filters=filters, page=page, **paged), whose)
-    given: dict[str, Any] = {"filters": dict(whose)} if most == "top_k" else dict(whose)
-    given |= {"show_expired": True} if "show_expired" in known else {}
-    return _growing(lambda size: _asked(client, **given, **{most: size})[0])
+    limit = next((name for name in ("top_k", "limit") if name in parameters), None)
+    if limit is None:
+        fetch = partial(_call_client, client, page_size=_PAGE_SIZE, show_expired=True)
+        return _each_owner(lambda filters, page: fetch(filters=filters, page=page), owner)
+    arguments: dict[str, Any] = {"filters": dict(owner)} if limit == "top_k" else dict(owner)
+    arguments |= {"show_expired": True} if "show_expired" in parameters else {}
+    return _unpaged_memories(lambda size: _call_client(client, **arguments, **{limit: size})[0])
 
 
-def _growing(ask: Callable[[int], list[Any]]) -> Iterator[Any]:
-    """Give what a list without pages holds: more is asked for until there are fewer than asked for."""
-    size, before = _FIRST, 0
-    while len(found := ask(size)) >= size and len(found) > before:
-        size, before = size * 10, len(found)
-    yield from found
+def _unpaged_memories(fetch: Callable[[int], list[Any]]) -> Iterator[Any]:
+    """Yield the memories of a list without pages, raising the limit until fewer are returned."""
+    limit, previous = _FIRST_LIMIT, 0
+    while len(memories := fetch(limit)) >= limit and len(memories) > previous:
+        limit, previous = limit * 10, len(memories)
+    yield from memories
 
 
-def _asked(client: Mem0Client, **given: Any) -> _Page:
+def _call_client(client: Mem0Client, **arguments: Any) -> _Page:
     try:
-        return _page(client.get_all(**given))
+        return _parse_page(client.get_all(**arguments))
     except JiyiError:
         raise
     except Exception as error:
         key = getattr(client, "api_key", None) or "\0"
-        said = " ".join(f"{type(error).__name__} {error}".replace(str(key), "***").split())[:300]
-        raise ServerError(f"mem0's client failed ({said}): check it, and import again to go on") from (
+        message = " ".join(f"{type(error).__name__} {error}".replace(str(key), "***").split())[:300]
+        raise ServerError(f"mem0's client failed ({message}): check it, and import again to go on") from (
             None if str(key) in f"{error} {error.__cause__}" else error
         )

@@ -6,8 +6,8 @@ from typing import Any
 
 import apsw
 
-from jiyi.importers.entries import Entry, Maker
-from jiyi.importers.sqlite import tables
+from jiyi.importers.entries import Entry, RecordMaker
+from jiyi.importers.sqlite import table_columns
 
 __all__ = ["PALACE_FILES", "PALACE_TABLES", "read_mempalace"]
 
@@ -15,7 +15,7 @@ PALACE_TABLES = {
     "embedding_metadata": frozenset({"id", "key", "string_value", "int_value", "float_value"}),
     "triples": frozenset({"id", "subject", "predicate", "object", "valid_from", "valid_to", "confidence"}),
 }
-"""The tables that are read, by columns."""
+"""The columns that are read, by table."""
 
 _DRAWERS = """
 SELECT e.embedding_id, m.key, coalesce(m.string_value, m.int_value, m.float_value), c.name
@@ -27,30 +27,29 @@ SELECT t.id, coalesce(s.name, t.subject), t.predicate, coalesce(o.name, t.object
 FROM triples AS t LEFT JOIN entities AS s ON s.id = t.subject LEFT JOIN entities AS o ON o.id = t.object
 ORDER BY t.rowid"""
 PALACE_FILES = ("chroma.sqlite3", "knowledge_graph.sqlite3")
-"""The databases of a palace, somewhere in its folder."""
+"""The databases in the folder of a palace."""
 
 _LABELS = ("wing", "room", "source_file", "chunk_index", "added_by")
-_DOCUMENT = "chroma:document"
 
 
-def read_mempalace(db: apsw.Connection, make: Maker) -> Iterator[Entry]:
+def read_mempalace(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
     """Read drawers as knowledge, and triples as facts with the time for which they held."""
-    there = tables(db)
-    if "embeddings" in there and "embedding_metadata" in there:
+    columns = table_columns(db)
+    if "embeddings" in columns and "embedding_metadata" in columns:
         for (id_, palace), pairs in groupby(db.execute(_DRAWERS), lambda row: (row[0], row[3])):
-            held: dict[str, Any] = {key: value for _, key, value, _ in pairs}
-            labels = {k: v for k, v in held.items() if k in _LABELS}
+            fields: dict[str, Any] = {key: value for _, key, value, _ in pairs}
+            labels = {k: v for k, v in fields.items() if k in _LABELS}
             yield make.knowledge(
                 f"{palace} {id_}",
-                "/".join(str(held[k]) for k in ("wing", "room") if held.get(k)),
-                held.get(_DOCUMENT),
+                "/".join(str(fields[k]) for k in ("wing", "room") if fields.get(k)),
+                fields.get("chroma:document"),
                 id=id_,
                 origin=palace,
-                date=held.get("filed_at"),
+                date=fields.get("filed_at"),
                 **labels,
             )
-    if "triples" in there and "entities" in there:
-        for id_, subject, predicate, value, begins, ends, sure, date, file in db.execute(_TRIPLES):
+    if "triples" in columns and "entities" in columns:
+        for id_, subject, predicate, value, begins, ends, confidence, date, file in db.execute(_TRIPLES):
             yield make.fact(
                 f"triples {id_}",
                 (subject, str(predicate).replace("_", " "), value),
@@ -60,5 +59,5 @@ def read_mempalace(db: apsw.Connection, make: Maker) -> Iterator[Entry]:
                 category="relation",
                 begins=begins,
                 ends=ends,
-                confidence=sure,
+                confidence=confidence,
             )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from jiyi.importers.entries import call_of, items, mapping, text
+from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.keeping import kept, raw_of, warned
@@ -166,7 +166,7 @@ class _Part:
 
     def counted(self, counter: TokenCounter) -> Message:
         """Return the message for a window, counted whole; a compaction is a system message, which stays."""
-        own = items(self.content)
+        own = as_list(self.content)
         tokens = counter.count(self.message) + sum(_beside(block, counter) for block in own)
         role = "system" if _of(own, _COMPACTION) else self.message.role
         return replace(self.message, role=role, tokens=tokens, tokens_by=counter.name)
@@ -182,7 +182,7 @@ def _parts_of(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
     for place, message in enumerate(messages):
         role, given = message.get("role"), message.get("content")
         content = list(map(_plain, given)) if isinstance(given, list) else given
-        for number, blocks in enumerate(_groups(role, items(content))):
+        for number, blocks in enumerate(_groups(role, as_list(content))):
             own: Any = [content[i] for i in blocks] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
             said = kept(raw, _said(role, own))
@@ -210,7 +210,7 @@ def _summed_up(messages: Sequence[Mapping[str, Any]]) -> int:
         (
             place
             for place, message in enumerate(messages)
-            if any(_plain(block).get("type") == _COMPACTION for block in items(message.get("content")))
+            if any(_plain(block).get("type") == _COMPACTION for block in as_list(message.get("content")))
         ),
         default=0,
     )
@@ -228,7 +228,7 @@ def _tools_of(tools: Sequence[object]) -> list[dict[str, Any]]:
 def _plain(block: object) -> Mapping[str, Any]:
     """Return a block, a message or a tool as a mapping, also where it is an object of the SDK."""
     made = getattr(block, "to_dict", None)
-    return mapping(block if isinstance(block, Mapping) else made() if callable(made) else None)
+    return as_dict(block if isinstance(block, Mapping) else made() if callable(made) else None)
 
 
 def _groups(role: object, blocks: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
@@ -263,12 +263,12 @@ def _arguments(written: str) -> dict[str, Any]:
 
 def _said(role: object, content: Any) -> dict[str, Any]:
     """Return what a part says as a Chat Completions message."""
-    blocks = [mapping(block) for block in items(content)]
+    blocks = [as_dict(block) for block in as_list(content)]
     if role == "user" and blocks and blocks[0].get("type") == "tool_result":
         answered = blocks[0].get("tool_use_id")
-        return {"role": "tool", "tool_call_id": answered, "content": text(blocks[0].get("content"))}
-    words = content if isinstance(content, str) else text(_of(blocks, "text"))
-    calls = [call_of(one.get("id"), one.get("name"), one.get("input")) for one in _of(blocks, "tool_use")]
+        return {"role": "tool", "tool_call_id": answered, "content": join_text(blocks[0].get("content"))}
+    words = content if isinstance(content, str) else join_text(_of(blocks, "text"))
+    calls = [tool_call(one.get("id"), one.get("name"), one.get("input")) for one in _of(blocks, "tool_use")]
     return {"role": role, "content": words, **({"tool_calls": calls} if calls else {})}
 
 
@@ -278,11 +278,11 @@ def _of(blocks: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any
 
 def _beside(block: Mapping[str, Any], counter: TokenCounter) -> int:
     """Return the tokens of a block that its words and calls do not have."""
-    kind, source = block.get("type"), mapping(block.get("source"))
+    kind, source = block.get("type"), as_dict(block.get("source"))
     if kind in ("text", "tool_use"):
         return 0
     if kind == "tool_result":
-        return sum(_beside(mapping(inner), counter) for inner in items(block.get("content")))
+        return sum(_beside(as_dict(inner), counter) for inner in as_list(block.get("content")))
     if kind == "image":
         part: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": str(source.get("url") or "")}}
         return counter.count(Message(role="user", content=(part,)))

@@ -13,7 +13,7 @@ from typing import Any
 
 from jiyi.clock import read_moment
 from jiyi.errors import InputError, MissingExtra
-from jiyi.importers.claude_code import said
+from jiyi.importers.claude_code import parse_turn
 from jiyi.integrations.keeping import every, kept_as, raw_of, settled
 from jiyi.integrations.recalling import Owner, digest, whole
 from jiyi.long_term import ForgetReceipt
@@ -206,7 +206,7 @@ def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
 def _bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
     if raw.get("type") not in ("user", "assistant"):
         return []
-    bodies, _ = said({**raw, "isSidechain": False})
+    bodies, _ = parse_turn({**raw, "isSidechain": False})
     if agents or raw.get("isSidechain") is True:  # what one agent asks of another is no user's word
         return [{**body, "role": "assistant"} if body["role"] == "user" else body for body in bodies]
     return bodies

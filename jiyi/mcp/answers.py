@@ -1,4 +1,4 @@
-"""What the tools answer: small values, of at most 10,000 tokens each, with a cursor to the rest."""
+"""The answers of the tools: at most 10,000 tokens each, with a cursor for the rest."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
-    "MOST_TOKENS",
+    "MAX_TOKENS",
     "Fact",
     "Facts",
     "Forgetting",
@@ -17,11 +17,11 @@ __all__ = [
     "Remembered",
     "Saved",
     "View",
-    "fitted",
-    "plain",
+    "paginate",
+    "to_json",
 ]
 
-MOST_TOKENS = 9_000  # of the entries of an answer; what is around them takes the rest of 10,000
+MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
 _Item = TypeVar("_Item", bound=BaseModel)
 
 
@@ -124,28 +124,28 @@ class Saved(_Answer):
     ids: list[str]
 
 
-def plain(answer: Any) -> dict[str, Any]:
-    """Return an answer as JSON values, without what is as by default: it would only cost tokens."""
+def to_json(answer: Any) -> dict[str, Any]:
+    """Return an answer as JSON values without defaults, which would only cost tokens."""
     if isinstance(answer, BaseModel):
         return answer.model_dump(mode="json", exclude_defaults=True)
     return dict(answer)
 
 
-def fitted(
+def paginate(
     items: Iterable[_Item], count: Callable[[str], int], *, start: int = 0, limit: int | None = None
 ) -> tuple[list[_Item], str | None]:
-    """Return the first items that fit into one answer, at least one, and the cursor of what follows.
+    """Return the first items that fit into one answer, at least one, and the cursor of the next page.
 
     Args:
-        items: in their order; ``start`` came before, and ``limit`` is the most of them.
+        items: in order, after the first ``start``; at most ``limit`` are returned.
         count: returns the tokens of a text.
     """
-    room, shown = MOST_TOKENS, list[_Item]()
+    remaining, page = MAX_TOKENS, list[_Item]()
     for item in items:
-        if len(shown) == limit:
-            return shown, str(start + len(shown))
-        room -= count(item.model_dump_json(exclude_defaults=True))
-        if room < 0 and shown:
-            return shown, str(start + len(shown))
-        shown.append(item)
-    return shown, None
+        if len(page) == limit:
+            return page, str(start + len(page))
+        remaining -= count(item.model_dump_json(exclude_defaults=True))
+        if remaining < 0 and page:
+            return page, str(start + len(page))
+        page.append(item)
+    return page, None

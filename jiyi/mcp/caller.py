@@ -1,4 +1,4 @@
-"""Whose memory a call is about, and what it may do; whoever runs the tools decides it."""
+"""The user whose memory a call is about, and what the call may do."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,54 +12,54 @@ from jiyi.errors import Forbidden
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["REQUEST", "Caller", "House", "Right", "calling"]
+__all__ = ["CURRENT_REQUEST", "Caller", "MemoryHost", "Right", "current_caller"]
 
 Right = Literal["read", "write", "forget"]
-"""What a tool does; forgetting is apart from writing."""
+"""What a tool may do; forgetting is separate from writing."""
 
-REQUEST: ContextVar[Any] = ContextVar("request", default=None)
-"""The request of HTTP that brought the call in hand, None where it came by a pipe."""
+CURRENT_REQUEST: ContextVar[Any] = ContextVar("request", default=None)
+"""The HTTP request of the current call, None for a call through a pipe."""
 
-_ALL: frozenset[Right] = frozenset({"read", "write", "forget"})
+_ALL_RIGHTS: frozenset[Right] = frozenset({"read", "write", "forget"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls."""
+    """The user of a call, and its rights."""
 
     user_id: str  # as it is stored
     agent_id: str | None = None
-    rights: frozenset[Right] = field(default=_ALL)
-    shown: Callable[[str], str] = str  # a message as this caller may read it
+    rights: frozenset[Right] = field(default=_ALL_RIGHTS)
+    public_text: Callable[[str], str] = str  # an error message without what this caller may not see
 
     def scope(self, right: Right) -> dict[str, Any]:
-        """Return the arguments that say whose memory a verb is to use.
+        """Return the arguments of a verb that name the user and agent.
 
         Raises:
-            Forbidden: the caller has not this right.
+            Forbidden: the caller lacks this right.
         """
         if right not in self.rights:
             raise Forbidden(f"this key may not {right}; it may {', '.join(sorted(self.rights)) or 'nothing'}")
         return {"user_id": self.user_id, "agent_id": self.agent_id}
 
 
-class House(Protocol):
-    """Where the memory is, and who calls."""
+class MemoryHost(Protocol):
+    """Provides the tools with a memory and the caller."""
 
     @property
     def memory(self) -> "MemoryManager":
-        """The memory; it is opened when it is first asked for."""
+        """The memory, opened on first access."""
 
     def caller(self, request: Any) -> Caller:
-        """Return who sent a request of HTTP, or who is at the other end of the pipe where it is None."""
+        """Return the caller of an HTTP request, or of the pipe if it is None."""
 
-    def forgetting(self) -> AbstractContextManager[Any]:
-        """Return a context in which something is forgotten, to write it down where that is kept."""
+    def forget_context(self) -> AbstractContextManager[Any]:
+        """Return a context to forget records in, which may write an audit log."""
 
-    def restoring(self, at: datetime) -> str:
-        """Return how to bring back what was forgotten then, such as a command."""
+    def restore_hint(self, at: datetime) -> str:
+        """Return how to restore what was forgotten at that time, such as a command."""
 
 
-def calling(house: House) -> Caller:
-    """Return who sent the call in hand."""
-    return house.caller(REQUEST.get())
+def current_caller(host: MemoryHost) -> Caller:
+    """Return the caller of the current call."""
+    return host.caller(CURRENT_REQUEST.get())

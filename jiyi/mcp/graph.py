@@ -1,8 +1,8 @@
 """The nine tools of the official memory server over the same facts: ``--compat server-memory``.
 
-An entity is a subject with its type, an observation a note about it, a relation a fact whose predicate is
-the kind of relation. What other tools kept shows in the graph, too. Each observation and relation is a
-record of its own, written in one transaction, so processes that share a memory lose nothing.
+An entity is a subject with its type, an observation a note about it, and a relation a fact whose predicate
+is the kind of relation. Facts of other tools show in the graph, too. Each observation and relation is a
+separate record with its own transaction, so processes that share a memory lose nothing.
 """
 
 import json
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import TypedDict
 
 from jiyi.errors import NotFound
-from jiyi.mcp.caller import House, Right, calling
-from jiyi.mcp.graph_view import BY, NOTE, TYPE, Entity, Graph, Relation, View, view_of
+from jiyi.mcp.caller import MemoryHost, Right, current_caller
+from jiyi.mcp.graph_view import NOTE, SPEAKER, TYPE, Entity, Graph, Relation, View, build_view
 from jiyi.mcp.words import Words
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
@@ -80,78 +80,82 @@ class Success(TypedDict):
 
 
 class Keeper:
-    """The graph of one user; ``whose`` are the arguments of verbs that say whose."""
+    """The graph of one user; ``scope`` are the arguments of verbs that name the user."""
 
-    def __init__(self, memory: "MemoryManager", whose: dict[str, Any]) -> None:
+    def __init__(self, memory: "MemoryManager", scope: dict[str, Any]) -> None:
         self._memory = memory
-        self._whose = whose
+        self._scope = scope
 
     def view(self) -> View:
-        """Return the graph as it is now, of at most 10,000 facts, the newest."""
-        there = self._memory.facts(status=("active", "unsure", "superseded"), limit=10_000, **self._whose)
-        return view_of(there)
+        """Return the current graph of the newest 10,000 facts."""
+        facts = self._memory.facts(status=("active", "unsure", "superseded"), limit=10_000, **self._scope)
+        return build_view(facts)
 
     def create_entities(self, entities: Iterable[Entity]) -> list[Entity]:
-        """Add entities whose names are new; return those."""
-        known = self.view().nodes
-        new = list({entity["name"]: entity for entity in entities if entity["name"] not in known}.values())
+        """Add the entities whose names are new, and return them."""
+        existing = self.view().nodes
+        new = list({entity["name"]: entity for entity in entities if entity["name"] not in existing}.values())
         for entity in new:
             self._keep(entity["name"], TYPE, entity["entityType"] or "entity", "attribute")
-            self._observe(entity["name"], dict.fromkeys(entity["observations"]))
+            self._add_observations(entity["name"], dict.fromkeys(entity["observations"]))
         return new
 
     def create_relations(self, relations: Iterable[Relation]) -> list[Relation]:
-        """Add relations that are new; return them."""
-        known = self.view().relations
-        keys = {(one["from"], one["to"], one["relationType"]): one for one in relations}
-        new = {key: relation for key, relation in keys.items() if key not in known}
+        """Add the relations that are new, and return them."""
+        existing = self.view().relations
+        keys = {_key(relation): relation for relation in relations}
+        new = {key: relation for key, relation in keys.items() if key not in existing}
         for start, end, kind in new:
-            self._keep(start, kind, end, "note")  # of this category several values stand side by side
+            self._keep(start, kind, end, "note")  # a note supersedes no other
         return list(new.values())
 
     def add_observations(self, observations: Iterable[Added], missing: str) -> list[Done]:
-        """Add what is new to entities that are there; all or none of them must be.
+        """Add new observations to existing entities; return those added.
 
         Raises:
-            NotFound: an entity is not there; ``missing`` says so of its name.
+            NotFound: an entity does not exist; nothing was added. ``missing`` is the message for its name.
         """
-        nodes, wanted = self.view().nodes, list(observations)
-        for one in wanted:
-            if one["entityName"] not in nodes:
-                raise NotFound(missing.format(name=one["entityName"]))
+        nodes, additions = self.view().nodes, list(observations)
+        for addition in additions:
+            if addition["entityName"] not in nodes:
+                raise NotFound(missing.format(name=addition["entityName"]))
         done = list[Done]()
-        for one in wanted:
-            known = nodes[one["entityName"]].observations
-            new = [text for text in dict.fromkeys(one["contents"]) if text not in known]
-            self._observe(one["entityName"], new)
-            known.update((text, []) for text in new)
-            done.append({"entityName": one["entityName"], "addedObservations": new})
+        for addition in additions:
+            existing = nodes[addition["entityName"]].observations
+            new = [text for text in dict.fromkeys(addition["contents"]) if text not in existing]
+            self._add_observations(addition["entityName"], new)
+            existing.update((text, []) for text in new)
+            done.append({"entityName": addition["entityName"], "addedObservations": new})
         return done
 
     def forget(self, ids: Iterable[str]) -> None:
         """Forget facts; `jiyi restore` brings them back."""
         if names := list(dict.fromkeys(ids)):
-            self._memory.forget(ids=names, reason="deleted from the graph", **self._whose)
+            self._memory.forget(ids=names, reason="deleted from the graph", **self._scope)
 
-    def near(self, query: str) -> set[str]:
-        """Return the subjects of facts that are about a question, none where none seems to be."""
-        found = self._memory.search(query, kinds="fact", **self._whose)
-        return set() if found.doubtful else {hit.record.subject for hit in found if hit.kind == "fact"}  # type: ignore[union-attr]
+    def find_subjects(self, query: str) -> set[str]:
+        """Return the subjects of the facts that a search finds, none if it is doubtful."""
+        hits = self._memory.search(query, kinds="fact", **self._scope)
+        return set() if hits.doubtful else {hit.record.subject for hit in hits if hit.kind == "fact"}  # type: ignore[union-attr]
 
-    def _observe(self, name: str, texts: Iterable[str]) -> None:
+    def _add_observations(self, name: str, texts: Iterable[str]) -> None:
         for text in texts:
             self._keep(name, NOTE, text, "note")
 
     def _keep(self, subject: str, predicate: str, value: str, category: str) -> None:
-        said: Any = {"subject": subject, "predicate": predicate, "object": value, "category": category}
-        self._memory.remember(**said, speaker=BY, **self._whose)
+        fields: Any = {"subject": subject, "predicate": predicate, "object": value, "category": category}
+        self._memory.remember(**fields, speaker=SPEAKER, **self._scope)
+
+
+def _key(relation: Relation) -> tuple[str, str, str]:
+    return relation["from"], relation["to"], relation["relationType"]
 
 
 class GraphTools:
     """The tools, with the names, arguments and structured answers of the official server."""
 
-    def __init__(self, house: House, words: Words) -> None:
-        self._house = house
+    def __init__(self, host: MemoryHost, words: Words) -> None:
+        self._host = host
         self._words = words
 
     def create_entities(self, entities: list[Entity]) -> Entities:
@@ -164,7 +168,7 @@ class GraphTools:
 
     def add_observations(self, observations: list[Added]) -> Results:
         """Add observations to entities."""
-        missing = self._words.raw_note("unknown_entity")
+        missing = self._words.note_template("unknown_entity")
         return {"results": self._keeper("write").add_observations(observations, missing)}
 
     def delete_entities(self, entityNames: list[str]) -> Success:
@@ -183,22 +187,21 @@ class GraphTools:
         """Delete observations of entities."""
         keeper = self._keeper("forget")
         nodes = keeper.view().nodes
-        gone = [
+        ids = [
             id_
-            for one in deletions
-            if one["entityName"] in nodes
-            for text in one["observations"]
-            for id_ in nodes[one["entityName"]].observations.get(text, ())
+            for deletion in deletions
+            if deletion["entityName"] in nodes
+            for text in deletion["observations"]
+            for id_ in nodes[deletion["entityName"]].observations.get(text, ())
         ]
-        keeper.forget(gone)
+        keeper.forget(ids)
         return {"success": True, "message": "Observations deleted successfully"}
 
     def delete_relations(self, relations: list[Relation]) -> Success:
         """Delete relations."""
         keeper = self._keeper("forget")
-        there = keeper.view().relations
-        keys = [(one["from"], one["to"], one["relationType"]) for one in relations]
-        keeper.forget(id_ for key in keys for id_ in there.get(key, ()))
+        existing = keeper.view().relations
+        keeper.forget(id_ for relation in relations for id_ in existing.get(_key(relation), ()))
         return {"success": True, "message": "Relations deleted successfully"}
 
     def read_graph(self) -> Graph:
@@ -209,9 +212,9 @@ class GraphTools:
         """Return entities that say something, with their relations."""
         keeper = self._keeper("read")
         view = keeper.view()
-        names = view.saying(query)
+        names = view.find(query)
         if not names and query.strip():
-            names = keeper.near(query) & set(view.nodes)
+            names = keeper.find_subjects(query) & set(view.nodes)
         return view.graph(names)
 
     def open_nodes(self, names: list[str]) -> Graph:
@@ -223,8 +226,8 @@ class GraphTools:
         return json.dumps(self.read_graph(), ensure_ascii=False, indent=2)
 
     def _keeper(self, right: Right) -> Keeper:
-        whose = calling(self._house).scope(right)
-        return Keeper(self._house.memory, whose)
+        scope = current_caller(self._host).scope(right)
+        return Keeper(self._host.memory, scope)
 
 
 GRAPH_TOOLS: dict[str, Right] = {

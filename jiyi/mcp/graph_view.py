@@ -1,4 +1,4 @@
-"""Facts as a graph of entities and relations; pure."""
+"""A view of facts as a graph of entities and relations."""
 
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from jiyi.importers.graph_words import BY, NOTE, TYPE
+from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.records import Fact
 
-__all__ = ["BY", "NOTE", "TYPE", "Entity", "Graph", "Node", "Relation", "View", "view_of"]
+__all__ = ["NOTE", "SPEAKER", "TYPE", "Entity", "Graph", "Node", "Relation", "View", "build_view"]
 
-_UNTYPED = "memory"  # type of entities that other tools made
+_UNTYPED = "memory"  # type of entities that other tools created
 
 
 class Entity(TypedDict):
@@ -53,10 +53,10 @@ class View:
     """A graph with the ids of its facts."""
 
     nodes: dict[str, Node]
-    relations: dict[tuple[str, str, str], list[str]]  # ids by both ends and the kind
+    relations: dict[tuple[str, str, str], list[str]]  # ids by start, end and kind
 
     def graph(self, names: Set[str] | None = None) -> Graph:
-        """Return what is shown: everything, or some entities and every relation of theirs."""
+        """Return everything, or the named entities with all their relations."""
         shown = self.nodes if names is None else {n: node for n, node in self.nodes.items() if n in names}
         return {
             "entities": [
@@ -70,53 +70,52 @@ class View:
             ],
         }
 
-    def saying(self, query: str) -> set[str]:
-        """Return the entities that have a text in their name, type or observations, or all of its words."""
+    def find(self, query: str) -> set[str]:
+        """Return the entities whose name, type or observations contain the query, or all of its words."""
         from jiyi.text import analyse, query_terms
 
-        wanted, terms = query.lower(), set(query_terms(query))
+        needle, terms = query.lower(), set(query_terms(query))
         found = set[str]()
         for name, node in self.nodes.items():
             texts = [name, node.kind, *node.observations]
-            said = {term for text in texts for term in analyse(text)} if terms else set()
-            if any(wanted in text.lower() for text in texts) or (terms and terms <= said):
+            known = {term for text in texts for term in analyse(text)} if terms else set()
+            if any(needle in text.lower() for text in texts) or (terms and terms <= known):
                 found.add(name)
         return found
 
 
-def view_of(facts: Iterable["Fact"]) -> View:
+def build_view(facts: Iterable["Fact"]) -> View:
     """Return facts as a graph.
 
-    What the graph's own tools kept stays in it until it is deleted there; of other facts it has those
-    that are in force.
+    Facts of the graph tools stay until they are deleted there; other facts only while they are in force.
     """
-    view, there = View({}, {}), list(facts)
-    others = [fact for fact in there if fact.speaker != BY and fact.status != "superseded"]
-    for fact in there:
-        if fact.speaker != BY:
+    view, all_facts = View({}, {}), list(facts)
+    others = [fact for fact in all_facts if fact.speaker != SPEAKER and fact.status != "superseded"]
+    for fact in all_facts:
+        if fact.speaker != SPEAKER:
             continue
         if fact.predicate == TYPE:
             node = view.nodes.setdefault(fact.subject, Node())
             node.kind = node.kind if node.typed_by else fact.object
             node.typed_by.append(fact.id)
         elif fact.predicate == NOTE:
-            _observe(view, fact, fact.object)
+            _add_observation(view, fact, fact.object)
         else:
-            _relate(view, fact)
+            _add_relation(view, fact)
     subjects = {*view.nodes, *(fact.subject for fact in others)}
     for fact in others:
         if fact.object in subjects and fact.object != fact.subject:
             view.nodes.setdefault(fact.subject, Node())
-            _relate(view, fact)
+            _add_relation(view, fact)
         else:
-            told = fact.object if fact.predicate == NOTE else f"{fact.predicate}: {fact.object}"
-            _observe(view, fact, told)
+            text = fact.object if fact.predicate == NOTE else f"{fact.predicate}: {fact.object}"
+            _add_observation(view, fact, text)
     return view
 
 
-def _observe(view: View, fact: "Fact", text: str) -> None:
+def _add_observation(view: View, fact: "Fact", text: str) -> None:
     view.nodes.setdefault(fact.subject, Node()).observations.setdefault(text, []).append(fact.id)
 
 
-def _relate(view: View, fact: "Fact") -> None:
+def _add_relation(view: View, fact: "Fact") -> None:
     view.relations.setdefault((fact.subject, fact.object, fact.predicate), []).append(fact.id)

@@ -1,4 +1,4 @@
-"""The protocol server: tools, resources and a prompt, put together for one house and one language."""
+"""The protocol server: tools, resources and a prompt in one language over one memory."""
 
 import inspect
 import json
@@ -16,48 +16,53 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.mcp.answers import plain
-from jiyi.mcp.caller import REQUEST, House, Right, calling
+from jiyi.mcp.answers import to_json
+from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right, current_caller
 from jiyi.mcp.graph import GRAPH_TOOLS, GraphTools
 from jiyi.mcp.resources import Resources
 from jiyi.mcp.tools import TOOLS, Tools
-from jiyi.mcp.words import Words, words_of
+from jiyi.mcp.words import Words, load_words
 
 __all__ = ["make_server"]
 
-_REPEATED = frozenset({"save_conversation"})  # once more adds once more
+_NOT_IDEMPOTENT = frozenset({"save_conversation"})  # a second call adds the messages again
 
 
-def make_server(house: House, language: str, *, compat: str = "") -> MCPServer[Any]:
+def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServer[Any]:
     """Return a server of the protocol over a memory.
 
     Args:
-        house: where the memory is, and who calls.
+        host: provides the memory and the caller.
         language: of descriptions, "zh" or "en".
         compat: "server-memory": the tools of the official memory server in place of jiyi's own.
     """
-    words = words_of(language)
+    words = load_words(language)
+
+    def add_resource(name: str, uri: str, read: Callable[..., str], mime: str = "text/markdown") -> None:
+        title, description = words.title(name), words.description(name)
+        register = server.resource(uri, name=name, title=title, description=description, mime_type=mime)
+        register(_resource_function(read, host))
+
     if compat:
-        graph = GraphTools(house, words)
-        served = _server("memory-server", _tools(graph, GRAPH_TOOLS, house, words))
-        name, uri, mime = "knowledge_graph", "memory://knowledge-graph", "application/json"
-        _add(served, name, uri, _reading(graph.resource, house), words, mime=mime)
-        return served
-    said = words.instructions.strip()
-    served = _server("jiyi", _tools(Tools(house, words), TOOLS, house, words), instructions=said)
-    resources = Resources(house, words)
-    _add(served, "sessions", "memory://sessions", _reading(resources.sessions, house), words)
-    _add(served, "session", "memory://sessions/{id}", _reading(resources.session, house), words)
-    _add(served, "facts_of", "memory://facts/{subject}", _reading(resources.facts_of, house), words)
+        graph = GraphTools(host, words)
+        server = _new_server("memory-server", _make_tools(graph, GRAPH_TOOLS, host, words))
+        add_resource("knowledge_graph", "memory://knowledge-graph", graph.resource, "application/json")
+        return server
+    instructions, tools = words.instructions.strip(), _make_tools(Tools(host, words), TOOLS, host, words)
+    server = _new_server("jiyi", tools, instructions=instructions)
+    resources = Resources(host, words)
+    add_resource("sessions", "memory://sessions", resources.sessions)
+    add_resource("session", "memory://sessions/{id}", resources.session)
+    add_resource("facts_of", "memory://facts/{subject}", resources.facts_of)
 
-    @served.prompt(title=words.title("with_memory"), description=words.about("with_memory"))
+    @server.prompt(title=words.title("with_memory"), description=words.description("with_memory"))
     def with_memory() -> str:
-        return said
+        return instructions
 
-    return served
+    return server
 
 
-def _server(name: str, tools: list[Tool], **more: Any) -> MCPServer[Any]:
+def _new_server(name: str, tools: list[Tool], **options: Any) -> MCPServer[Any]:
     with _quiet_logging():
         return MCPServer(
             name,
@@ -65,110 +70,95 @@ def _server(name: str, tools: list[Tool], **more: Any) -> MCPServer[Any]:
             version=version("jiyi"),
             tools=tools,
             subscriptions=False,
-            middleware=[_noting],
-            **more,
+            middleware=[_keep_request],
+            **options,
         )
 
 
-async def _noting(ctx: Any, call_next: Any) -> Any:
-    REQUEST.set(ctx.request)  # every message is handled in a context of its own
+async def _keep_request(ctx: Any, call_next: Any) -> Any:
+    CURRENT_REQUEST.set(ctx.request)  # each message is handled in its own context
     try:
         return await call_next(ctx)
-    except ValueError as error:  # what the SDK makes of a prompt that is not there
+    except ValueError as error:  # the SDK raises it for an unknown prompt
         if ctx.method != "prompts/get":
             raise
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
-def _tools(tools: object, rights: dict[str, Right], house: House, words: Words) -> list[Tool]:
-    return [_tool(getattr(tools, name), name, right, house, words) for name, right in rights.items()]
+def _make_tools(tools: object, rights: dict[str, Right], host: MemoryHost, words: Words) -> list[Tool]:
+    return [_make_tool(getattr(tools, name), name, right, host, words) for name, right in rights.items()]
 
 
-def _tool(method: Callable[..., Any], name: str, right: Right, house: House, words: Words) -> Tool:
+def _make_tool(method: Callable[..., Any], name: str, right: Right, host: MemoryHost, words: Words) -> Tool:
     tool = Tool.from_function(
-        _answering(method, house),
+        _tool_function(method, host),
         name=name,
         title=words.title(name),
-        description=words.about(name),
+        description=words.description(name),
         annotations=ToolAnnotations(
             title=words.title(name),
             read_only_hint=right == "read",
             destructive_hint=right == "forget",
-            idempotent_hint=name not in _REPEATED,
+            idempotent_hint=name not in _NOT_IDEMPOTENT,
             open_world_hint=False,
         ),
     )
     for argument, schema in tool.parameters["properties"].items():
         schema.pop("title", None)
-        if about := words.argument(name, argument):
-            schema["description"] = about
+        if description := words.argument(name, argument):
+            schema["description"] = description
     return tool
 
 
-def _answering(method: Callable[..., Any], house: House) -> Callable[..., CallToolResult]:
-    """Return a tool that answers with a method's value, and with what jiyi says where it fails."""
+def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[..., CallToolResult]:
+    """Return a tool that answers with the result of a method, or with its error message."""
     signature = inspect.signature(method, eval_str=True)
-    answer = Annotated[CallToolResult, signature.return_annotation]
+    result_type = Annotated[CallToolResult, signature.return_annotation]
 
     @wraps(method)
-    def tool(**given: Any) -> CallToolResult:
-        with _told(house, ToolError):
-            value = plain(method(**given))
+    def tool(**arguments: Any) -> CallToolResult:
+        with _protocol_errors(host, ToolError):
+            value = to_json(method(**arguments))
         text = json.dumps(value, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=value)
 
-    described: Any = tool
-    described.__signature__ = signature.replace(return_annotation=answer)
-    described.__annotations__ = {name: one.annotation for name, one in signature.parameters.items()}
-    described.__annotations__["return"] = answer
+    typed: Any = tool
+    typed.__signature__ = signature.replace(return_annotation=result_type)
+    typed.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    typed.__annotations__["return"] = result_type
     return tool
 
 
-def _add(
-    served: MCPServer[Any],
-    name: str,
-    uri: str,
-    read: Callable[..., str],
-    words: Words,
-    *,
-    mime: str = "text/markdown",
-) -> None:
-    described = served.resource(
-        uri, name=name, title=words.title(name), description=words.about(name), mime_type=mime
-    )
-    described(read)
-
-
-def _reading(read: Callable[..., str], house: House) -> Callable[..., str]:
+def _resource_function(read: Callable[..., str], host: MemoryHost) -> Callable[..., str]:
     @wraps(read)
-    def resource(**given: str) -> str:
-        with _told(house, ResourceError):
-            return read(**given)
+    def resource(**arguments: str) -> str:
+        with _protocol_errors(host, ResourceError):
+            return read(**arguments)
 
     return resource
 
 
 @contextmanager
-def _told(house: House, kind: type[ToolError] | type[ResourceError]) -> Iterator[None]:
-    """Turn jiyi's errors into the protocol's, in the words that this caller may read."""
+def _protocol_errors(host: MemoryHost, kind: type[ToolError] | type[ResourceError]) -> Iterator[None]:
+    """Turn the errors of jiyi into errors of the protocol, with a message that this caller may read."""
     try:
         yield
     except JiyiError as error:
         if kind is ResourceError and isinstance(error, NotFound):
             kind = ResourceNotFoundError
         try:
-            told = calling(house).shown(str(error))
-        except JiyiError:  # whoever calls cannot even be told
-            told = str(error)
-        raise kind(told) from error
+            text = current_caller(host).public_text(str(error))
+        except JiyiError:  # the caller is unknown
+            text = str(error)
+        raise kind(text) from error
 
 
 @contextmanager
 def _quiet_logging() -> Iterator[None]:
-    """Keep the SDK from setting up the program's logging: it does so where there is none."""
-    root, stand_in = logging.getLogger(), logging.NullHandler()
-    root.addHandler(stand_in)
+    """Add a log handler meanwhile: without any, the SDK would set up logging for the whole program."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
     try:
         yield
     finally:
-        root.removeHandler(stand_in)
+        root.removeHandler(handler)

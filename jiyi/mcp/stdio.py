@@ -1,7 +1,7 @@
-"""`jiyi mcp`: one user's memory at the other end of a pipe.
+"""`jiyi mcp`: the memory of one user over a pipe.
 
-Clients give up on servers that are slow to start, so the handshake and the list of tools are answered
-before the memory is opened: that is done in a thread, and the first call waits for it.
+Clients give up on slow servers, so the handshake and the list of tools are answered before the memory is
+opened in a thread; the first call waits for it.
 """
 
 import logging
@@ -31,14 +31,15 @@ if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
 
 __all__ = ["language_of", "serve_pipe"]
 
-_HOME = Path("~/.jiyi/memory.db")  # one place, whatever folder a client starts its servers in
-_USER = "me"
+_DEFAULT_FILE = Path("~/.jiyi/memory.db")  # whatever folder the client starts the server in
+_DEFAULT_USER = "me"
+_IMPORTS = "server-memory"  # namespace of the items that mark imported files
 _LOG = logging.getLogger("jiyi.mcp")
-_PAUSE = 0.3  # seconds after the list of tools: what the client asks next comes first
+_OPEN_DELAY = 0.3  # seconds after the list of tools, to answer the next requests first
 
 
-class _Line(logging.Formatter):
-    """Writes what was logged, safe to show: names in it come from anyone."""
+class _SafeFormatter(logging.Formatter):
+    """Makes log lines safe to show: anyone may have chosen the names in them."""
 
     def format(self, record: logging.LogRecord) -> str:
         return safe(super().format(record))
@@ -50,43 +51,43 @@ def serve_pipe(
     """Serve a memory by standard input and output until the client closes them.
 
     Args:
-        db: a file or URL; else what the settings say, else ``~/.jiyi/memory.db``.
-        user: whose memory; else what the settings say, else the only user there, else "me".
-        agent: which agent's, all by default.
+        db: a file or URL; by default the setting, else ``~/.jiyi/memory.db``.
+        user: the user; by default the setting, else the only user there, else "me".
+        agent: only the records of this agent.
         compat: "server-memory" for the tools of the official memory server.
-        graph: a file of that server to be imported.
+        graph: a file of that server to import.
 
     Raises:
         SettingsError: a setting is unusable.
     """
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(_Line("jiyi mcp: %(message)s"))
-    logging.basicConfig(handlers=[lines], level=logging.WARNING)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_SafeFormatter("jiyi mcp: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     _LOG.setLevel(logging.INFO)
     settings = load_settings(user_id=user, agent_id=agent)
-    local = _Local(db=db, settings=settings, graph=graph, user=settings.user_id)
-    server = make_server(local, language_of(settings.language), compat=compat)
+    host = _LocalHost(db=db, settings=settings, graph=graph, user=settings.user_id)
+    server = make_server(host, language_of(settings.language), compat=compat)
     try:
-        anyio.run(_serve, server, local)
+        anyio.run(_serve, server, host)
     finally:
-        local.close()
+        host.close()
 
 
-async def _serve(server: Any, local: "_Local") -> None:
-    async def begin_after(ctx: Any, call_next: Any) -> Any:
+async def _serve(server: Any, host: "_LocalHost") -> None:
+    async def open_after_tool_list(ctx: Any, call_next: Any) -> Any:
         answer = await call_next(ctx)
         if ctx.method == "tools/list":
-            local.begin()
+            host.start_opening()
         return answer
 
-    server.middleware.append(begin_after)
-    low = server._lowlevel_server
+    server.middleware.append(open_after_tool_list)
+    protocol = server._lowlevel_server
     async with stdio_server() as (read, write):
-        await low.run(read, write, low.create_initialization_options())
+        await protocol.run(read, write, protocol.create_initialization_options())
 
 
 def language_of(setting: Literal["auto", "zh", "en"]) -> Literal["zh", "en"]:
-    """Return the language of descriptions: the setting's, else that of this machine's locale."""
+    """Return the language of descriptions: the setting, else that of the locale."""
     if setting != "auto":
         return setting
     names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
@@ -94,8 +95,8 @@ def language_of(setting: Literal["auto", "zh", "en"]) -> Literal["zh", "en"]:
 
 
 @dataclass(slots=True)
-class _Local:
-    """A memory on this machine, of one user, opened when it is first asked for."""
+class _LocalHost:
+    """A memory of one user on this machine, opened on first access."""
 
     db: str | None
     settings: Settings
@@ -103,63 +104,63 @@ class _Local:
     user: str | None
     _memory: "MemoryManager | None" = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _begun: bool = False
+    _started: bool = False
 
     @property
     def memory(self) -> "MemoryManager":
         with self._lock:
             if self._memory is None:
-                self._memory = self._opened()
+                self._memory = self._open()
             return self._memory
 
-    def caller(self, request: Any) -> Caller:  # noqa: ARG002 - a pipe has one other end
-        """Return the one user."""
-        assert self.memory, "it finds out who the user is"
+    def caller(self, request: Any) -> Caller:  # noqa: ARG002 - a pipe has one caller
+        """Return the one user, who is known after the memory is open."""
+        assert self.memory, "opening it sets the user"
         return Caller(user_id=str(self.user), agent_id=self.settings.agent_id)
 
-    def forgetting(self) -> AbstractContextManager[None]:
+    def forget_context(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""
         return nullcontext()
 
-    def restoring(self, at: datetime) -> str:
-        """Return the command that brings back what was forgotten."""
+    def restore_hint(self, at: datetime) -> str:
+        """Return the command that restores what was forgotten."""
         db = "" if self.db is None else f" --db {shlex.quote(self.db)}"
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"
 
-    def begin(self) -> None:
-        """Open the memory in a thread, unless that was begun."""
-        if not self._begun:
-            self._begun = True
-            timer = threading.Timer(_PAUSE, self._prepare)
+    def start_opening(self) -> None:
+        """Open the memory in a thread; only the first call does."""
+        if not self._started:
+            self._started = True
+            timer = threading.Timer(_OPEN_DELAY, self._warm_up)
             timer.daemon = True
             timer.start()
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Close the memory."""
         with self._lock:
             if self._memory is not None:
                 self._memory.close()
 
-    def _prepare(self) -> None:
+    def _warm_up(self) -> None:
         try:
-            self.memory.counter.count_text("ready")  # loads the vocabulary, too
-        except JiyiError as error:  # the first call tells it to the client
+            self.memory.counter.count_text("ready")  # also loads the vocabulary
+        except JiyiError as error:  # the first call reports it to the client
             _LOG.warning("%s", error)
 
-    def _opened(self) -> "MemoryManager":
+    def _open(self) -> "MemoryManager":
         from jiyi.databases import database_exists, list_users
         from jiyi.wiring import open_memory
 
         place = self._place()
-        there = list_users(place) if database_exists(place) else []
-        if self.user is None and len(there) > 1:
-            some = ", ".join(there[:10])
-            raise ScopeMissing(f"{place} has several users: start jiyi mcp with --user, such as {some}")
-        self.user = self.user or (there[0] if there else _USER)
+        users = list_users(place) if database_exists(place) else []
+        if self.user is None and len(users) > 1:
+            names = ", ".join(users[:10])
+            raise ScopeMissing(f"{place} has several users: start jiyi mcp with --user, such as {names}")
+        self.user = self.user or (users[0] if users else _DEFAULT_USER)
         memory = open_memory(place, user_id=self.user, agent_id=self.settings.agent_id)
         _LOG.info("the memory of %s in %s is open", self.user, place)
         if self.graph is not None:
-            self._import(memory, self.graph)
+            self._import_graph(memory, self.graph)
         return memory
 
     def _place(self) -> "Place":
@@ -169,24 +170,26 @@ class _Local:
         if self.db is None and url is not None:
             return locate(url.get_secret_value())
         if self.db is None:
-            file = _HOME.expanduser()
+            file = _DEFAULT_FILE.expanduser()
             file.parent.mkdir(parents=True, exist_ok=True)
             self.db = str(file)
         return locate(self.db)
 
-    def _import(self, memory: "MemoryManager", file: Path) -> None:
-        """Import a file of the official server once: what was deleted since does not come back."""
+    def _import_graph(self, memory: "MemoryManager", file: Path) -> None:
+        """Import a file of the official server once, so that what was deleted since does not come back."""
         try:
             mark = f"server-memory-{sha256(file.read_bytes()).hexdigest()[:32]}"
-            with suppress(NotFound):
+            if memory.get_item(_IMPORTS, mark) is not None:
+                return
+            with suppress(NotFound):  # older databases have a message as the mark
                 memory.get(mark)
                 return
-            done = memory.import_(file)
+            receipt = memory.import_(file)
         except (JiyiError, OSError) as error:
             _LOG.warning("%s was not imported: %s", file, error)
             return
-        for bad in done.rejected:
-            _LOG.warning("%s: %s", bad.where, bad.reason)
-        told = f"{file.name}: {done.added} new facts, {len(done.rejected)} bad lines"
-        memory.save_message("server-memory", role="system", content=told, id=mark)
-        _LOG.info("%s", told)
+        for rejection in receipt.rejected:
+            _LOG.warning("%s: %s", rejection.where, rejection.reason)
+        summary = f"{file.name}: {receipt.added} new facts, {len(receipt.rejected)} bad lines"
+        memory.put_item(_IMPORTS, mark, {"imported": summary}, text="")  # no search or window finds it
+        _LOG.info("%s", summary)

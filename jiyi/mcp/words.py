@@ -1,4 +1,4 @@
-"""What the tools say to the model, in Chinese and English."""
+"""Texts of the tools for people and models, in Chinese and English."""
 
 import tomllib
 from collections.abc import Mapping
@@ -7,45 +7,45 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["Words", "words_of"]
+__all__ = ["Words", "load_words"]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one language."""
+    """The texts of one language."""
 
     language: str
     table: Mapping[str, Any]
 
     @property
     def instructions(self) -> str:
-        """When to use the memory, for a model that just met it."""
+        """Instructions for the model: when to use the memory."""
         return str(self.table["instructions"])
 
     def title(self, name: str) -> str:
-        """Return what people read of a tool, a resource or a prompt."""
+        """Return the title of a tool, a resource or a prompt, for people."""
         return str(self.table["titles"][name])
 
-    def about(self, name: str) -> str:
-        """Return what the model reads of a tool, a resource or a prompt."""
+    def description(self, name: str) -> str:
+        """Return the description of a tool, a resource or a prompt, for the model."""
         return str(self.table["about"][name])
 
     def argument(self, tool: str, name: str) -> str:
-        """Return what an argument means, "" where its name says it."""
+        """Return the description of an argument, "" if its name says enough."""
         arguments = self.table["arguments"]
         return str(arguments.get(f"{tool}.{name}", arguments.get(name, "")))
 
-    def raw_note(self, name: str) -> str:
-        """Return a sentence of an answer with its places to be filled."""
+    def note_template(self, name: str) -> str:
+        """Return a sentence of an answer as a format string."""
         return str(self.table["notes"][name])
 
     def note(self, name: str, **parts: object) -> str:
-        """Return a sentence of an answer."""
-        return self.raw_note(name).format(**parts)
+        """Return a sentence of an answer, with its parts filled in."""
+        return self.note_template(name).format(**parts)
 
 
 @cache
-def words_of(language: str) -> Words:
-    """Return the words of a language, "zh" or "en"."""
-    every = tomllib.loads(files("jiyi.mcp").joinpath("words.toml").read_text("utf-8"))
-    return Words(language, every[language])
+def load_words(language: str) -> Words:
+    """Load the texts of a language, "zh" or "en"."""
+    tables = tomllib.loads(files("jiyi.mcp").joinpath("words.toml").read_text("utf-8"))
+    return Words(language, tables[language])

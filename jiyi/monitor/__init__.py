@@ -1,4 +1,4 @@
-"""Monitor: what the windows held, what came of them, and what should worry."""
+"""Monitor windows, replies, summaries and steps: figures, alerts and exports."""
 
 from jiyi.monitor.drift import Drift, Step, find_drift
 from jiyi.monitor.export import otel_metrics, prometheus_text, traced

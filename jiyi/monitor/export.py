@@ -1,4 +1,4 @@
-"""The figures and the verbs for other systems: Prometheus text, OpenTelemetry metrics and spans.
+"""Export figures and verbs: Prometheus text, OpenTelemetry metrics and spans.
 
 Spans follow the GenAI conventions for memory:
 github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md, "Memory".
@@ -27,24 +27,23 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_TYPE", "Sample", "metric_text", "otel_metrics", "prometheus_text", "traced"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The Content-Type under which `prometheus_text` is to be served."""
+"""The Content-Type of `prometheus_text`."""
 
 _Labels = Mapping[str, str]
 Sample = tuple[str, _Labels, float]
-"""What follows the name of a metric, the labels and the value."""
+"""The suffix of the name, the labels and the value."""
 
 _Metric = Mapping[str, Any]  # see metrics.toml
 
 
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
-    """Return the figures in Prometheus' text format 0.0.4, to be served as `CONTENT_TYPE`.
+    """Return the figures in the text format 0.0.4 of Prometheus, to be served as `CONTENT_TYPE`.
 
-    Every name begins with ``jiyi_`` and has its unit; every sample is labelled with its
-    ``task_type``, and there is none for all together: sum over the label. Quantiles are of
-    the values the monitor keeps, ``_sum`` and ``_count`` of all since the start. A ratio
-    that is not known yet has no sample.
+    Every name starts with ``jiyi_`` and contains its unit; every sample has the label ``task_type``, and
+    totals are sums over it. Quantiles are of the values that the monitor keeps, ``_sum`` and ``_count`` of
+    all since the start. A ratio that is not known yet has no sample.
 
-    With ``reading``, from `memory.reading()`, also how the background reader stands, without labels:
+    With ``reading``, from `memory.reading()`, the state of the background reader is added without labels:
     it is the same in every process on a database.
 
     Format: prometheus.io/docs/instrumenting/exposition_formats.
@@ -52,9 +51,9 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
     figures, text = monitor.by_task_type(), ""
     for name, metric in _metrics("monitor").items():
         samples = [
-            (ending, {"task_type": one.task_type or "", **labels}, value)
-            for one in figures
-            for ending, labels, value in _samples(metric, one)
+            (ending, {"task_type": gauges.task_type or "", **labels}, value)
+            for gauges in figures
+            for ending, labels, value in _samples(metric, gauges)
         ]
         text += metric_text(name, metric["kind"], metric["help"], samples)
     for name, metric in _metrics("reader").items() if reading is not None else ():
@@ -64,28 +63,28 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
 
 
 def metric_text(name: str, kind: str, about: str, samples: Sequence[Sample]) -> str:
-    """Return a metric in Prometheus' text format 0.0.4, "" where it has no samples.
+    """Return a metric in the text format 0.0.4 of Prometheus, "" without samples.
 
-    Its name is without ``jiyi_``, and without the ``_total`` of a counter.
+    ``name`` is without ``jiyi_``, and without the ``_total`` of a counter.
     """
     if not samples:
         return ""
-    named = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
-    lines = [f"# HELP {named} {about}", f"# TYPE {named} {kind}"]
+    full_name = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
+    lines = [f"# HELP {full_name} {about}", f"# TYPE {full_name} {kind}"]
     for ending, labels, value in samples:
-        told = ",".join(f'{key}="{_escaped(word)}"' for key, word in labels.items())
+        label_text = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
         number = f"{value:.15g}" if isinstance(value, float) else value
-        lines.append(f"{named}{ending}{{{told}}} {number}" if told else f"{named}{ending} {number}")
+        lines.append(f"{full_name}{ending}{f'{{{label_text}}}' if label_text else ''} {number}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
-    """Register the figures with an OpenTelemetry meter (`pip install "jiyi[otel]"`), once for each meter.
+    """Register the figures with an OpenTelemetry meter (`pip install "jiyi[otel]"`), once per meter.
 
     Histograms (``jiyi.context.tokens``, ``jiyi.context.build.duration``,
-    ``jiyi.output.tokens``, ``jiyi.prompt.tokens``) get each value as it comes, from now on.
-    Counters and gauges are read when the meter's reader collects, and named as in
-    `prometheus_text` with dots. Every value has the attribute ``task_type``.
+    ``jiyi.output.tokens``, ``jiyi.prompt.tokens``) receive each value from now on. Counters and
+    gauges are read when the reader of the meter collects; their names are those of `prometheus_text` with
+    dots. Every value has the attribute ``task_type``.
 
     Raises:
         MissingExtra: the package `opentelemetry-api` is not installed.
@@ -97,45 +96,45 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
             'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
         ) from error
 
-    def observing(metric: _Metric) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
+    def callback_for(metric: _Metric) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
         def observe(_: "CallbackOptions") -> Iterator["Observation"]:
-            for one in monitor.by_task_type():
-                for labels, value in _values(metric, one):
-                    yield Observation(value, {"task_type": one.task_type or "", **labels})
+            for gauges in monitor.by_task_type():
+                for labels, value in _labelled_values(metric, gauges):
+                    yield Observation(value, {"task_type": gauges.task_type or "", **labels})
 
         return observe
 
     for name, metric in _metrics("monitor").items():
         if metric["kind"] != "summary":
             create = getattr(meter, f"create_observable_{metric['kind']}")
-            create(f"jiyi.{name.replace('_', '.')}", [observing(metric)], metric["unit"], metric["help"])
+            create(f"jiyi.{name.replace('_', '.')}", [callback_for(metric)], metric["unit"], metric["help"])
     monitor.listen(_histograms(meter))
 
 
 def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
     histograms = {
-        one["figure"]: meter.create_histogram(
-            name, one["unit"], one["help"], explicit_bucket_boundaries_advisory=one["buckets"]
+        metric["figure"]: meter.create_histogram(
+            name, metric["unit"], metric["help"], explicit_bucket_boundaries_advisory=metric["buckets"]
         )
-        for name, one in _metrics("listener").items()
+        for name, metric in _metrics("listener").items()
     }
 
     def listener(figure: Figure, value: float, task_type: str) -> None:
-        told = value / 1000 if figure == "build_milliseconds" else value
-        histograms[figure].record(told, {"task_type": task_type})
+        scaled = value / 1000 if figure == "build_milliseconds" else value
+        histograms[figure].record(scaled, {"task_type": task_type})
 
     return listener
 
 
 @cache
-def _metrics(of: Literal["monitor", "reader", "listener"]) -> Mapping[str, _Metric]:
-    """Return the metrics of `Gauges`, of `ReadingState`, or of what listeners are told."""
+def _metrics(source: Literal["monitor", "reader", "listener"]) -> Mapping[str, _Metric]:
+    """Return the metrics of `Gauges`, of `ReadingState`, or of the values of listeners."""
     tables: dict[str, _Metric] = tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
-    return {name: one for name, one in tables.items() if one.get("of", "monitor") == of}
+    return {name: metric for name, metric in tables.items() if metric.get("of", "monitor") == source}
 
 
-def _values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
-    """Return a counter or gauge with the labels that split it; nothing where it is not known."""
+def _labelled_values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
+    """Return the values of a counter or gauge with their labels, none if it is not known."""
     value, label = getattr(gauges, metric["figure"]), metric.get("by", "")
     if value is None or ("known_by" in metric and not getattr(gauges, metric["known_by"])):
         return []
@@ -143,12 +142,12 @@ def _values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
         part = getattr(gauges, metric["part"])
         other = {"true": "false", "false": "true"}[metric["part_is"]]
         value = dict(sorted({metric["part_is"]: part, other: value - part}.items()))
-    return [({label: str(name)}, one) for name, one in value.items()] if label else [({}, value)]
+    return [({label: str(name)}, number) for name, number in value.items()] if label else [({}, value)]
 
 
 def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
     if metric["kind"] != "summary":
-        yield from (("", labels, value) for labels, value in _values(metric, gauges))
+        yield from (("", labels, value) for labels, value in _labelled_values(metric, gauges))
         return
     spread, factor = getattr(gauges, metric["figure"]), metric.get("factor", 1.0)
     if spread.count:
@@ -158,119 +157,121 @@ def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
     yield "_count", {}, spread.count
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     """Return a label value with backslash, double quote and line feed escaped."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 _T = TypeVar("_T")
 
-_TEXT_WANTED = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-_YES = frozenset({"true", "span_only", "span_and_event"})
+_CAPTURE_TEXT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CAPTURE_VALUES = frozenset({"true", "span_only", "span_and_event"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
-    """What a span says of a verb's result."""
+class _SpanResult:
+    """The attributes of a span from the result of a verb."""
 
-    count: int | None = None  # records returned, or that it was about
-    record_id: str | None = None  # where it was about one
-    more: Mapping[str, str | int | float] = field(default_factory=dict)  # attributes of jiyi's own
-    records: Iterable[Mapping[str, Any]] = ()  # their words: only for whoever asked for text
+    count: int | None = None  # of records
+    record_id: str | None = None  # of a single record
+    attributes: Mapping[str, str | int | float] = field(default_factory=dict)  # further attributes
+    records: Iterable[Mapping[str, Any]] = ()  # with text, exported only on request
 
 
-def _about(records: Sequence[Searchable]) -> _Told:
-    return _Told(
+def _records_result(records: Sequence[Searchable]) -> _SpanResult:
+    return _SpanResult(
         count=len(records),
         record_id=records[0].id if len(records) == 1 else None,
         records=({"id": record.id, "content": record.search_text} for record in records),
     )
 
 
-def _learned(learned: Learned) -> _Told:
-    return _Told(
+def _learned_result(learned: Learned) -> _SpanResult:
+    return _SpanResult(
         count=len(learned.facts),
         record_id=learned.kept,
         records=({"id": fact.id, "content": fact.text} for fact in learned.facts),
     )
 
 
-def _found(hits: Hits) -> _Told:
-    return _Told(
+def _hits_result(hits: Hits) -> _SpanResult:
+    return _SpanResult(
         count=len(hits),
-        more=_doubt(hits.nothing_relevant),
+        attributes=_nothing_relevant(hits.nothing_relevant),
         records=({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits),
     )
 
 
-def _taken_out(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _Told:
+def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _SpanResult:
     dry = getattr(receipt, "dry_run", False)
-    return _Told(count=receipt.total, more={"jiyi.dry_run": True} if dry else {})
+    return _SpanResult(count=receipt.total, attributes={"jiyi.dry_run": True} if dry else {})
 
 
-def _built(window: Window) -> _Told:
+def _window_result(window: Window) -> _SpanResult:
     report = window.report
-    tokens = {f"jiyi.window.tokens.{name}": taken for name, taken in report.sections.items() if taken}
-    return _Told(
+    tokens = {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
+    return _SpanResult(
         count=len({block.key for block in window.blocks}),
-        more={
+        attributes={
             "jiyi.window.tokens": report.tokens,
             "jiyi.window.max_tokens": report.budget.max_input_tokens,
             "jiyi.window.left_out": len(report.left_out),
             "jiyi.window.notes": len(report.notes),
             **tokens,
-            **_doubt(report.nothing_relevant),
+            **_nothing_relevant(report.nothing_relevant),
         },
         records=({"id": block.source_id, "content": block.text} for block in window.blocks),
     )
 
 
-def _doubt(nothing_relevant: float | None) -> Mapping[str, float]:
+def _nothing_relevant(nothing_relevant: float | None) -> Mapping[str, float]:
     return {} if nothing_relevant is None else {"jiyi.nothing_relevant": nothing_relevant}
 
 
-_SPANS: Mapping[str, tuple[str, Callable[[Any], _Told]]] = {
-    "search": ("search_memory", _found),
-    "save_message": ("upsert_memory", lambda message: _about([message])),
-    "save_messages": ("upsert_memory", _about),
-    "remember": ("upsert_memory", _learned),
-    "learn_facts": ("upsert_memory", _learned),
-    "import_": ("upsert_memory", lambda receipt: _Told(count=receipt.added + receipt.known)),
-    "replace_messages": ("upsert_memory", _about),
-    "update": ("update_memory", lambda record: _about([record])),
-    "restore": ("update_memory", _taken_out),
-    "pin": ("update_memory", lambda count: _Told(count=count)),
-    "unpin": ("update_memory", lambda count: _Told(count=count)),
-    "pop_messages": ("delete_memory", _about),
-    "forget": ("delete_memory", _taken_out),
-    "run_forget_gate": ("delete_memory", _taken_out),
-    "build_context": ("build_context", _built),
+_SPANS: Mapping[str, tuple[str, Callable[[Any], _SpanResult]]] = {
+    "search": ("search_memory", _hits_result),
+    "save_message": ("upsert_memory", lambda message: _records_result([message])),
+    "save_messages": ("upsert_memory", _records_result),
+    "remember": ("upsert_memory", _learned_result),
+    "learn_facts": ("upsert_memory", _learned_result),
+    "import_": ("upsert_memory", lambda receipt: _SpanResult(count=receipt.added + receipt.known)),
+    "replace_messages": ("upsert_memory", _records_result),
+    "update": ("update_memory", lambda record: _records_result([record])),
+    "restore": ("update_memory", _receipt_result),
+    "pin": ("update_memory", lambda count: _SpanResult(count=count)),
+    "unpin": ("update_memory", lambda count: _SpanResult(count=count)),
+    "pop_messages": ("delete_memory", _records_result),
+    "forget": ("delete_memory", _receipt_result),
+    "run_forget_gate": ("delete_memory", _receipt_result),
+    "build_context": ("build_context", _window_result),
 }
-"""Verb, the name of its span, and what the span says of the result."""
+"""The operation of each traced verb, and the function that describes its result."""
 
 
 def traced(memory: type[_T]) -> type[_T]:
-    """Give the verbs of a memory their spans, where the program has a tracer provider.
+    """Add spans to the verbs of a memory, for programs with a tracer provider.
 
-    A program that never imported `opentelemetry.trace` has none, and it is not imported here. Spans
-    have counts, ids and tokens; words only where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`
-    asks for them. An error's class is told, not its message, which may quote what was said.
+    A program that never imported `opentelemetry.trace` has none, and it is not imported here. Spans have
+    counts, ids and tokens, and text only if `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for it.
+    Of an error they have the class, not the message, which may quote messages of users.
     """
-    for name, (operation, told) in _SPANS.items():
-        setattr(memory, name, _spanned(getattr(memory, name), operation, told))
+    for name, (operation, describe) in _SPANS.items():
+        setattr(memory, name, _with_span(getattr(memory, name), operation, describe))
     return memory
 
 
-def _spanned(verb: Callable[..., Any], operation: str, told: Callable[[Any], _Told]) -> Callable[..., Any]:
+def _with_span(
+    verb: Callable[..., Any], operation: str, describe: Callable[[Any], _SpanResult]
+) -> Callable[..., Any]:
     parameters = signature(verb)
 
     @wraps(verb)
     def call(*args: Any, **kwargs: Any) -> Any:
         if "opentelemetry.trace" not in sys.modules:
             return verb(*args, **kwargs)
-        from opentelemetry import trace  # waits where another thread is just importing it
+        from opentelemetry import trace  # waits while another thread imports it
 
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # none was set
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):  # none is set
             return verb(*args, **kwargs)
         with trace.get_tracer("jiyi").start_as_current_span(
             operation,
@@ -285,21 +286,21 @@ def _spanned(verb: Callable[..., Any], operation: str, told: Callable[[Any], _To
                 span.set_status(trace.StatusCode.ERROR)
                 raise
             if span.is_recording():
-                span.set_attributes(_attributes(told(result), parameters.bind(*args, **kwargs).arguments))
+                span.set_attributes(_attributes(describe(result), parameters.bind(*args, **kwargs).arguments))
             return result
 
     return call
 
 
-def _attributes(told: _Told, given: Mapping[str, Any]) -> dict[str, str | int | float]:
-    out: dict[str, str | int | float | None] = {
-        "gen_ai.conversation.id": given.get("session_id"),
-        "gen_ai.memory.record.count": told.count,
-        "gen_ai.memory.record.id": told.record_id,
-        **told.more,
+def _attributes(result: _SpanResult, arguments: Mapping[str, Any]) -> dict[str, str | int | float]:
+    attributes: dict[str, str | int | float | None] = {
+        "gen_ai.conversation.id": arguments.get("session_id"),
+        "gen_ai.memory.record.count": result.count,
+        "gen_ai.memory.record.id": result.record_id,
+        **result.attributes,
     }
-    if os.environ.get(_TEXT_WANTED, "").lower() in _YES:
-        out["gen_ai.memory.query.text"] = given.get("query")
-        if records := list(told.records):
-            out["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False)
-    return {name: value for name, value in out.items() if value is not None}
+    if os.environ.get(_CAPTURE_TEXT, "").lower() in _CAPTURE_VALUES:
+        attributes["gen_ai.memory.query.text"] = arguments.get("query")
+        if records := list(result.records):
+            attributes["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False)
+    return {name: value for name, value in attributes.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The monitor: it watches windows, replies, summaries and steps, and says what they come to."""
+"""The monitor: it records windows, replies, summaries and steps, and returns their figures."""
 
 import threading
 from collections import OrderedDict, deque
@@ -12,32 +12,32 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.monitor.drift import Drift, Step, find_drift, last_run
 from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, Usage, find_alerts
-from jiyi.monitor.hits import RETRIEVED, find_hits
+from jiyi.monitor.hits import RETRIEVED_SECTIONS, find_hits
 from jiyi.records import Block, Window
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["OTHER", "ContextMonitor", "Figure", "Listener"]
 
 OTHER = "other"
-"""The task type under which those are counted that come when there are 50 already."""
+"""The task type that counts all task types after the first 50."""
 
 Figure = Literal["context_tokens", "build_milliseconds", "output_tokens", "prompt_tokens"]
-"""What a listener is told about."""
+"""The figures that listeners receive."""
 
 Listener = Callable[[Figure, float, str], None]
 """Called as ``listener(figure, value, task_type)``; must be quick and must not raise."""
 
-_MOST_TYPES = 50
-_MOST_SESSIONS = 500
-_MOST_STEPS = 50  # of a session
-_MOST_WAITING = 100  # replies that wait to be compared with their window
-_MOST_STEP_CHARS = 1_000  # of a step that are kept
-_ACTIVE = timedelta(minutes=30)  # a run without a step for longer is over
+_MAX_TYPES = 50
+_MAX_SESSIONS = 500
+_MAX_STEPS = 50  # of a session
+_MAX_PENDING = 100  # replies not compared with their window so far
+_MAX_STEP_CHARS = 1_000  # of a step
+_ACTIVE_PERIOD = timedelta(minutes=30)  # a run without a step in this time is over
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A reply to be compared with what its window showed."""
+class _PendingReply:
+    """A reply to be compared with the blocks of its window."""
 
     task_type: str
     question: str
@@ -47,51 +47,49 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Session:
-    """What is known of one session: its last window, until the reply comes, and the run in hand."""
+    """The last window of a session, until its reply comes, and its current run."""
 
     task_type: str = ""  # of its last window
     question: str = ""  # of its last window
     blocks: tuple[Block, ...] = ()  # of its last window, until the reply comes
-    reserve: int = 0  # tokens its last window kept free for the reply
+    reserve: int = 0  # tokens that its last window kept free for the reply
     reply: int | None = None  # hash of the last reply to that window
-    steps: deque[tuple[str, Step]] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
+    steps: deque[tuple[str, Step]] = field(default_factory=lambda: deque(maxlen=_MAX_STEPS))
     stepped_at: datetime | None = None  # the last step
-    drift: Drift | None = None  # as of the last step; None: not looked at yet
+    drift: Drift | None = None  # as of the last step; None: not computed yet
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ContextMonitor:
-    """Watches what goes into windows and what comes of it.
+    """Records windows and what came of them.
 
-    - `window`, `reply`, `summarised` and `step` only note what they are given, some
-      microseconds each; the comparing is done when someone asks for figures.
-    - Counts and sums are exact. Means, percentiles and rates are of the newest `keep`
-      values of each figure, and exact for those.
-    - Memory is bounded: `keep` values of each figure for at most 50 task types (what comes
-      later is counted as `OTHER`); of the 500 sessions used last, the blocks of a window
-      that waits for its reply and 50 steps; 100 replies that wait to be compared. Of more
-      waiting replies the oldest are not compared, and `Gauges.unjudged` says how many.
-    - Sessions go by the same ids as in the verbs of a memory, each user's by themselves.
-    - Nothing is written anywhere, and nothing is sent.
+    - `window`, `reply`, `summarised` and `step` only record their arguments, in some microseconds;
+      replies are compared with windows when figures are read.
+    - Counts and sums are exact. Means, percentiles and rates are exact for the newest `keep` values of
+      each figure.
+    - Memory is bounded: `keep` values of each figure for at most 50 task types (later ones are counted as
+      `OTHER`); 50 steps and the blocks of the last window for each of the 500 sessions used last; 100
+      replies to compare. Of more the oldest are not compared, and `Gauges.unjudged` counts them.
+    - Sessions have the ids of the verbs of a memory, separate for each user.
+    - Nothing is stored or sent.
     - Safe to share between threads.
 
     Raises:
         SettingsError: ``keep`` is below 1.
     """
 
-    thresholds: Thresholds = field(default_factory=Thresholds)  # when `alerts` speaks up
-    clock: Clock = utc_now  # a run without a step for 30 minutes by it is over
+    thresholds: Thresholds = field(default_factory=Thresholds)  # of `alerts`
+    clock: Clock = utc_now  # decides which runs are active
     keep: int = 1000  # values kept of each figure
-    counter: TokenCounter = field(default_factory=counter_for)  # of the tokens of replies that have no number
-    # Whose sessions are meant by default; a memory's monitor has the user of `jiyi.open`.
-    user_id: str = ""
+    counter: TokenCounter = field(default_factory=counter_for)  # for replies without usage
+    user_id: str = ""  # of sessions by default; the monitor of a memory has the user of `jiyi.open`
 
     def __post_init__(self) -> None:
-        """Refuse to keep nothing, and begin."""
+        """Check ``keep``, and start empty."""
         if self.keep < 1:
             raise SettingsError(f"keep must be at least 1, not {self.keep}")
-        self._lock = free_after_fork(threading.Lock())  # what is noted
-        self._catching_up = free_after_fork(threading.Lock())  # one comparing at a time
+        self._lock = free_after_fork(threading.Lock())  # guards what is recorded
+        self._catching_up = free_after_fork(threading.Lock())  # one thread compares at a time
         self._listeners: tuple[Listener, ...] = ()
         self.reset()
 
@@ -104,95 +102,94 @@ class ContextMonitor:
         milliseconds: float | None = None,
         user_id: str | None = None,
     ) -> None:
-        """Note a window that was built.
+        """Record a window that was built.
 
         Args:
-            window: the window; what was retrieved for it is kept until the reply comes.
+            window: the window; its retrieved blocks are kept until the reply comes.
             session_id: the conversation, so that a reply finds its window.
-            task_type: whose figures it belongs to.
-            milliseconds: what building it took.
-            user_id: whose conversation, if not the monitor's.
+            task_type: the task type whose figures include it.
+            milliseconds: the time to build it.
+            user_id: the user of the session, by default that of the monitor.
         """
         report = window.report
-        question = _question_of(window.messages)
+        question = _last_question(window.messages)
         with self._lock:
-            task_type = self._known(task_type)
-            for series in (self._all, self._types[task_type]):
-                series.window(report, milliseconds)
+            task_type = self._counted_type(task_type)
+            for series in (self._total, self._types[task_type]):
+                series.add_window(report, milliseconds)
             session = self._session(session_id, user_id)
             session.task_type, session.question = task_type, question
-            session.blocks = tuple(block for block in window.blocks if block.section in RETRIEVED)
+            session.blocks = tuple(block for block in window.blocks if block.section in RETRIEVED_SECTIONS)
             session.reserve = report.budget.max_output_tokens
             session.reply = None
-        self._tell("context_tokens", report.tokens, task_type)
+        self._notify("context_tokens", report.tokens, task_type)
         if milliseconds is not None:
-            self._tell("build_milliseconds", milliseconds, task_type)
+            self._notify("build_milliseconds", milliseconds, task_type)
 
     def reply(
         self, session_id: str, text: str, *, usage: object | None = None, user_id: str | None = None
     ) -> None:
-        """Note the reply to the session's last window, and what it cost.
+        """Record the reply to the last window of a session, and its usage.
 
-        The first reply with words is compared with what that window showed; of a further one only
-        the tokens count. The same words again are the same reply, and only what the prompt took is
-        still noted: a memory notes the replies that are saved in it. So hand a reply over before it
-        is saved, for its tokens to be those the endpoint counted.
+        The first reply with text is compared with the blocks of that window; of later ones only the tokens
+        count. The same text again is the same reply, of which only the prompt is recorded: a memory records
+        every reply saved in it. So pass a reply with its usage before it is saved.
 
         Args:
             session_id: as given to `window`, or to the verbs of a memory.
-            text: what the model answered; "" where it only called tools.
-            usage: what the endpoint counted: a `Usage`, or what `Usage.of` takes. Without it the
-                words are counted here.
-            user_id: whose session, if not the monitor's.
+            text: the answer of the model; "" if it only called tools.
+            usage: the counts of the endpoint: a `Usage`, or an argument of `Usage.of`. Without it the
+                tokens of the text are counted.
+            user_id: the user of the session, by default that of the monitor.
 
         Raises:
-            InputError: the usage is none.
+            InputError: the usage is invalid.
         """
-        told = Usage() if usage is None else Usage.of(usage)
-        tokens = told.completion_tokens
-        counted = self.counter.count_text(text) if tokens is None else tokens
-        words = hash(text.strip()) if text.strip() else None
+        counts = Usage() if usage is None else Usage.of(usage)
+        tokens = counts.completion_tokens
+        count = self.counter.count_text(text) if tokens is None else tokens
+        text_hash = hash(text.strip()) if text.strip() else None
         with self._lock:
             session = self._session(session_id, user_id)
-            task_type = self._known(session.task_type)
-            again = words is not None and words == session.reply
-            for series in (self._all, self._types[task_type]):
-                if not again:
-                    series.reply(counted, session.reserve)
-                series.used_up(told)
-            session.reply = words
-            if session.blocks and words is not None:
-                self._wait(_Waiting(task_type, session.question, session.blocks, text))
+            task_type = self._counted_type(session.task_type)
+            repeated = text_hash is not None and text_hash == session.reply
+            for series in (self._total, self._types[task_type]):
+                if not repeated:
+                    series.add_reply(count, session.reserve)
+                series.add_usage(counts)
+            session.reply = text_hash
+            if session.blocks and text_hash is not None:
+                self._queue(_PendingReply(task_type, session.question, session.blocks, text))
                 session.blocks = ()
-        if not again:
-            self._tell("output_tokens", counted, task_type)
-        if told.prompt_tokens is not None:
-            self._tell("prompt_tokens", told.prompt_tokens, task_type)
+        if not repeated:
+            self._notify("output_tokens", count, task_type)
+        if counts.prompt_tokens is not None:
+            self._notify("prompt_tokens", counts.prompt_tokens, task_type)
 
     def summarised(self, session_id: str = "", *, task_type: str = "", user_id: str | None = None) -> None:
-        """Note that a summary was triggered; the task type is the session's where it is left out."""
+        """Record that a summary was triggered; the task type is that of the session by default."""
         with self._lock:
-            seen = self._sessions.get(self._key(session_id, user_id))
-            kind = self._known(task_type or (seen.task_type if seen else ""))
-            for series in (self._all, self._types[kind]):
+            session = self._sessions.get(self._key(session_id, user_id))
+            counted_type = self._counted_type(task_type or (session.task_type if session else ""))
+            for series in (self._total, self._types[counted_type]):
                 series.counts["summaries"] += 1
 
     def step(self, session_id: str, text: str, ok: bool = True, *, user_id: str | None = None) -> None:
-        """Note a step of a run; its goal is the question of the session's last window.
+        """Record a step of a run; its goal is the question of the last window of the session.
 
         Args:
             session_id: as given to `window`.
             text: what was done, such as the tool call; its first 1,000 characters are kept.
             ok: whether it went well.
-            user_id: whose session, if not the monitor's.
+            user_id: the user of the session, by default that of the monitor.
         """
         now = self.clock()
-        taken = Step(text=text[:_MOST_STEP_CHARS], ok=ok)
+        step = Step(text=text[:_MAX_STEP_CHARS], ok=ok)
         with self._lock:
             session = self._session(session_id, user_id)
-            session.steps.append((session.question, taken))
+            session.steps.append((session.question, step))
             session.stepped_at, session.drift = now, None
-            for series in (self._all, self._types[self._known(session.task_type)]):
+            for series in (self._total, self._types[self._counted_type(session.task_type)]):
                 series.counts["steps"] += 1
                 series.counts["failed_steps"] += not ok
 
@@ -205,8 +202,8 @@ class ContextMonitor:
     def gauges(self, task_type: str | None = None) -> Gauges:
         """Return the figures of a task type, or of all together.
 
-        Compares the replies that wait first: some two milliseconds for each thousand
-        characters their windows recalled.
+        Compares pending replies first: some two milliseconds for each thousand characters that their windows
+        recalled.
 
         Raises:
             InputError: no window, reply, summary or step of this task type was seen.
@@ -216,118 +213,115 @@ class ContextMonitor:
             if task_type is not None and task_type not in self._types:
                 known = ", ".join(map(repr, self._types)) or "none yet"
                 raise InputError(f"no figures for the task type {task_type!r}; there are {known}")
-            return self._read(task_type)
+            return self._gauges_of(task_type)
 
     def by_task_type(self) -> tuple[Gauges, ...]:
-        """Return the figures of every task type, all as of one moment."""
+        """Return the figures of every task type at one moment."""
         self._catch_up()
         with self._lock:
-            return tuple(self._read(task_type) for task_type in self._types)
+            return tuple(self._gauges_of(task_type) for task_type in self._types)
 
     def drift(self, session_id: str, *, user_id: str | None = None) -> Drift | None:
-        """Return how far a session's run has moved from its goal; None without a step in 30 minutes."""
+        """Return the drift of the run of a session, None without a step in 30 minutes."""
         self._catch_up()
         with self._lock:
             return dict(self._drifts()).get(self._key(session_id, user_id), ("", None))[1]
 
     def alerts(self) -> tuple[Alert, ...]:
-        """Return what passed its threshold, by task type and by run; the critical first."""
+        """Return the figures and runs that passed a threshold, critical ones first."""
         figures = self.by_task_type()
         with self._lock:
             runs = dict(self._drifts())
         return find_alerts(figures, runs, self.thresholds)
 
     def listen(self, listener: Listener) -> None:
-        """Call ``listener`` with each value from now on, in the thread that noted it."""
+        """Call ``listener`` with each value from now on, in the thread that records it."""
         with self._lock:
             self._listeners = (*self._listeners, listener)
 
     def reset(self) -> None:
         """Forget all figures and sessions; listeners stay."""
         with self._lock:
-            self._all = Series(self.keep)
+            self._total = Series(self.keep)
             self._types: dict[str, Series] = {}
             self._sessions: OrderedDict[SessionKey, _Session] = OrderedDict()  # used last at the end
-            self._waiting: deque[_Waiting] = deque()
+            self._pending: deque[_PendingReply] = deque()
 
     def _key(self, session_id: str, user_id: str | None) -> SessionKey:
         return self.user_id if user_id is None else user_id, session_id
 
     def _session(self, session_id: str, user_id: str | None) -> _Session:
-        """Return a session, a new one where it is not known; the one used longest ago leaves for it."""
+        """Return a session; a new one replaces the one used longest ago if there are too many."""
         key = self._key(session_id, user_id)
         if key in self._sessions:
             self._sessions.move_to_end(key)
         else:
-            if len(self._sessions) >= _MOST_SESSIONS:
+            if len(self._sessions) >= _MAX_SESSIONS:
                 self._sessions.popitem(last=False)
             self._sessions[key] = _Session()
         return self._sessions[key]
 
-    def _running(self) -> list[tuple[SessionKey, _Session]]:
-        since = self.clock() - _ACTIVE
-        held = self._sessions.items()
-        return [(key, one) for key, one in held if one.stepped_at and one.stepped_at >= since]
+    def _active_runs(self) -> list[tuple[SessionKey, _Session]]:
+        earliest = self.clock() - _ACTIVE_PERIOD
+        sessions = self._sessions.items()
+        return [(key, run) for key, run in sessions if run.stepped_at and run.stepped_at >= earliest]
 
-    def _wait(self, reply: _Waiting) -> None:
-        """Keep a reply to be compared; the one that waited longest leaves where there is no room."""
-        if len(self._waiting) == _MOST_WAITING:
-            for series in (self._all, self._types[self._waiting.popleft().task_type]):
+    def _queue(self, reply: _PendingReply) -> None:
+        """Queue a reply to be compared; it replaces the oldest if there are too many."""
+        if len(self._pending) == _MAX_PENDING:
+            for series in (self._total, self._types[self._pending.popleft().task_type]):
                 series.counts["unjudged"] += 1
-        self._waiting.append(reply)
+        self._pending.append(reply)
 
-    def _known(self, task_type: str) -> str:
-        """Return the name a task type is counted under, which has a series from now on."""
+    def _counted_type(self, task_type: str) -> str:
+        """Return the name under which a task type is counted, and make sure that it has a series."""
         if task_type not in self._types:
-            if len(self._types) >= _MOST_TYPES:
+            if len(self._types) >= _MAX_TYPES:
                 task_type = OTHER
             self._types.setdefault(task_type, Series(self.keep))
         return task_type
 
-    def _tell(self, figure: Figure, value: float, task_type: str) -> None:
+    def _notify(self, figure: Figure, value: float, task_type: str) -> None:
         for listener in self._listeners:
             listener(figure, value, task_type)
 
-    def _read(self, task_type: str | None) -> Gauges:
-        series = self._all if task_type is None else self._types[task_type]
-        runs = [drift for _, (kind, drift) in self._drifts() if task_type in (None, kind)]
+    def _gauges_of(self, task_type: str | None) -> Gauges:
+        series = self._total if task_type is None else self._types[task_type]
+        runs = [drift for _, (run_type, drift) in self._drifts() if task_type in (None, run_type)]
         return series.gauges(task_type, [run.score for run in runs], sum(run.drifting for run in runs))
 
     def _drifts(self) -> list[tuple[SessionKey, tuple[str, Drift]]]:
-        """Return task type and drift of the active runs, as far as they were looked at."""
-        return [(key, (one.task_type, one.drift)) for key, one in self._running() if one.drift]
+        """Return task type and drift of the active runs whose drift is known."""
+        return [(key, (run.task_type, run.drift)) for key, run in self._active_runs() if run.drift]
 
     def _catch_up(self) -> None:
-        """Compare the replies that wait, and look at the runs that have new steps."""
+        """Compare the pending replies, and compute the drift of runs with new steps."""
         with self._catching_up:
             with self._lock:
-                waiting, self._waiting = list(self._waiting), deque()
-                types, everything = self._types, self._all
-                runs = [(one, list(one.steps)) for _, one in self._running() if one.drift is None]
-            for item in waiting:
+                pending, self._pending = list(self._pending), deque()
+                types, everything = self._types, self._total
+                runs = [(run, list(run.steps)) for _, run in self._active_runs() if run.drift is None]
+            for item in pending:
                 hits = find_hits(item.question, item.blocks, item.reply)
                 with self._lock:
                     for series in (everything, types[item.task_type]):
-                        series.judged(hits)
+                        series.add_hits(hits)
             for session, steps in runs:
-                self._look_at(session, steps)
+                self._update_drift(session, steps)
 
-    def _look_at(self, session: _Session, steps: list[tuple[str, Step]]) -> None:
+    def _update_drift(self, session: _Session, steps: list[tuple[str, Step]]) -> None:
         goal, run = last_run(steps)
         limits = self.thresholds
-        found = find_drift(
-            goal,
-            run,
-            drifted=limits.drift.warning,
-            repeats=max(int(limits.failures.warning), 1),
+        drift = find_drift(
+            goal, run, drifted=limits.drift.warning, repeats=max(int(limits.failures.warning), 1)
         )
         with self._lock:
             if session.steps[-1] is steps[-1]:  # no step came meanwhile
-                session.drift = found
+                session.drift = drift
 
 
-def _question_of(messages: Sequence[dict[str, Any]]) -> str:
-    """Return the text of the last user message; "" where there is none."""
+def _last_question(messages: Sequence[dict[str, Any]]) -> str:
+    """Return the text of the last user message, "" if there is none."""
     for message in reversed(messages):
         if message.get("role") == "user":
             content = message.get("content")

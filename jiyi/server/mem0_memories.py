@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from jiyi.clock import utc_now
 from jiyi.errors import BadMessage, BadQuery, NotFound
-from jiyi.exporters.mem0 import as_memory, text_of
+from jiyi.exporters.mem0 import record_text, to_mem0_memory
 from jiyi.long_term import Learned
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
@@ -123,7 +123,7 @@ class Memories:
         """Return the versions of a memory, oldest first."""
         record = self._get_record(memory_id)
         line: list[Fact | Knowledge] = [*self._superseded_facts(record)[::-1], record]
-        texts = [None, *(text_of(one) for one in line)]
+        texts = [None, *(record_text(one) for one in line)]
         return [
             {
                 "id": one.id,
@@ -213,7 +213,7 @@ class Memories:
 def _to_memory(record: Any) -> _MemoryDict:
     user = shown_user(record.scope.user_id)
     whose = {"id": f"{quote(user, safe='')}:{record.id}", "user_id": None if user == _SHARED_USER else user}
-    return {**as_memory(record), **whose}
+    return {**to_mem0_memory(record), **whose}
 
 
 def _is_visible(record: Any, given: Mapping[str, Any]) -> bool:
@@ -284,7 +284,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
 
 
 def _keyword_filter(asked: Any) -> dict[str, Any]:
-    """Return a condition on the text of a memory as filters on the fields that `text_of` shows."""
+    """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
     note = {"category": "note"}
     return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, ServerUnreachable, SettingsError, Unauthorized
 from jiyi.manager import MemoryManager
-from jiyi.mcp.caller import REQUEST, Right
+from jiyi.mcp.caller import CURRENT_REQUEST, Right
 from jiyi.mcp.caller import Caller as Calling
 from jiyi.mcp.server import make_server
 from jiyi.server.asking import authenticate, run_in_thread
@@ -220,7 +220,7 @@ class _Tenants:
     @property
     def memory(self) -> MemoryManager:
         """The memory of the tenant's users."""
-        return self._served.memory_of(_asking(REQUEST.get()).tenant)
+        return self._served.memory_of(_asking(CURRENT_REQUEST.get()).tenant)
 
     def caller(self, request: Any) -> Calling:
         """Return whose memory it is about, as key and headers say."""
@@ -237,15 +237,15 @@ class _Tenants:
             user_id=asking.stored_user(named),
             agent_id=unquote(request.headers.get(AGENT, "")) or None,
             rights=frozenset(right for right in get_args(Right) if right in asking.access),
-            shown=lambda text: shown_text(text, asking.tenant),
+            public_text=lambda text: shown_text(text, asking.tenant),
         )
 
-    def forgetting(self) -> AbstractContextManager[None]:
+    def forget_context(self) -> AbstractContextManager[None]:
         """Return a context that is audited."""
-        request = REQUEST.get()
+        request = CURRENT_REQUEST.get()
         return audited("forget", _asking(request), user=self.caller(request).user_id, said=["mcp"])
 
-    def restoring(self, at: datetime) -> str:
+    def restore_hint(self, at: datetime) -> str:
         """Return the request that brings it back."""
         return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
 

@@ -1,4 +1,4 @@
-"""Skills: know-how that is shown only when it is needed."""
+"""Skills: instructions that are shown only when they are needed."""
 
 from jiyi.skills.cards import OPEN_SKILL, Cards, cards, open_skill_tool
 from jiyi.skills.disclosure import Disclosure, SkillShelf

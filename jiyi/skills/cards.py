@@ -1,4 +1,4 @@
-"""What the model is told of skills it has not opened: their cards, and the tool that opens one."""
+"""The cards of skills that are not open, and the tool that opens one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from jiyi.text import TokenCounter
 __all__ = ["OPEN_SKILL", "Cards", "cards", "open_skill_tool"]
 
 OPEN_SKILL = "open_skill"
-"""The tool's name; the sentence above the cards names it too."""
+"""The name of the tool, which the sentence above the cards repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cards:
-    """What the model sees of skills before one is opened."""
+    """The text of the cards."""
 
-    text: str  # "" where there are no skills
+    text: str  # "" without skills
     tokens: int  # of the text
-    note: str = ""  # that names stand alone, for the report
+    note: str = ""  # for the report, if there are names only
 
 
 def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Cards:
-    """Return a line for each skill, in the order given.
+    """Return a line for each skill, in order.
 
-    Where these are more than ``max_tokens`` by ``counter``, names stand alone, and ``note`` says so.
+    If they have more than ``max_tokens``, only the names are shown, and ``note`` says so.
 
     Raises:
         InputError: the language is unknown.
@@ -47,12 +47,12 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
 
 
 def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, Any]:
-    """Return the tool as an OpenAI definition; ``name`` can only be one of the skills there are.
+    """Return the tool as an OpenAI definition; ``name`` is an enum of the skills.
 
-    A call's arguments fit `Disclosure.open`: ``open(**arguments)``.
+    The arguments of a call are those of `Disclosure.open`: ``open(**arguments)``.
 
     Raises:
-        InputError: there are no skills, so there is nothing to offer; or the language is unknown.
+        InputError: there are no skills, or the language is unknown.
     """
     if not registry.names:
         raise InputError("there are no skills to open; offer this tool only where the registry has some")

@@ -1,4 +1,4 @@
-"""What each session sees of the skills: all cards, and the few bodies it has opened."""
+"""The skills that each session sees: all cards, and the few bodies it has opened."""
 
 import threading
 from collections import OrderedDict, deque
@@ -11,36 +11,35 @@ from jiyi.records import Block, Scope
 from jiyi.records.skill import Skill
 from jiyi.skills.cards import Cards, cards
 from jiyi.skills.registry import SkillRegistry
-from jiyi.skills.route import Routed, Router, Swapped, choose
+from jiyi.skills.route import Routed, Router, Swapped, choose_swap
 from jiyi.text import TokenCounter, counter_for, language
 
 __all__ = ["Disclosure", "SkillShelf"]
 
-_MOST_NEWS = 20  # changes that are kept for a window to tell of
-_MOST_SESSIONS = 10_000  # whose opened skills are remembered
-_MOST_WITH_EXAMPLES = 5000  # tokens of an opened skill that the Agent Skills format recommends at most
+_MAX_CHANGES = 20  # kept for the report of the next window
+_MAX_SESSIONS = 10_000  # with opened skills
+_MAX_EXAMPLE_TOKENS = 5000  # of an opened skill, as the Agent Skills format recommends
 _block = partial(Block, section="skills", kind="skill")
 
 
 class Disclosure:
     """Skills shown step by step in one session: cards, then a body, then a single file.
 
-    - The window starts with the cards alone; their text and order stay the same until a reload of
-      the registry finds other skills, so they can be part of a cached prefix. Their sentences are
-      in the language of the first call of `blocks`.
-    - At most ``max_open`` skills are open; opening one more closes the one opened first.
-    - What `begin` and `follow` open, they close again; what `open` and `swap` open stays until
-      it is closed, swapped, or a task begins.
+    - The window starts with cards only; their text and order stay the same until a reload of the registry
+      finds other skills, so that they can be part of a cached prefix. Their sentences are in the language
+      of the first call of `blocks`.
+    - At most ``max_open`` skills are open; opening another closes the one opened first.
+    - `begin` and `follow` close what they opened; skills opened by `open` and `swap` stay until they are
+      closed or swapped, or a task begins.
     - A call that fails changes nothing.
-    - Safe to share between threads. Nothing is stored: to go on after a restart, give what
-      `opened` was.
+    - Safe to share between threads. Nothing is stored: after a restart, pass the value of `opened`.
 
     Args:
-        registry: the skills there are.
+        registry: the available skills.
         max_open: bodies open at a time.
         max_card_tokens: of all cards together, above which only names are shown.
-        router: chooses skills for `route`; one without an embedder where it is left out.
-        opened: names to begin with, such as those of before a restart; unknown ones are passed over.
+        router: chooses skills for `route`, by default without an embedder.
+        opened: names of skills to open first, such as those before a restart; unknown ones are skipped.
 
     Raises:
         InputError: ``max_open`` or ``max_card_tokens`` is below 1.
@@ -57,16 +56,16 @@ class Disclosure:
     ) -> None:
         if max_open < 1 or max_card_tokens < 1:
             raise InputError(f"max_open={max_open} and max_card_tokens={max_card_tokens} must be at least 1")
-        self.registry = registry  # the skills there are
+        self.registry = registry  # the available skills
         self._max_open = max_open
         self._max_card_tokens = max_card_tokens
         self._router = router or Router(registry)
         self._lock = threading.RLock()
-        known = dict.fromkeys(name for name in opened if name in registry)
-        self._opened = list(known)[-max_open:]
+        names = dict.fromkeys(name for name in opened if name in registry)
+        self._opened = list(names)[-max_open:]
         self._routed: frozenset[str] = frozenset()
         self._task_id = ""
-        self._news: deque[Swapped] = deque(maxlen=_MOST_NEWS)
+        self._changes: deque[Swapped] = deque(maxlen=_MAX_CHANGES)
         self._language = ""
         self._cards: tuple[tuple[int, str], Cards] | None = None
 
@@ -75,24 +74,23 @@ class Disclosure:
 
     @property
     def opened(self) -> tuple[str, ...]:
-        """The names of open skills, the one opened first first."""
+        """The names of open skills, oldest first."""
         with self._lock:
             return tuple(name for name in self._opened if name in self.registry)
 
     def open(self, name: str, resource: str | None = None) -> str:
-        """Open a skill and return its text: body, examples, and the names of its other files.
+        """Open a skill and return its text: body, examples, and the paths of its other files.
 
-        It stays in the window until it is closed. Examples that would bring it over 5,000
-        tokens are named as files instead. With ``resource`` the text of that file is
-        returned, and nothing is opened or closed.
+        It stays in the window until it is closed. Examples that would bring it over 5,000 tokens are listed
+        as files instead. With ``resource`` only the text of that file is returned.
 
         Raises:
-            NotFound: there is no such skill or file; names those there are.
-            InputError: the file cannot be read, or its name leads out of the skill's folder.
+            NotFound: there is no such skill or file; the message lists those there are.
+            InputError: the file cannot be read, or its path leads out of the folder.
         """
         if resource is not None:
             return self.registry.resource(name, resource)
-        text = _whole(self.registry.open(name))
+        text = _skill_text(self.registry.open(name))
         with self._lock:
             if name not in self._opened:
                 self._opened = [*self.opened, name][-self._max_open :]
@@ -100,20 +98,20 @@ class Disclosure:
         return text
 
     def close(self, name: str) -> bool:
-        """Take a skill's body out of the window; say whether it was open."""
+        """Close a skill, and return whether it was open."""
         with self._lock:
             was_open = name in self._opened
-            self._opened = [one for one in self._opened if one != name]
+            self._opened = [opened_name for opened_name in self._opened if opened_name != name]
             return was_open
 
     def swap(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Have exactly these open, as for a new task; return the names of those closed.
+        """Open exactly these skills, as for a new task, and return the names of those closed.
 
-        What is open already keeps its place; an empty list closes all.
+        Open ones keep their order; an empty list closes all.
 
         Raises:
             NotFound: one is unknown.
-            InputError: one cannot be read, or they are more than ``max_open``.
+            InputError: one cannot be read, or there are more than ``max_open``.
         """
         if isinstance(names, str):
             raise InputError(f"swap() takes a list of names; write swap([{names!r}])")
@@ -124,62 +122,62 @@ class Disclosure:
             self.registry.open(name)
         with self._lock:
             before = self.opened
-            staying = [name for name in before if name in wanted]
-            self._opened = [*staying, *(name for name in wanted if name not in staying)]
+            kept = [name for name in before if name in wanted]
+            self._opened = [*kept, *(name for name in wanted if name not in kept)]
             self._routed = frozenset()
             return tuple(name for name in before if name not in wanted)
 
     def begin(self, task_id: str, request: str = "") -> Swapped:
-        """Close all for a new task and open the skill its request is for, none without a request.
+        """Close all skills for a new task and open the one that fits its request, if any.
 
         A skill that cannot be read is not opened.
         """
-        found = self._router.route(request)
-        names = [one.skill.name for one in found if self._readable(one.skill.name)]
+        matches = self._router.route(request)
+        names = [match.skill.name for match in matches if self._readable(match.skill.name)]
         with self._lock:
             before = self.opened
-            by_hand = set(before) - self._routed
+            opened_by_call = set(before) - self._routed
             closed = self.swap(names)
-            self._routed, self._task_id = frozenset(names) - by_hand, task_id
+            self._routed, self._task_id = frozenset(names) - opened_by_call, task_id
             opened = tuple(name for name in names if name not in before)
-            why = f"a task began, {found[0].why}" if opened else "a task began"
-            return self._told(Swapped(opened=opened, closed=closed, why=why))
+            why = f"a task began, {matches[0].why}" if opened else "a task began"
+            return self._record_change(Swapped(opened=opened, closed=closed, why=why))
 
     def follow(self, question: str) -> Swapped:
-        """Open the skill a question is for, and close what routing opened where that fits clearly less.
+        """Open the skill that fits a question, and close those of routing that fit clearly less.
 
-        See `jiyi.skills.route.choose`. A skill opened by `open` or `swap` stays; where these fill
+        See `jiyi.skills.route.choose_swap`. Skills opened by `open` or `swap` stay; if these fill
         ``max_open``, or the skill cannot be read, nothing changes.
         """
-        found = self._router.scores(question)
+        matches = self._router.scores(question)
         with self._lock:
-            swapped = choose(found, self.opened, self._routed)
-            staying = [name for name in self.opened if name not in swapped.closed]
-            if swapped.opened and (len(staying) >= self._max_open or not self._readable(swapped.opened[0])):
+            swapped = choose_swap(matches, self.opened, self._routed)
+            kept = [name for name in self.opened if name not in swapped.closed]
+            if swapped.opened and (len(kept) >= self._max_open or not self._readable(swapped.opened[0])):
                 return Swapped()
-            self._opened = [*staying, *swapped.opened]
+            self._opened = [*kept, *swapped.opened]
             self._routed = (self._routed - set(swapped.closed)) | set(swapped.opened)
-            return self._told(swapped)
+            return self._record_change(swapped)
 
     def end(self, task_id: str) -> Swapped:
-        """Close what routing opened for a task that ended; nothing where another began meanwhile."""
+        """Close what routing opened for a task, unless another task began meanwhile."""
         with self._lock:
             if task_id != self._task_id:
                 return Swapped()
             closed = tuple(name for name in self.opened if name in self._routed)
             self._opened = [name for name in self.opened if name not in closed]
             self._routed, self._task_id = frozenset(), ""
-            return self._told(Swapped(closed=closed, why="the task ended"))
+            return self._record_change(Swapped(closed=closed, why="the task ended"))
 
     def news(self) -> list[Swapped]:
-        """Return what `begin`, `follow` and `end` changed since the last call, at most the last 20."""
+        """Return the changes of `begin`, `follow` and `end` since the last call, at most 20."""
         with self._lock:
-            told = list(self._news)
-            self._news.clear()
-            return told
+            changes = list(self._changes)
+            self._changes.clear()
+            return changes
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
-        """Return the skills that fit a query, the best first; opens none of them.
+        """Return the skills that fit a query, best first, without opening them.
 
         Raises:
             InputError: ``limit`` is below 1.
@@ -187,58 +185,57 @@ class Disclosure:
         return self._router.route(query, limit)
 
     def blocks(self, counter: TokenCounter, language: str) -> list[Block]:
-        """Return what the window shows: the cards, required, then each open body.
+        """Return the blocks of the window: the required cards, then each open body.
 
-        Bodies stand in the order they were opened, and of those the newest scores highest.
-        One that cannot be read any more is left out and named in the note of the cards.
-        Without skills the list is empty.
+        Bodies are in the order they were opened, and the newest has the highest score. One that cannot be
+        read any more is left out and named in the note of the cards. Without skills the list is empty.
 
         Args:
             counter: counts tokens.
-            language: "zh" or "en", for the sentences around; the first call decides.
+            language: "zh" or "en", of the sentences; the first call decides.
 
         Raises:
             InputError: the language is unknown.
         """
-        shown = self._shown(counter, language)
-        if not shown.text:
+        cards_shown = self._current_cards(counter, language)
+        if not cards_shown.text:
             return []
         opened, bodies = self.opened, list[Block]()
-        notes = [shown.note] if shown.note else []
-        for place, name in enumerate(opened, 1):
+        notes = [cards_shown.note] if cards_shown.note else []
+        for position, name in enumerate(opened, 1):
             try:
-                text = _whole(self.registry.open(name))
+                text = _skill_text(self.registry.open(name))
             except InputError as error:
                 notes.append(str(error))
             else:
-                tokens, score = counter.count_text(text), place / len(opened)
+                tokens, score = counter.count_text(text), position / len(opened)
                 bodies.append(_block(source_id=name, title=name, text=text, tokens=tokens, score=score))
-        first = _block(
+        cards_block = _block(
             source_id="cards",
             title=f"cards of {len(self.registry)} skills",
-            text=shown.text,
-            tokens=shown.tokens,
+            text=cards_shown.text,
+            tokens=cards_shown.tokens,
             score=1.0,
             required=True,
             note="; ".join(notes),
         )
-        return [first, *bodies]
+        return [cards_block, *bodies]
 
     def saved(self, counter: TokenCounter) -> int:
         """Return the tokens of bodies and examples that are not in the window.
 
-        The first call reads each body once to count it; the texts are not kept.
+        The first call reads each body to count it; the texts are not kept.
         """
         opened = set(self.opened)
         return self.tokens([name for name in self.registry.names if name not in opened], counter)
 
     def tokens(self, names: Iterable[str], counter: TokenCounter) -> int:
-        """Return the tokens of bodies and examples; of skills that are gone none."""
+        """Return the tokens of bodies and examples; removed skills have none."""
         return sum(self.registry.body_tokens(name, counter) for name in names if name in self.registry)
 
-    def _told(self, swapped: Swapped) -> Swapped:
+    def _record_change(self, swapped: Swapped) -> Swapped:
         if swapped:
-            self._news.append(swapped)
+            self._changes.append(swapped)
         return swapped
 
     def _readable(self, name: str) -> bool:
@@ -248,22 +245,22 @@ class Disclosure:
             return False
         return True
 
-    def _shown(self, counter: TokenCounter, language: str) -> Cards:
+    def _current_cards(self, counter: TokenCounter, language: str) -> Cards:
         with self._lock:
-            spoken = self._language or language
+            cards_language = self._language or language
             key = (self.registry.version, counter.name)
             if self._cards is None or self._cards[0] != key:
                 skills = self.registry.skills
-                self._cards = (key, cards(skills, counter, spoken, self._max_card_tokens))
-                self._language = spoken
+                self._cards = (key, cards(skills, counter, cards_language, self._max_card_tokens))
+                self._language = cards_language
             return self._cards[1]
 
 
 class SkillShelf:
-    """Hands out the `Disclosure` of each session.
+    """Keeps the `Disclosure` of each session.
 
-    What is open lives in this process: of more than 10,000 sessions those not used for the
-    longest time begin with cards again, and so do all of them after a restart.
+    Open skills are kept in this process: of more than 10,000 sessions those used longest ago start with
+    cards again, and so do all after a restart.
     """
 
     def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
@@ -273,27 +270,27 @@ class SkillShelf:
         self._lock = threading.Lock()
 
     def of(self, scope: Scope) -> Disclosure:
-        """Return what a session sees; a new one sees cards."""
+        """Return the disclosure of a session; a new one has only cards."""
         key = scope.user_id, scope.session_id
         with self._lock:
-            found = self._sessions.get(key)
-            if found is None:
-                found = self._sessions[key] = Disclosure(self.registry, router=self._router)
-                if len(self._sessions) > _MOST_SESSIONS:
+            disclosure = self._sessions.get(key)
+            if disclosure is None:
+                disclosure = self._sessions[key] = Disclosure(self.registry, router=self._router)
+                if len(self._sessions) > _MAX_SESSIONS:
                     self._sessions.popitem(last=False)
             self._sessions.move_to_end(key)
-            return found
+            return disclosure
 
 
-def _whole(skill: Skill) -> str:
-    """Return the text of an opened skill; it depends on nothing but the skill's files."""
+def _skill_text(skill: Skill) -> str:
+    """Return the text of an opened skill, which depends only on its files."""
     body = skill.body or ""
     words = wording("skills", language(body))
     parts = [body]
     with_examples = [body, f"## {words['examples']}", *skill.examples.values()]
     files = list(skill.resources)
     if skill.examples:
-        if counter_for().count_text("\n\n".join(with_examples)) <= _MOST_WITH_EXAMPLES:
+        if counter_for().count_text("\n\n".join(with_examples)) <= _MAX_EXAMPLE_TOKENS:
             parts = with_examples
         else:
             files = sorted([*files, *skill.examples])

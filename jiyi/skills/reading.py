@@ -1,6 +1,6 @@
-"""Reading one skill's folder: first the card, later the body, at last a single file of it.
+"""Read the folder of a skill: first the card, later the body, then single files.
 
-A SKILL.md begins with its card: YAML between two lines of three hyphens, the front matter.
+A SKILL.md starts with its card: the front matter, YAML between two lines of three hyphens.
 """
 
 import json
@@ -20,69 +20,70 @@ SKILL_FILE = "SKILL.md"
 """The file that makes a folder a skill."""
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
-"""Folders that are not searched for skills."""
+"""Folders that are not searched."""
 
-_MOST_FRONT_MATTER = 16_000  # bytes; a card is read at every start
-_MOST_TEXT = 1_000_000  # bytes of a body or a resource; no window holds more
-_MOST_RESOURCES = 200
-_DEEPEST = 4  # folders below the skill's own
-_EXAMPLES = frozenset({"examples.md", "example.md"})
+_MAX_FRONT_MATTER = 16_000  # bytes; cards are read at every start
+_MAX_TEXT = 1_000_000  # bytes of a body or a file
+_MAX_RESOURCES = 200
+_MAX_DEPTH = 4  # folders below that of the skill
+_EXAMPLE_FILES = frozenset({"examples.md", "example.md"})
 _FENCE = re.compile(rb"^---\s*?$", re.MULTILINE)
 
-_MOST_BRACKETS = 500  # the reader's time grows with the square of how deep they are
-# A plain value with a colon in it is no YAML, and is what authors write most often by mistake.
-_PLAIN = re.compile(r"""^([A-Za-z][\w-]*): +([^\s"'\[{>|&*!#].*: .*?)\s*$""", re.MULTILINE)
+_MAX_BRACKETS = 500  # the time of the YAML reader grows with the square of their depth
+# A plain value with a colon is invalid YAML, and the most frequent mistake of authors.
+_PLAIN_WITH_COLON = re.compile(r"""^([A-Za-z][\w-]*): +([^\s"'\[{>|&*!#].*: .*?)\s*$""", re.MULTILINE)
 
 
 def read_card(folder: Path) -> Skill:
     """Return a skill without its body; only the front matter of the file is read.
 
     Raises:
-        InputError: there is no SKILL.md, it lies outside the folder, or its front matter is
-            missing, unreadable or against the format; says which.
+        InputError: there is no SKILL.md, it is outside the folder, or its front matter is
+            missing, unreadable or invalid.
     """
-    head, _ = _split(folder, card_only=True)
+    head, _ = _split_file(folder, card_only=True)
     fields = {name.lower().replace("_", "-"): value for name, value in parse(head).items()}
     metadata = fields.get("metadata")
-    more = (
+    extra = (
         {str(k): v for k, v in metadata.items() if isinstance(v, str)} if isinstance(metadata, dict) else {}
     )
+    when_to_use = _text_field(fields, "when-to-use")
     return Skill(
-        name=_text(fields, "name"),
-        description=_text(fields, "description"),
+        name=_text_field(fields, "name"),
+        description=_text_field(fields, "description"),
         folder=folder,
-        when_to_use=_text(fields, "when-to-use") or more.get("when-to-use", more.get("when_to_use", "")),
-        tags=_words(fields.get("tags", more.get("tags", "")), ","),
+        when_to_use=when_to_use or extra.get("when-to-use", extra.get("when_to_use", "")),
+        tags=_words(fields.get("tags", extra.get("tags", "")), ","),
         allowed_tools=_words(fields.get("allowed-tools", ""), None),
-        license=_text(fields, "license"),
-        compatibility=_text(fields, "compatibility"),
-        metadata=more,
+        license=_text_field(fields, "license"),
+        compatibility=_text_field(fields, "compatibility"),
+        metadata=extra,
     )
 
 
 def read_body(card: Skill) -> Skill:
-    """Return the skill whole: body, examples (``examples.md``, or those in a folder), names of other files.
+    """Return the skill with body, examples (``examples.md``, or those in a folder) and names of other files.
 
     Raises:
-        InputError: a file is no UTF-8 text, or too large.
+        InputError: a file is not UTF-8, or too large.
     """
-    _, body = _split(card.folder, card_only=False)
+    _, body = _split_file(card.folder, card_only=False)
     names = list(_files(card.folder))
-    shown = [name for name in names if _is_example(name)]
+    examples = [name for name in names if _is_example(name)]
     return replace(
         card,
         body=body.strip(),
-        examples={name: read_resource(card, name).strip() for name in shown},
-        resources=tuple(name for name in names if name not in shown),
+        examples={name: read_resource(card, name).strip() for name in examples},
+        resources=tuple(name for name in names if name not in examples),
     )
 
 
 def read_resource(skill: Skill, name: str) -> str:
-    """Return the text of a file of the skill's folder, given by its name from there, with "/".
+    """Return the text of a file in the folder of a skill, named by its relative path with "/".
 
     Raises:
-        InputError: the name leads out of the folder, or the file is no UTF-8 text or too large.
-        NotFound: the folder has no such file; names those it has.
+        InputError: the path leads out of the folder, or the file is not UTF-8 or too large.
+        NotFound: the folder has no such file; the message lists those it has.
     """
     root = skill.folder.resolve()
     if not name or "\0" in name or "\\" in name or name.startswith(("/", "~")) or ".." in name.split("/"):
@@ -96,83 +97,83 @@ def read_resource(skill: Skill, name: str) -> str:
     if file is None or not file.is_file():
         known = ", ".join(list(_files(skill.folder))[:20]) or "no other files"
         raise NotFound(f"the skill {skill.name} has no file {name!r}; it has {known}")
-    data = _read(file, _MOST_TEXT)
-    if len(data) > _MOST_TEXT:
-        raise InputError(f"{file.name} is larger than {_MOST_TEXT:,} bytes; no window holds that")
-    return _decoded(data, f"{name!r} of {skill.name}")
+    data = _read(file, _MAX_TEXT)
+    if len(data) > _MAX_TEXT:
+        raise InputError(f"{file.name} is larger than {_MAX_TEXT:,} bytes; no window holds that")
+    return _decode(data, f"{name!r} of {skill.name}")
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the fields of a front matter; every scalar is text as it is written, "1.0" as "1.0".
+    """Parse the fields of a front matter; every scalar is a string as written, such as "1.0".
 
-    A plain value with ": " inside, which YAML forbids and most readers of skills accept, is
-    taken as if it stood in quotes.
+    A plain value with ": " inside, which YAML forbids and most readers of skills accept, is read as if
+    quoted.
 
     Raises:
-        InputError: it is no YAML, or no list of fields; says the line.
+        InputError: it is no YAML, or has no fields; the message names the line.
     """
     import yaml  # type: ignore[import-untyped]
 
-    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
         raise InputError(
-            f"the front matter has more than {_MOST_BRACKETS} brackets; keep it to fields and lists"
+            f"the front matter has more than {_MAX_BRACKETS} brackets; keep it to fields and lists"
         )
     fault: yaml.YAMLError | None = None
-    for reading in (
+    for candidate in (
         text,
-        _PLAIN.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text),
+        _PLAIN_WITH_COLON.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text),
     ):
         try:
-            fields = yaml.load(reading, yaml.BaseLoader)
+            fields = yaml.load(candidate, yaml.BaseLoader)
             break
         except yaml.YAMLError as error:
             fault = fault or error
         except RecursionError as error:
             raise InputError("the front matter is nested too deeply; keep it to fields and lists") from error
     else:
-        raise InputError(f"the front matter is no YAML: {_where(fault)}") from fault
+        raise InputError(f"the front matter is no YAML: {_error_text(fault)}") from fault
     if not isinstance(fields, dict):
         raise InputError('the front matter holds no fields; write lines such as "name: my-skill"')
     return {str(name): value for name, value in fields.items()}
 
 
-def _where(error: Exception | None) -> str:
+def _error_text(error: Exception | None) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-    # The mark counts from 0, and the line of hyphens stands before.
+    # The mark counts from 0 after the line of hyphens.
     return f"line {mark.line + 2}: {problem}; put the value in quotes" if mark else problem
 
 
-def _split(folder: Path, *, card_only: bool) -> tuple[str, str]:
-    """Return front matter and body of a SKILL.md; the body is "" where only the card is wanted."""
+def _split_file(folder: Path, *, card_only: bool) -> tuple[str, str]:
+    """Return front matter and body of a SKILL.md; with ``card_only`` the body is ""."""
     file = folder / SKILL_FILE
     if not file.is_file():
         raise InputError(f"there is no {SKILL_FILE} in it; the name is written so, in capitals")
     if not file.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"{SKILL_FILE} is a link that leads out of the folder; copy the file into it")
-    data = _read(file, _MOST_FRONT_MATTER + (0 if card_only else _MOST_TEXT))
+    data = _read(file, _MAX_FRONT_MATTER + (0 if card_only else _MAX_TEXT))
     first, _, rest = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     if first.rstrip() != b"---":
         raise InputError(f'{SKILL_FILE} has no front matter; its first line must be "---"')
     end = _FENCE.search(rest)
-    if end is None or end.start() > _MOST_FRONT_MATTER:
+    if end is None or end.start() > _MAX_FRONT_MATTER:
         raise InputError(f'the front matter of {SKILL_FILE} has no end; close it with "---"')
     head, body = rest[: end.start()], rest[end.end() :]
-    if len(body) > _MOST_TEXT:
-        raise InputError(f"the body of {SKILL_FILE} is larger than {_MOST_TEXT:,} bytes; move parts to files")
-    return _decoded(head, SKILL_FILE), "" if card_only else _decoded(body, f"the body of {SKILL_FILE}")
+    if len(body) > _MAX_TEXT:
+        raise InputError(f"the body of {SKILL_FILE} is larger than {_MAX_TEXT:,} bytes; move parts to files")
+    return _decode(head, SKILL_FILE), "" if card_only else _decode(body, f"the body of {SKILL_FILE}")
 
 
-def _read(file: Path, most: int) -> bytes:
-    """Return a file, of a longer one the beginning and a byte more than ``most``."""
+def _read(file: Path, limit: int) -> bytes:
+    """Return the content of a file, at most a byte more than ``limit``."""
     try:
         with file.open("rb") as source:
-            return source.read(most + 1)
+            return source.read(limit + 1)
     except OSError as error:
         raise InputError(f"{file.name} cannot be read: {error.strerror or error}") from error
 
 
-def _decoded(data: bytes, what: str) -> str:
+def _decode(data: bytes, what: str) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -183,11 +184,11 @@ def _decoded(data: bytes, what: str) -> str:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Yield the names of the other files of a skill, without hidden ones and links out of its folder."""
-    root, found = folder.resolve(), 0
-    for where, folders, files in os.walk(root):
-        here = Path(where)
-        deep = len(here.relative_to(root).parts) >= _DEEPEST
+    """Yield the paths of the other files of a skill, without hidden ones and links out of its folder."""
+    root, count = folder.resolve(), 0
+    for path, folders, files in os.walk(root):
+        here = Path(path)
+        deep = len(here.relative_to(root).parts) >= _MAX_DEPTH
         folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in SKIPPED_FOLDERS)
         for name in sorted(files):
             file = here / name
@@ -195,14 +196,14 @@ def _files(folder: Path) -> Iterator[str]:
                 continue
             if not _is_inside(file, root):
                 continue
-            if found == _MOST_RESOURCES:
+            if count == _MAX_RESOURCES:
                 return
-            found += 1
+            count += 1
             yield file.relative_to(root).as_posix()
 
 
 def _is_inside(file: Path, root: Path) -> bool:
-    """Say whether this is a file, not a pipe or a dead link, that lies in the folder."""
+    """Return whether a path is a regular file inside the folder, also after following links."""
     try:
         return file.is_file() and file.resolve(strict=True).is_relative_to(root)
     except (OSError, RuntimeError):
@@ -211,10 +212,10 @@ def _is_inside(file: Path, root: Path) -> bool:
 
 def _is_example(name: str) -> bool:
     *folders, last = name.lower().split("/")
-    return last in _EXAMPLES if not folders else folders == ["examples"] and last.endswith(".md")
+    return last in _EXAMPLE_FILES if not folders else folders == ["examples"] and last.endswith(".md")
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str:
+def _text_field(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name, "")
     if not isinstance(value, str):
         raise InputError(f"{name} must be text, not a list or fields of its own; put it in quotes")
@@ -222,6 +223,6 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _words(value: object, separator: str | None) -> tuple[str, ...]:
-    """Return a list of words, given as a list or as one text."""
-    some = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else []
-    return tuple(word.strip() for word in some if isinstance(word, str) and word.strip())
+    """Return words given as a list or as one text."""
+    words = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(word.strip() for word in words if isinstance(word, str) and word.strip())

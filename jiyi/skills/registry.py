@@ -1,4 +1,4 @@
-"""The skills there are: folders of ``NAME/SKILL.md``, of which only the cards are read at first."""
+"""The available skills: folders with ``NAME/SKILL.md``, of which only the cards are read at first."""
 
 import threading
 from collections.abc import Iterator
@@ -15,26 +15,26 @@ __all__ = ["SkillProblem", "SkillRegistry"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillProblem:
-    """Something wrong with a folder of skills, and what follows from it."""
+    """A problem with a folder of skills."""
 
-    folder: Path  # the skill's folder, or the folder of skills
+    folder: Path  # of the skill, or of several skills
     reason: str  # what is wrong and what to do
-    usable: bool = False  # the skill is there all the same
+    usable: bool = False  # whether the skill is available nevertheless
 
 
 class SkillRegistry:
     """The skills of some folders, in the Agent Skills format (agentskills.io/specification).
 
-    - Each folder holds skills as ``NAME/SKILL.md``; a folder that holds a SKILL.md itself is
-      one skill. Hidden folders are passed over, deeper ones are not searched.
-    - At first only front matter is read; a body when it is opened, and kept until `reload`.
-    - A folder that cannot be used is listed in ``problems`` and hides no other. Where two
-      skills have one name, the first stays: of the earlier folder, then by folder name; so
-      give the project's folder before the user's.
-    - Skills are ordered by name, so the cards read the same each time.
+    - Each folder has skills as ``NAME/SKILL.md``; a folder with its own SKILL.md is one skill. Hidden folders
+      are skipped, deeper ones are not searched.
+    - At first only front matter is read; a body is read when it is opened, and kept until `reload`.
+    - A folder that cannot be used is listed in ``problems`` and affects no other. Of skills with the same
+      name the first is used, in the order of folders, then of names; so give the folder of the project
+      before that of the user.
+    - Skills are sorted by name, so that the cards are always the same.
     - Safe to share between threads and sessions.
 
-    What is in these folders is shown to the model as instructions: name only folders you trust.
+    The content of these folders is shown to the model as instructions: name only folders you trust.
     """
 
     def __init__(self, *folders: str | Path) -> None:
@@ -42,9 +42,9 @@ class SkillRegistry:
         self._lock = threading.RLock()
         self._cards: dict[str, Skill] = {}
         self._bodies: dict[str, Skill] = {}
-        self._tokens: dict[tuple[str, str], int] = {}  # of a body, by skill and counter
-        self.problems: tuple[SkillProblem, ...] = ()  # what is wrong with the folders
-        self.version = 0  # grows with each `reload`
+        self._tokens: dict[tuple[str, str], int] = {}  # of bodies, by skill and counter
+        self.problems: tuple[SkillProblem, ...] = ()  # of the folders
+        self.version = 0  # increases with each `reload`
         self.reload()
 
     def __len__(self) -> int:
@@ -70,10 +70,10 @@ class SkillRegistry:
         return tuple(self._cards)
 
     def get(self, name: str) -> Skill:
-        """Return a skill's card.
+        """Return the card of a skill.
 
         Raises:
-            NotFound: there is no such skill; names those there are.
+            NotFound: there is no such skill; the message lists those there are.
         """
         cards = self._cards
         if name not in cards:
@@ -82,7 +82,7 @@ class SkillRegistry:
         return cards[name]
 
     def open(self, name: str) -> Skill:
-        """Return a skill with body, examples and the names of its other files.
+        """Return a skill with body, examples and the paths of its other files.
 
         Raises:
             NotFound: there is no such skill.
@@ -94,11 +94,11 @@ class SkillRegistry:
             return self._bodies[name]
 
     def resource(self, name: str, resource: str) -> str:
-        """Return the text of a file in a skill's folder; raises as `open`, also for an unknown file."""
+        """Return the text of a file in the folder of a skill; raises as `open`, also for an unknown file."""
         return read_resource(self.get(name), resource)
 
     def body_tokens(self, name: str, counter: TokenCounter) -> int:
-        """Return the tokens of a skill's body and examples; read once, counted, and not kept.
+        """Return the tokens of the body and examples of a skill, which are read once and not kept.
 
         A body that cannot be read counts as 0.
         """
@@ -139,7 +139,7 @@ class SkillRegistry:
         card = self.get(name)
         try:
             return read_body(card)
-        except (InputError, NotFound) as error:  # not found: a file went while it was read
+        except (InputError, NotFound) as error:  # a file was removed meanwhile
             raise InputError(f"the skill {name} cannot be opened: {error}") from error
 
     def _skill_folders(self, problems: list[SkillProblem]) -> Iterator[Path]:
@@ -148,9 +148,9 @@ class SkillRegistry:
                 if (folder / SKILL_FILE).is_file():
                     yield folder
                     continue
-                inside = sorted(path for path in folder.iterdir() if path.is_dir())
+                nested = sorted(path for path in folder.iterdir() if path.is_dir())
             except OSError as error:
                 reason = f"cannot be listed: {error.strerror or error}; make it, or name another"
                 problems.append(SkillProblem(folder=folder, reason=reason))
                 continue
-            yield from (path for path in inside if path.name[0] != "." and path.name not in SKIPPED_FOLDERS)
+            yield from (path for path in nested if path.name[0] != "." and path.name not in SKIPPED_FOLDERS)

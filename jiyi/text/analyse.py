@@ -1,4 +1,4 @@
-"""Search terms for Chinese, English and the identifiers of operations, mixed in one text.
+"""Search terms of texts that mix Chinese, English and technical identifiers.
 
 * All text: NFKC, lower case, Latin letters without diacritics.
 * Chinese: every pair of neighbouring characters and the dictionary's words; of words of one
@@ -7,9 +7,9 @@
 * Identifiers (paths, URLs, versions, host names, snake_case, camelCase): whole, sections, parts.
 * Emoji: one term each.
 
-Terms hold no white space, quotation marks, backslashes or NUL and at most `MAX_TERM` characters: the
-first ones of longer terms. What looks like encoded binary (base64) is not taken apart. Time is
-linear in the length of the text: 2 to 3 MB of prose a second on one core.
+Terms contain no white space, quotation marks, backslashes or NUL and are cut to `MAX_TERM` characters.
+What looks like encoded binary (base64) is not split. The time is linear in the length of the text: 2 to
+3 MB of prose a second on one core.
 """
 
 import re
@@ -25,14 +25,14 @@ from jiyi.text.lexicon import jieba, lexicon
 __all__ = ["MAX_TERM", "analyse", "language", "query_terms", "stopwords"]
 
 MAX_TERM = 64
-"""Characters a term has at most."""
+"""The maximum length of a term in characters."""
 
 stopwords = cache(partial(lexicon, __package__, "stopwords"))
 """Returns the lists of `stopwords.toml`: words that carry no search meaning."""
 
-_LANGUAGE_SAMPLE = 20_000  # characters that decide about the language
-_MIN_BLOB_CHARS = 200  # characters from which a token may be encoded binary
-_MAX_CACHED_CHARS = 500  # characters up to which a text's terms are kept: what is found once is found again
+_LANGUAGE_SAMPLE = 20_000  # characters
+_MIN_BLOB_CHARS = 200  # of a token that may be encoded binary
+_MAX_CACHED_CHARS = 500  # of a text whose terms are cached
 
 _HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
@@ -42,7 +42,7 @@ _PAIRED = (  # kana, Hangul, Thai, Lao, Burmese, Khmer
 _EMOJI = r"\u2600-\u27bf\u2b50\u2b55\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001faff"
 _WORD = r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0dff]+"  # letters, digits, _ and their marks
 _RUN = re.compile(rf"(?P<han>[{_HAN}]+)|(?P<paired>[{_PAIRED}]+)|[^{_HAN}{_PAIRED}]+")
-_TOKEN = re.compile(  # each alternative begins with a fixed or bounded prefix: no backtracking over the text
+_TOKEN = re.compile(  # each alternative starts with a fixed or bounded prefix: no backtracking over the text
     r"(?:https?|ftp|wss?|file|ssh|git|s3|redis|mysql|postgres(?:ql)?|mongodb|amqp)://"
     r"[\w.~:/?#\[\]@!$&*+,;=%()-]+"
     r"|\b(?:[cC]\+\+|[cCfF]#)(?![\w+#])"
@@ -65,9 +65,9 @@ _own = threading.local()  # a stemmer must not be shared between threads
 
 
 def analyse(text: str) -> list[str]:
-    """Return the terms of ``text`` for indexing: in order, with repetitions.
+    """Return the terms of ``text`` for indexing, in order, with repetitions.
 
-    English stop words are left out unless the text has nothing else.
+    English stop words are left out unless there is nothing else.
     """
     return list((_cached_terms if len(text) <= _MAX_CACHED_CHARS else _cached_terms.__wrapped__)(text))
 
@@ -80,8 +80,8 @@ def _cached_terms(text: str) -> tuple[str, ...]:
 def query_terms(text: str) -> list[str]:
     """Return the terms to search with: distinct, in order.
 
-    Question and function words of both languages are left out, and Chinese is paired only
-    inside what they leave, unless nothing would remain: then all terms of the text are given.
+    Question and function words of both languages are left out, and Chinese pairs do not span them. If
+    nothing would remain, all terms of the text are returned.
     """
     read = _cached_query_terms if len(text) <= _MAX_CACHED_CHARS else _cached_query_terms.__wrapped__
     return list(read(text))
@@ -103,9 +103,9 @@ def _cached_query_terms(text: str) -> tuple[str, ...]:
 
 
 def language(text: str) -> Literal["zh", "en"]:
-    """Return "zh" where Han characters are at least as many as Latin words, else "en".
+    """Return "zh" if there are at least as many Han characters as Latin words, else "en".
 
-    The first 20,000 characters decide; a text with neither is "en".
+    Only the first 20,000 characters are read; a text with neither is "en".
     """
     sample = text[:_LANGUAGE_SAMPLE]
     han = len(_HAN_CHAR.findall(sample))
@@ -154,7 +154,7 @@ def _han_terms(run: str) -> list[str]:
 
 
 def _han_query_terms(run: str) -> Iterator[str]:
-    """Give the terms of what stands between question and function words."""
+    """Yield the terms between question and function words."""
     start = end = 0
     unsaid = stopwords().chinese_question
     for word in [*jieba().cut(run), ""]:
@@ -172,7 +172,7 @@ def _expand(token: str, stop: frozenset[str]) -> tuple[str, ...]:
 
 
 def _identifier_terms(token: str, stop: frozenset[str]) -> Iterator[str]:
-    """Give a token whole, its sections and its parts; a plain word only its stem."""
+    """Yield a whole token, its sections and its parts; of a plain word only the stem."""
     if len(token) >= _MIN_BLOB_CHARS and len(_TURNS.findall(token)) > len(token) / 5:
         yield _fold(token[:MAX_TERM])
         return
@@ -193,7 +193,7 @@ def _identifier_terms(token: str, stop: frozenset[str]) -> Iterator[str]:
 
 
 def _word_terms(word: str, stop: frozenset[str], lone: bool) -> Iterator[str]:
-    """Give the stem of a word and, for camelCase and letters with digits, of its parts."""
+    """Yield the stem of a word and, for camelCase and letters with digits, those of its parts."""
     folded = _fold(word)
     if not folded or (folded in stop and word not in _ACRONYMS):
         return

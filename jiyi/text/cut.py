@@ -1,4 +1,4 @@
-"""Where a text is cut: into its sentences, and where it is too long after one, else after a word."""
+"""Split a text into sentences, and cut long ones after a sentence or a word."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,15 @@ __all__ = ["clip", "sentence_ends", "sentences", "split_line", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
-_MAX_WORD_CHARS = 40  # characters; what is longer is no word and may be cut anywhere
-_CONTEXT_CHARS = 20  # Chinese characters on either side that are read to find the words
+_MAX_WORD_CHARS = 40  # longer ones may be cut anywhere
+_CONTEXT_CHARS = 20  # Chinese characters read on either side to find words
 _END = re.compile(r"[。！？；!?;]|\.(?=\s)")
 
 
 def word_break(text: str, place: int) -> int:
     """Return the nearest place at or before ``place`` that is not inside a word.
 
-    ``place`` itself where the word there is longer than 40 characters, such as a key.
+    That is ``place`` itself in a word of more than 40 characters, such as a key.
     """
     if not 0 < place < len(text):
         return place
@@ -38,9 +38,9 @@ def word_break(text: str, place: int) -> int:
 
 
 def clip(text: str, most: int) -> str:
-    """Return a text of at most ``most`` characters, with "…" at the end of one that was longer.
+    """Return a text of at most ``most`` characters, ending in "…" if it was longer.
 
-    Whole sentences stay where they are more than half of what fits, else whole words.
+    It ends after a sentence if that keeps more than half of what fits, else after a word.
     """
     if len(text) <= most:
         return text
@@ -49,9 +49,9 @@ def clip(text: str, most: int) -> str:
 
 
 def split_line(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:
-    """Give a line in parts of at most ``size`` characters, the last of at most ``most`` (or ``size``).
+    """Yield parts of a line of at most ``size`` characters, the last of at most ``most`` (or ``size``).
 
-    A part ends after the last of the first ``marks`` that it has after its first quarter, else a word.
+    A part ends after the last match of the first of ``marks`` in its last three quarters, else after a word.
     """
     start = 0
     while len(line) - start > (most or size):
@@ -69,8 +69,8 @@ def split_line(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int
 
 _FENCE = re.compile(r"^[ \t]*```[^\n]*\n.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(
-    r"[。！？；]+[”’」』）)\"']*"  # these end a sentence wherever they stand
-    r"|[.!?]+[”’」』）)\"']*(?=\s|\Z|[\u4e00-\u9fff])"  # these only before a space or Chinese: 1.5, a.b, ?x=1
+    r"[。！？；]+[”’」』）)\"']*"  # end a sentence anywhere
+    r"|[.!?]+[”’」』）)\"']*(?=\s|\Z|[\u4e00-\u9fff])"  # only before a space or Chinese: not 1.5, a.b, ?x=1
     r"|\n"
 )
 _ABBREVIATED = re.compile(
@@ -80,18 +80,18 @@ _ABBREVIATED = re.compile(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text in order, each with its marks, without white space around it.
+    """Return the sentences of a text in order, with punctuation, without white space around them.
 
-    - Nothing but white space is lost; the time is linear in the length of the text.
-    - A line break ends a sentence; a fenced block of code is one piece with its fences.
-    - Full stops in numbers, versions, paths, addresses and after usual abbreviations end nothing.
+    - Only white space is lost; the time is linear in the length of the text.
+    - A line break ends a sentence; a fenced block of code is one sentence.
+    - Full stops in numbers, versions, paths and addresses, and after common abbreviations end no sentence.
     """
     places = [0, *sentence_ends(text)]
     return [part for start, end in pairwise(places) if (part := text[start:end].strip())]
 
 
 def sentence_ends(text: str) -> Iterator[int]:
-    """Give the places where the sentences of a text end, in order, the end of the text last."""
+    """Yield the positions where the sentences of a text end; the last is the end of the text."""
     start = 0
     for fence in [*(_FENCE.finditer(text) if "```" in text else ()), None]:
         stop = fence.start() if fence else len(text)

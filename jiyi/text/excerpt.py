@@ -1,8 +1,8 @@
-"""The part of a long text that serves a query: for tool output, logs, tables, JSON and prose.
+"""Excerpts of a long text for a query: tool output, logs, tables, JSON and prose.
 
-Pieces are lines, or parts of very long ones. A piece is worth its terms, weighed by inverse document
-frequency (Spärck Jones 1972), each less the more often it is shown. The best for their length are
-taken with their neighbours until the budget is used.
+Pieces are lines, or parts of very long ones. The score of a piece is the sum of its query terms, weighed by
+inverse document frequency (Spärck Jones 1972), less the more often a term is shown. The best pieces for
+their length are taken with their neighbours until the budget is used.
 """
 
 import math
@@ -20,20 +20,20 @@ __all__ = ["GAP", "Taken", "excerpt"]
 
 @dataclass(slots=True)
 class Taken:
-    """Places taken so far; a line that says what is left out takes tokens too."""
+    """Pieces taken so far; the line that stands for a gap takes tokens too."""
 
     cost: Callable[[int], int]  # tokens of a place
-    gap: int  # tokens of a line that stands for places left out
-    used: int  # tokens, with those reserved at the beginning
-    ends: Collection[int] = ()  # places that open no gap
+    gap: int  # tokens of the line that stands for a gap
+    used: int  # tokens, including those reserved at the beginning
+    ends: Collection[int] = ()  # places next to which there is no gap
     places: dict[int, None] = field(default_factory=dict)  # in the order they were taken
 
     def take(self, place: int, limit: float) -> bool:
-        """Take a place if it, and the gap it opens, stay within ``limit``; say whether it is in."""
+        """Take a place if it and its gap stay within ``limit``; return whether it is taken."""
         if place in self.places:
             return True
-        beside = place in self.ends or not self.places.keys().isdisjoint((place - 1, place + 1))
-        cost = self.cost(place) + (0 if beside else self.gap)
+        adjacent = place in self.ends or not self.places.keys().isdisjoint((place - 1, place + 1))
+        cost = self.cost(place) + (0 if adjacent else self.gap)
         if self.used + cost > limit:
             return False
         self.used += cost
@@ -41,7 +41,7 @@ class Taken:
         return True
 
     def shown(self, write: Callable[[list[int]], str], fits: Callable[[str], bool]) -> str:
-        """Return what ``write`` makes of the places, without the last taken until it fits; "" for none."""
+        """Return the text that ``write`` makes of the places, dropping the last taken until it fits."""
         order = list(self.places)
         while order:
             text = write(sorted(order))
@@ -52,10 +52,10 @@ class Taken:
 
 
 GAP = "…"
-"""The line that stands for lines left out."""
+"""The line that stands for omitted lines."""
 
 _GAP_TOKENS = 4  # reserved for a gap line with its line breaks, more than any vocabulary needs
-_HITS_SHARE = 0.7  # of the budget for the best pieces; the rest for what stands around them
+_HITS_SHARE = 0.7  # of the budget for the best pieces; the rest for their neighbours
 _HEAD_SHARE = 0.6  # of the budget for the beginning when nothing is found; the rest for the end
 _SHORT_PIECE = 120  # characters below which a shorter piece is not preferred
 _BREAKS = tuple(re.compile(p) for p in (r"[。！？!?；;]|\.(?=\s)", r"[,，、|}\]]", r"\s"))
@@ -65,13 +65,12 @@ _Piece = tuple[str, int]  # its text and the number of its line
 
 
 def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the part of ``text`` that serves ``terms`` best, within ``max_tokens`` by ``count``.
+    """Return the parts of ``text`` that match ``terms`` best, within ``max_tokens`` by ``count``.
 
-    ``terms`` come from `jiyi.text.query_terms`. A text that fits comes back unchanged. Lines
-    are whole, save very long ones; lines left out are shown as a line with "…". Where no term
-    is found, the beginning and the end are given. A budget too small for one piece gives the
-    words around the rarest term found, without "…"; zero or less gives "". The result never
-    takes more than ``max_tokens``.
+    ``terms`` come from `jiyi.text.query_terms`. A text that fits is returned unchanged. Lines are complete,
+    except very long ones; omitted lines are replaced by a line with "…". If no term is found, the excerpt is
+    the beginning and the end. If no piece fits, it is the words around the rarest term found, without "…".
+    It never takes more than ``max_tokens``; zero or less gives "".
     """
     if max_tokens <= 0 or not text:
         return ""
@@ -98,27 +97,27 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
             for place in ordered:
                 if not taken.take(place, share):
                     break
-    shown = taken.shown(lambda places: _join_pieces(pieces, places), lambda text: count(text) <= max_tokens)
-    if shown or not hits:
-        return shown or _longest_prefix(text.lstrip(), max_tokens, count)
+    joined = taken.shown(lambda places: _join_pieces(pieces, places), lambda text: count(text) <= max_tokens)
+    if joined or not hits:
+        return joined or _longest_prefix(text.lstrip(), max_tokens, count)
     best = max(hits, key=lambda place: sum(hits[place].values()))
     return _excerpt_around(pieces[best][0], hits[best], max_tokens, count)
 
 
 def _score_pieces(pieces: list[_Piece], wanted: frozenset[str]) -> dict[int, dict[str, float]]:
-    found: dict[int, dict[str, None]] = {}
+    terms_of: dict[int, dict[str, None]] = {}
     for place, (text, _) in enumerate(pieces):
         if terms := dict.fromkeys(term for term in analyse(text) if term in wanted):
-            found[place] = terms
-    pieces_with = Counter(term for terms in found.values() for term in terms)
+            terms_of[place] = terms
+    pieces_with = Counter(term for terms in terms_of.values() for term in terms)
     weight = {term: math.log(1 + len(pieces) / n) for term, n in pieces_with.items()}
-    return {place: {term: weight[term] for term in terms} for place, terms in found.items()}
+    return {place: {term: weight[term] for term in terms} for place, terms in terms_of.items()}
 
 
 def _take_hits(taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], budget: int) -> None:
     best = _by_score(taken, pieces, hits, budget * _HITS_SHARE) or _by_score(taken, pieces, hits, budget)
-    beside = [place + distance for distance in (-1, 1) for place in best]
-    for place in (*beside, 0):  # 0: the head of a table, the first line of a log
+    neighbours = [place + distance for distance in (-1, 1) for place in best]
+    for place in (*neighbours, 0):  # 0: the head of a table, the first line of a log
         if 0 <= place < len(pieces):
             taken.take(place, budget)
     _by_score(taken, pieces, hits, budget)
@@ -127,29 +126,29 @@ def _take_hits(taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, flo
 def _by_score(
     taken: Taken, pieces: list[_Piece], hits: dict[int, dict[str, float]], limit: float
 ) -> list[int]:
-    """Take pieces by worth until ``limit``; return what is taken, best first."""
-    alike: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
+    """Take pieces by score until ``limit``; return the places taken, best first."""
+    groups: dict[frozenset[str], list[tuple[float, int]]] = {}  # pieces with the same terms, best last
     for place, terms in hits.items():
         if place not in taken.places:
             length = math.sqrt(max(_SHORT_PIECE, len(pieces[place][0])))
-            alike.setdefault(frozenset(terms), []).append((-length, -place))
-    for group in alike.values():
+            groups.setdefault(frozenset(terms), []).append((-length, -place))
+    for group in groups.values():
         group.sort()
     shown = Counter(term for place in taken.places for term in hits.get(place, ()))
 
     def worth(terms: frozenset[str]) -> float:
-        length, place = alike[terms][-1]
+        length, place = groups[terms][-1]
         return sum(weight / (1 + shown[term]) for term, weight in hits[-place].items()) / -length
 
-    while alike:
-        best = max(alike, key=worth)
-        _, place = alike[best].pop()
+    while groups:
+        best = max(groups, key=worth)
+        _, place = groups[best].pop()
         if taken.take(-place, limit):
             shown.update(best)
         else:
-            alike[best] = []  # the others of the group are longer
-        if not alike[best]:
-            del alike[best]
+            groups[best] = []  # the others of the group are longer
+        if not groups[best]:
+            del groups[best]
     return [place for place in taken.places if place in hits]
 
 
@@ -167,20 +166,20 @@ def _join_pieces(pieces: list[_Piece], places: list[int]) -> str:
 
 
 def _excerpt_around(text: str, terms: dict[str, float], max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the words around the rarest term that is written in ``text`` as such."""
+    """Return the words around the rarest term that ``text`` contains literally."""
     folded = text.casefold()
     for term in sorted(terms, key=lambda term: (-terms[term], term)):
         at = folded.find(term)
         for back in (20, 8, 0) if at >= 0 else ():
             start = word_break(text, max(0, at - back))
-            kept = _longest_prefix(text[start:], max_tokens, count)
-            if term in kept.casefold():
-                return kept
+            prefix = _longest_prefix(text[start:], max_tokens, count)
+            if term in prefix.casefold():
+                return prefix
     return _longest_prefix(text, max_tokens, count)
 
 
 def _longest_prefix(text: str, max_tokens: int, count: Callable[[str], int]) -> str:
-    """Return the longest beginning of ``text`` found within ``max_tokens``, of whole words if of any."""
+    """Return the longest prefix of ``text`` within ``max_tokens``, of whole words if possible."""
     low, high = 0, min(len(text), 64)
     while high < len(text) and count(text[:high]) <= max_tokens:
         low, high = high, min(len(text), 2 * high)
@@ -190,5 +189,5 @@ def _longest_prefix(text: str, max_tokens: int, count: Callable[[str], int]) -> 
             low = middle
         else:
             high = middle - 1
-    whole = text[: word_break(text, low)]
-    return whole if whole and count(whole) <= max_tokens else text[:low]
+    words = text[: word_break(text, low)]
+    return words if words and count(words) <= max_tokens else text[:low]

@@ -1,16 +1,16 @@
-"""Names of things and of points brought to one form, so that different spellings meet.
+"""Keys of entity and predicate names: different spellings of a name have the same key.
 
 "nginx 容器", "nginx container", "the nginx container", "Nginx-Container" and "nginx的容器" have
-one key; "edge-02" and "edge-03" never do.
+one key; "edge-02" and "edge-03" have two.
 
 * NFKC, case folded; a determiner at the beginning (the, our, 这个, 我的), 's and 的 are left out.
-* White space, brackets, quotation marks and hyphens part words, but no hyphen between digits. What
-  holds other signs is one word and keeps them: "v1.2", "/etc/nginx-1", "web.prod:8080".
+* White space, brackets, quotation marks and hyphens separate words, except hyphens between digits. A
+  word with other signs keeps them: "v1.2", "/etc/nginx-1", "web.prod:8080".
 * Common nouns of both languages become one word (`keys.toml`), with English plurals. Of Chinese the
   longest known word is taken at each place. Nothing else is stemmed: "Redis" is no plural.
 
-A key of a key is that key. A key has at most `MAX_KEY` characters: for longer ones 32 hex digits
-stand that depend on the whole name. About 5 microseconds a name, next to nothing once known.
+The key of a key is the key. A key has at most `MAX_KEY` characters; longer ones are replaced by a hash of 32
+hex digits. It takes about 5 microseconds for a new name.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from jiyi.text.lexicon import read_toml
 __all__ = ["MAX_KEY", "entity_key", "predicate_key"]
 
 MAX_KEY = 128
-"""Characters a key has at most."""
+"""The maximum length of a key in characters."""
 
-_MAX_NAME = 1_000  # characters of something that may still be a name
-_MAX_ROUNDS = 8  # what one round leaves together the next may know; two or three are enough for real names
+_MAX_NAME = 1_000  # characters; longer texts are only hashed
+_MAX_ROUNDS = 8  # a round may reveal words to the next; two or three are enough for real names
 
 _HAN = r"\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _DASHES = str.maketrans("‐‑‒–−’‘", "-----''", "\u200b\u200c\u200d\ufeff\u00ad")
@@ -51,21 +51,21 @@ _IRREGULAR = {"child": "children", "person": "people", "mouse": "mice"}
 
 @dataclass(frozen=True, slots=True)
 class _KeyWords:
-    """A table of words that mean the same."""
+    """A table of synonyms."""
 
-    single: Mapping[str, str]  # a word of any language -> its key
-    phrases: Mapping[tuple[str, ...], str]  # two or three keys in a row -> the key of all
+    single: Mapping[str, str]  # word -> its key
+    phrases: Mapping[tuple[str, ...], str]  # two or three keys in a row -> their common key
     ends: frozenset[str]  # the last words of phrases
     longest: Mapping[str, int]  # first character of a Chinese word -> characters of the longest
 
 
 def entity_key(name: str) -> str:
-    """Return the key of a thing's or person's name; "" for nothing but white space."""
+    """Return the key of the name of a thing or person, "" for white space only."""
     return _compute_key(name, False) if len(name) <= _MAX_NAME else _hashed_key(name)
 
 
 def predicate_key(name: str) -> str:
-    """Return the key of a point ("port", "监听端口", "birthday"); "" for nothing but white space."""
+    """Return the key of a predicate ("port", "监听端口", "birthday"), "" for white space only."""
     return _compute_key(name, True) if len(name) <= _MAX_NAME else _hashed_key(name)
 
 
@@ -84,7 +84,7 @@ def _compute_key(name: str, points: bool) -> str:
     text, words = name, _words(points)
     for _ in range(_MAX_ROUNDS):
         key = _normalize_once(text, words)
-        if key == text or key.isascii():  # only what is left of Chinese can be read further
+        if key == text or key.isascii():  # only Chinese may change again
             return key if len(key) <= MAX_KEY else _hashed_key(key)
         text = key
     return _hashed_key(text)
@@ -106,7 +106,7 @@ def _normalize_once(name: str, words: _KeyWords) -> str:
 
 
 def _normalize_text(name: str) -> str:
-    """Return one form of the characters, single spaces, none between Chinese characters."""
+    """Return a text with normalised characters and single spaces, without spaces between Chinese."""
     if name.isascii():
         text = name.lower()
     else:
@@ -119,7 +119,7 @@ def _normalize_text(name: str) -> str:
 
 
 def _latin_words(stretch: str, words: _KeyWords) -> Iterator[str]:
-    """Give the words of a stretch without Chinese; one that holds signs is one word."""
+    """Yield the words of a stretch without Chinese; one with signs is one word."""
     if stretch.isalnum():
         yield words.single.get(stretch, stretch)
         return
@@ -136,7 +136,7 @@ def _latin_words(stretch: str, words: _KeyWords) -> Iterator[str]:
 
 
 def _han_words(stretch: str, words: _KeyWords) -> Iterator[str]:
-    """Give the words of a stretch of Chinese: known ones by their keys, the rest as it is."""
+    """Yield the words of a stretch of Chinese: known ones as their keys, the rest unchanged."""
     if stretch in words.single:
         yield words.single[stretch]
         return
@@ -163,7 +163,7 @@ def _han_words(stretch: str, words: _KeyWords) -> Iterator[str]:
 
 
 def _join_words(found: list[str], words: _KeyWords) -> list[str]:
-    """Join words that are known together ("load balancer")."""
+    """Join words that form a known phrase ("load balancer")."""
     out: list[str] = []
     for word in found:
         out.append(word)
@@ -176,7 +176,7 @@ def _join_words(found: list[str], words: _KeyWords) -> list[str]:
 
 
 def _load_words(table: str) -> _KeyWords:
-    """Read groups of words; a word of several groups belongs to the last one."""
+    """Read groups of synonyms; a word in several groups belongs to the last one."""
     groups = [line.split() for line in table.split("\n") if line]
     single: dict[str, str] = {}
     for key, *others in groups:
@@ -186,7 +186,7 @@ def _load_words(table: str) -> _KeyWords:
                 if word.isascii() and len(word) > 1:
                     single.setdefault(_singular_to_plural(word), key)
     for word in list(single):
-        while single[word] != single[single[word]]:  # its key belongs to a later group by now
+        while single[word] != single[single[word]]:  # its key may belong to a later group
             single[word] = single[single[word]]
     phrases: dict[tuple[str, ...], str] = {}
     for key, *others in groups:

@@ -13,33 +13,33 @@ _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
 
 def read_toml(package: str, name: str) -> dict[str, Any]:
-    """Return what the file ``name``.toml of a package holds."""
+    """Return the content of the file ``name``.toml of a package."""
     return tomllib.loads((files(package) / f"{name}.toml").read_text("utf-8"))
 
 
 def jieba() -> Any:
-    """Return the module that cuts Chinese into words; its dictionary is loaded by the first call."""
+    """Return the module that splits Chinese into words; the first call loads its dictionary."""
     import rjieba
 
     return rjieba
 
 
 def fill_parts(pattern: str, parts: Mapping[str, str]) -> str:
-    """Return a pattern with the part of that name in place of each ``{name}``, also inside of parts."""
+    """Return a pattern with each ``{name}`` replaced by that part, also inside parts."""
     while _PART.search(pattern):
         pattern = _PART.sub(lambda name: parts[name[1]], pattern)
     return pattern
 
 
 def lexicon(package: str, name: str, *, flags: int = 0) -> SimpleNamespace:
-    """Return what the file ``name``.toml of a package holds, under the names it has there.
+    """Return the content of the file ``name``.toml of a package as attributes.
 
-    Words of its table ``lists`` come as frozensets, ``patterns`` compiled, their line breaks left
-    out; all else as it stands. Callers keep what they were given.
+    The values of its table ``lists`` become frozensets of words, those of ``patterns`` compiled patterns
+    without line breaks; all others are unchanged. Callers cache the result.
     """
-    read = read_toml(package, name)
-    lists: dict[str, str] = read.pop("lists", {})
-    patterns: dict[str, str] = read.pop("patterns", {})
+    data = read_toml(package, name)
+    lists: dict[str, str] = data.pop("lists", {})
+    patterns: dict[str, str] = data.pop("patterns", {})
     words = {key: frozenset(value.split()) for key, value in lists.items()}
     compiled = {key: re.compile(value.replace("\n", ""), flags) for key, value in patterns.items()}
-    return SimpleNamespace(**words, **compiled, **read)
+    return SimpleNamespace(**words, **compiled, **data)

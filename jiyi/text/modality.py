@@ -1,7 +1,7 @@
-"""What a clause or a message does: states, asks, supposes, corrects, takes back. By signs, zh and en.
+"""The modes of a clause or message, such as asking, supposing, correcting, retracting; Chinese and English.
 
-The signs are words and turns of phrase; none of them understands the text. A hundred
-characters take 10 to 40 microseconds; of a long text the first 2,000 characters decide.
+They are recognised by words and phrases, without understanding the text. A hundred characters take 10 to 40
+microseconds; only the first 2,000 characters are read.
 """
 
 import re
@@ -17,15 +17,15 @@ _SAMPLE = 2_000
 
 
 class Mode(IntFlag):
-    """What a text does besides stating something; with no flag it only states."""
+    """What a text does besides stating something; without any flag it is a plain statement."""
 
-    ASKED = 1  # a question is in it
+    ASKED = 1  # it contains a question
     HYPOTHETICAL = 2  # if, might, some day: 如果, 说不定, 到时候再说
     NEGATED = 4  # denied as a whole: 没这回事, "that's not the case"
-    REPORTED = 8  # what a document, a sheet or hearsay says: 文档上写着, "the slides describe"
-    CHANGED = 16  # a new value takes the place of an old: 改成, 从今天起, "moved to", "from now on"
-    CORRECTED = 32  # an earlier word was wrong: 写错了, "misread", "I had the wrong letter"
-    RETRACTED = 64  # an earlier word is taken back: 当我没说, 删了吧, "scratch that", "called off"
+    REPORTED = 8  # a document or hearsay says it: 文档上写着, "the slides describe"
+    CHANGED = 16  # a new value replaces an old one: 改成, 从今天起, "moved to", "from now on"
+    CORRECTED = 32  # an earlier statement was wrong: 写错了, "misread", "I had the wrong letter"
+    RETRACTED = 64  # an earlier statement is withdrawn: 当我没说, 删了吧, "scratch that", "called off"
     REVERTED = 128  # back to what was before: 退回, 恢复原来, "back to", "once more"
     TEMPORARY = 256  # for a while only: 只有这周, 这三天, "until Friday"
     PLANNED = 512  # will be: 打算, 下周起, "plan to", "from May 10"
@@ -35,7 +35,7 @@ _HAN = re.compile(r"[\u4e00-\u9fff]")
 _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")
 _CLAUSE = re.compile(r"(?<![A-Za-z'])[A-Za-z']++ [A-Za-z']++ [A-Za-z']")  # English inside Chinese, not a name
 _ASKS = re.compile(r"[?？](?![A-Za-z0-9_=&/])|[吗呢] *(?:[，。！、,.!~…\n]|$)")
-_PART = re.compile(r"(?:[^。！？!?；;，.\n]|\.(?!\s))+[。！？!?；;，.\n]*")  # English commas part nothing
+_PART = re.compile(r"(?:[^。！？!?；;，.\n]|\.(?!\s))+[。！？!?；;，.\n]*")  # English commas separate nothing
 _SUGGESTS = re.compile(r"不是[^，。！？]{1,16}吗|\b(?:isn't|aren't|wasn't) (?:it|that|he|she|the)\b[^.!?]*\?")
 _ENDS_ASKING = re.compile(r"[?？]\W*$|[吗呢]\W*$")
 _VALUE = re.compile(
@@ -48,16 +48,16 @@ _UPDATES = (Mode.CHANGED | Mode.CORRECTED | Mode.RETRACTED | Mode.REVERTED).valu
 
 
 def modes(text: str) -> Mode:
-    """Return what a text does; of a plain statement ``Mode(0)``. Pure."""
+    """Return the modes of a text, ``Mode(0)`` for a plain statement."""
     return Mode(_modes(text[:_SAMPLE]))
 
 
 def message_modes(text: str) -> Mode:
-    """Return what a message does on the whole: its modes, weighed against each other.
+    """Return the modes of a message as a whole.
 
-    ASKED stays only if its questions make up at least half of it or hold all its numbers
-    and names. HYPOTHETICAL and PLANNED go where the message also changes, corrects or takes
-    something back, REPORTED where it corrects: "the docs were wrong, it is 8444" is no report.
+    ASKED stays only if questions are at least half of it or contain all its numbers and names. HYPOTHETICAL
+    and PLANNED are dropped if the message also changes, corrects or retracts something, and REPORTED if it
+    corrects: "the docs were wrong, it is 8444" is no report.
     """
     sample = text[:_SAMPLE]
     found = _modes(sample)
@@ -77,7 +77,7 @@ def _modes(sample: str) -> int:
     if not _HAN.search(sample):
         return found | _english(sample.replace("’", "'"))
     for value, starts, pattern in _phrases("zh"):
-        # Trying a pattern only where one of its first characters stands takes a fifth of the time.
+        # Trying a pattern only at its possible first characters takes a fifth of the time.
         if any(pattern.match(sample, start.start()) for start in starts.finditer(sample)):
             found |= value
     return found | (_english(sample.replace("’", "'")) if _CLAUSE.search(sample) else 0)
@@ -94,7 +94,7 @@ def _english(sample: str) -> int:
 
 
 def _mostly_asks(text: str) -> bool:
-    if _SUGGESTS.search(text):  # "isn't it at five?" puts forward what its speaker believes
+    if _SUGGESTS.search(text):  # "isn't it at five?" suggests the belief of its speaker
         return True
     asking: list[str] = []
     stated: list[str] = []
@@ -108,16 +108,16 @@ def _mostly_asks(text: str) -> bool:
 
 @cache
 def _phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
-    """Return each mode with where to look for it (English words or a Chinese pattern) and what shows it."""
+    """Return each mode with its hints (English words or a pattern of first characters) and its pattern."""
     table = read_toml(__package__, "modality")[language]
     parts = {name: f"(?:{part})" for name, part in table.pop("parts").items()}
     return [
         (
             Mode[name].value,
-            _words(fill_parts(one["hints"], parts)) if "hints" in one else re.compile(f"[{one['starts']}]"),
-            re.compile("|".join(fill_parts(one["phrases"], parts).split("\n")[:-1])),
+            _words(fill_parts(row["hints"], parts)) if "hints" in row else re.compile(f"[{row['starts']}]"),
+            re.compile("|".join(fill_parts(row["phrases"], parts).split("\n")[:-1])),
         )
-        for name, one in table.items()
+        for name, row in table.items()
     ]
 
 

@@ -1,7 +1,7 @@
-"""What a message and a tool definition take beyond their plain text.
+"""Tokens of messages and tool definitions beyond their plain text.
 
-``count`` counts the tokens of a text. What OpenAI publishes is taken as it is; else measured requests
-decide; where nothing is known, the larger number.
+``count`` counts the tokens of a text. Rules that OpenAI publishes are followed; else numbers come from
+measured requests; without any the larger number is taken.
 
 Sources: [1] OpenAI Cookbook, "How to count tokens with tiktoken", sections 6 and 7. [2] OpenAI
 guide "Images and vision", cost of tile-based models. [3] Requests with their ``prompt_tokens``
@@ -23,21 +23,21 @@ Count = Callable[[str], int]
 PRIMING = 3
 """Every reply is primed with the start of an assistant message [1]."""
 
-_NAME = 1  # beside the tokens of a name [1]
-_ONE_CALL = 3  # one tool call in a message, beside its name and arguments [3]
+_NAME = 1  # besides the tokens of a name [1]
+_ONE_CALL = 3  # a single tool call, besides name and arguments [3]
 _PARALLEL, _EACH_CALL = 19, 8  # several calls are wrapped into one call of "multi_tool_use" [3]
 _MEDIA = 85 + 170 * 8  # a picture of at most 2 x 4 tiles of 512 [2]; as much as 72 to 144 s of sound [4]
-_FILE_BYTES = 16  # bytes of a file to a token: a 30 kB page of a PDF gives 1,900, text and picture
-_TEMPLATE_TOOLS = 200  # the sentences chat templates put around tool definitions
+_FILE_BYTES = 16  # bytes of a file per token: a 30 kB page of a PDF gives 1,900, text and picture
+_TEMPLATE_TOOLS = 200  # sentences of chat templates around tool definitions
 
 
 def message_tokens(message: Message, count: Count, per_message: int) -> int:
-    """Return what ``message`` takes in a request, without the priming of the reply.
+    """Return the tokens of a message in a request, without the priming of the reply.
 
-    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name).
-    Beside that, tool calls with name, arguments and their measured overhead [3]. A tool's result is
-    shown under its function's name; where the message does not carry it, ``tool_call_id`` stands for it,
-    which is never less. Other fields of the API, such as ``refusal``, count as text or JSON.
+    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name). Tool
+    calls count with name, arguments and their measured overhead [3]. A tool result is shown with the name of
+    its function; without a name ``tool_call_id`` is counted, which is never shorter. Other fields of the
+    API, such as ``refusal``, count as text or JSON.
     """
     total = per_message + count(str(message.extra.get("role") or message.role))
     if isinstance(message.content, str):
@@ -56,12 +56,12 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
 
 
 def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: int) -> int:
-    """Return what tool definitions take with OpenAI's models, by the rule of [1].
+    """Return the tokens of tool definitions for models of OpenAI, by the rule of [1].
 
     7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property,
     -3 and 3 each item for an enum, 12 at the end, and the tokens of ``name:description`` and
-    ``name:type:description``. Parts of a schema that rule leaves open (items, nested
-    objects, anyOf) count as JSON.
+    ``name:type:description``. Parts of a schema without a rule (items, nested objects, anyOf) count as
+    JSON.
     """
     if not tools:
         return 0
@@ -69,7 +69,7 @@ def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: in
 
 
 def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
-    """Return what tool definitions take where the chat template shows them as JSON (Qwen and others)."""
+    """Return the tokens of tool definitions in chat templates that show them as JSON (Qwen and others)."""
     if not tools:
         return 0
     return _TEMPLATE_TOOLS + sum(count(_json(tool)) + 1 for tool in tools)
@@ -89,7 +89,7 @@ def _part_tokens(part: ContentPart, count: Count) -> int:
     if kind in ("image_url", "input_image", "input_audio"):
         return _MEDIA
     if kind == "file" and isinstance(body, Mapping):
-        # Of an uploaded file not even the number of pages is known: one page is the least.
+        # The pages of an uploaded file are unknown: it has at least one.
         return max(_MEDIA, len(str(body.get("file_data") or "")) * 3 // 4 // _FILE_BYTES)
     return count(_json(part))
 

@@ -1,8 +1,7 @@
 """How much a text is worth keeping.
 
-It is judged by signs, as `jiyi.text.traits` finds them, with a few more that only
-matter here: errors, commands, to-dos, what people tell about themselves. It understands
-nothing; it is right often enough to say what leaves a full window first.
+The score rests on `jiyi.text.traits` and further signs: errors, commands, to-dos, and what people say about
+themselves. It does not understand the text, but is right often enough to decide what leaves a window first.
 """
 
 from functools import cache, partial
@@ -12,8 +11,8 @@ from jiyi.text.traits import Trait, traits
 
 __all__ = ["salience"]
 
-_SAMPLE = 2_000  # characters that decide, as for `traits`
-_MAX_ACKNOWLEDGEMENT = 45  # bytes an acknowledgement has at most: 15 Chinese characters, 8 words of English
+_SAMPLE = 2_000  # characters that are read, as in `traits`
+_MAX_ACKNOWLEDGEMENT = 45  # bytes: 15 Chinese characters, 8 words of English
 _SMALL_TALK, _PHRASE, _NODDED, _ORDINARY = 0.2, 0.25, 0.3, 0.5
 _PERSONAL, _MOST_DETAIL, _NEW, _OPEN, _KEY = 0.75, 0.8, 0.85, 0.9, 1.0
 
@@ -31,13 +30,13 @@ _signs = cache(partial(lexicon, __package__, "salience"))
 def salience(text: str) -> float:
     """Return how much a text is worth keeping, from 0 to 1.
 
-    About 1.0 for decisions and "remember this"; .9 for what is still to do; .85 for what
-    changes or corrects an earlier word; .75 for what people tell about themselves or stress; .65 to .8
-    for details (numbers, dates, names, errors, paths, commands, code: the more kinds of them,
-    the higher); .5 for ordinary words; .3 and below for greetings, nods and phrases; 0 for
-    nothing. The highest that holds counts. Questions and suppositions decide nothing.
+    About 1.0 for decisions and "remember this"; .9 for to-dos; .85 for changes and corrections; .75 for
+    statements of people about themselves and stressed ones; .65 to .8 for details (numbers, dates, names,
+    errors, paths, commands, code: more kinds score higher); .5 for ordinary text; .3 and below for greetings,
+    acknowledgements and phrases; 0 for no text. The highest that applies counts. Questions and suppositions
+    are no decisions.
 
-    Of a long text the first 2,000 characters decide.
+    Only the first 2,000 characters are read.
     """
     sample = text[:_SAMPLE]
     if not sample.strip():
@@ -82,7 +81,7 @@ def _count_details(sample: str, lower: str, signs: int) -> int:
 
 
 def _statement_score(lower: str, signs: int) -> float:
-    """Return what a text that states something is worth for what it states."""
+    """Return the score of a statement without its details."""
     if _decides(lower, signs):
         return _KEY
     if _signs().todo.search(lower):

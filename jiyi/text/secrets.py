@@ -1,7 +1,7 @@
-"""Secrets in a text: passwords, keys, card and document numbers, Chinese and English.
+"""Find secrets in a text: passwords, keys, card and document numbers; Chinese and English.
 
-The patterns are data (``secrets.toml``). Each is bounded, so that time is linear in the length of
-the text whatever it says: 10 to 40 microseconds for a usual message.
+The patterns are data (``secrets.toml``). Each is bounded, so that the time is linear in the length of any
+text: 10 to 40 microseconds for a usual message.
 """
 
 import re
@@ -16,14 +16,14 @@ from jiyi.text.lexicon import fill_parts, read_toml
 __all__ = ["Secrecy", "Secret", "SecretKind", "secrets"]
 
 SecretKind = Literal["password", "key", "pin", "card", "document", "account"]
-"""What a secret opens: an account or a door, a service, once or with a card, money, a person's papers."""
+"""The kind of a secret: of an account or door, a service, a one-time or card code, a card, papers, a bank."""
 
 _PLAIN = re.compile(r"[A-Za-z]+(?:[-'’][A-Za-z]+)*")
 _END = re.compile(
     r"[\"'`”’」』]?\s{0,2}(?:[.,;:!?，。；！？、()（）·|/-]|\Z|\n|(?:and|but|so|or|now|since|too|please)\b)"
 )
 _TAIL = ".,;:!?"
-_LOOKAHEAD_CHARS = 20  # characters after a value that say whether it ends there
+_LOOKAHEAD_CHARS = 20  # characters after a value, to see whether it ends there
 _MAX_CACHED_CHARS = 500  # characters up to which what a text holds is kept: what is shown once is shown again
 _NUMBER = "#"  # the hint that stands for four digits in a row
 _FOUR_DIGITS = re.compile(r"\d{4}")
@@ -34,27 +34,27 @@ _CHECKSUM = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A place in a text that holds a secret."""
+    """The place of a secret in a text."""
 
-    kind: SecretKind  # what it opens
+    kind: SecretKind  # see `SecretKind`
     start: int  # of its first character
     end: int  # after its last one
 
 
 def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
-    """Return the secrets in a text, in their order, none over another; pure.
+    """Return the secrets in a text in order, without overlaps.
 
-    ``wordings`` say the same in other ways: what is a secret there is one here, where it stands here.
+    ``wordings`` are other forms of the same text: their secrets are also secrets of the text that has them.
     """
-    found = [*(own := _cached_secrets(text))]
+    found = [*(own_secrets := _cached_secrets(text))]
     for wording in wordings:
-        for other in own if wording == text else _cached_secrets(wording):
+        for other in own_secrets if wording == text else _cached_secrets(wording):
             value = wording[other.start : other.end]
             start = text.rfind(value)
             end = start + len(value)
-            if start >= 0 and all(end <= one.start or one.end <= start for one in found):
+            if start >= 0 and all(end <= secret.start or secret.end <= start for secret in found):
                 found.append(Secret(kind=other.kind, start=start, end=end))
-    return tuple(sorted(found, key=lambda one: one.start))
+    return tuple(sorted(found, key=lambda secret: secret.start))
 
 
 def _cached_secrets(text: str) -> tuple[Secret, ...]:
@@ -64,11 +64,11 @@ def _cached_secrets(text: str) -> tuple[Secret, ...]:
 @lru_cache(maxsize=2048)
 def _find_secrets(text: str) -> tuple[Secret, ...]:
     found: list[Secret] = []
-    known, lower, taken = _load_rules(), text.lower(), bytearray(len(text))
-    hints = {hint for hint in known.hints if hint in lower}
+    rules, lower, taken = _load_rules(), text.lower(), bytearray(len(text))
+    hints = {hint for hint in rules.hints if hint in lower}
     if _FOUR_DIGITS.search(text):
         hints.add(_NUMBER)
-    for rule in known.rules if hints else ():
+    for rule in rules.rules if hints else ():
         if hints.isdisjoint(rule.hints):
             continue
         for match in rule.pattern.finditer(text):
@@ -81,66 +81,67 @@ def _find_secrets(text: str) -> tuple[Secret, ...]:
 
 
 class Secrecy:
-    """What of the texts found for a question may be shown: secrets only where it asks for them.
+    """Hides the secrets in texts found for a question, unless the question asks for them.
 
-    A question for a password shows passwords. Where one of the texts is about what the question
-    names ("the password of the router"), only such texts show theirs.
+    A question for a password shows passwords. If any text is about the subject of the question ("the password
+    of the router"), only such texts show theirs.
 
     Args:
-        question: what is asked.
-        texts: everything that may be shown.
-        language: of what stands in a secret's place, "zh" or "en".
+        question: the question.
+        texts: all texts that may be shown.
+        language: of the words that replace secrets, "zh" or "en".
     """
 
     def __init__(self, question: str, texts: Iterable[str], language: str) -> None:
-        known = _load_rules()
-        self._asked = {kind for kind, asks in known.asks.items() if asks.search(question)}
+        rules = _load_rules()
+        self._requested = {kind for kind, asks in rules.asks.items() if asks.search(question)}
         self._language = language
-        self._named: set[str] = set()
-        if self._asked:
+        self._subjects: set[str] = set()
+        if self._requested:
             rest = " ".join(
-                asks.sub(" ", question) for kind, asks in known.asks.items() if kind in self._asked
+                asks.sub(" ", question) for kind, asks in rules.asks.items() if kind in self._requested
             )
-            named = set(query_terms(rest)) if rest.strip() else set[str]()
-            holders = [t for t in texts if any(one.kind in self._asked for one in secrets(t))]
-            self._named = {term for text in holders for term in named & set(query_terms(text))}
+            wanted = set(query_terms(rest)) if rest.strip() else set[str]()
+            holders = [t for t in texts if any(secret.kind in self._requested for secret in secrets(t))]
+            self._subjects = {term for text in holders for term in wanted & set(query_terms(text))}
 
     def __call__(self, text: str, *wordings: str) -> str:
-        """Return a text with what the question does not ask for hidden; ``wordings`` as for `secrets`."""
+        """Return a text with hidden secrets; ``wordings`` as for `secrets`."""
         found = secrets(text, *wordings)
         if not found:
             return text
-        named = not self._named or not self._named.isdisjoint(query_terms("\n".join([text, *wordings])))
-        parts, at = [], 0
-        for one in found:
-            if one.kind in self._asked and named:
+        terms = query_terms("\n".join([text, *wordings])) if self._subjects else ()
+        may_show = not self._subjects or not self._subjects.isdisjoint(terms)
+        parts, position = [], 0
+        for secret in found:
+            if secret.kind in self._requested and may_show:
                 continue
-            parts += [text[at : one.start], _load_rules().stands_for[self._language][one.kind]]
-            at = one.end
-        return "".join([*parts, text[at:]])
+            parts += [text[position : secret.start], _load_rules().stands_for[self._language][secret.kind]]
+            position = secret.end
+        return "".join([*parts, text[position:]])
 
 
 _Check = Callable[[str, str], bool]
-"""Whether a value, with the text after it, is one."""
+"""Decides by a value and the text after it whether it is a secret."""
 
 
 class _Rule(NamedTuple):
-    """How one kind of secret is written."""
+    """A pattern of one kind of secret."""
 
     kind: SecretKind
-    hints: frozenset[str]  # one of them stands in a text that holds it
+    hints: frozenset[str]  # a text with the secret contains one of them
     pattern: re.Pattern[str]  # its group "value" is the secret
     check: _Check
 
 
 class _SecretRules(NamedTuple):
-    """The data file, ready for use."""
+    """The compiled data file."""
 
-    rules: list[_Rule]  # the first that matches a place has it
-    hints: frozenset[str]  # of all of them, but numbers
-    asks: Mapping[SecretKind, re.Pattern[str]]  # what a question says that asks for it
-    stands_for: Mapping[str, Mapping[SecretKind, str]]  # by language and kind, what is shown instead
-    harmless: Mapping[str, frozenset[str]]  # by language, words that stand where a value would and are none
+    rules: list[_Rule]  # the first match of a place counts
+    hints: frozenset[str]  # of all rules, without numbers
+    asks: Mapping[SecretKind, re.Pattern[str]]  # matches a question for the secret
+    stands_for: Mapping[str, Mapping[SecretKind, str]]  # replacements by language and kind
+    harmless: Mapping[str, frozenset[str]]  # words that are no value, by language
 
 
 @cache
@@ -168,21 +169,21 @@ def _load_rules() -> _SecretRules:
 
 
 def _is_word(value: str, after: str) -> bool:
-    """A value after "is": letters alone only where the clause ends after them."""
+    """Accept a value after "is"; letters alone only at the end of a clause."""
     if value.casefold() in _load_rules().harmless["en"]:
         return False
     return not _PLAIN.fullmatch(value) or _END.match(after) is not None
 
 
 def _is_mixed(value: str, _: str) -> bool:
-    """A value that no word says to be one: letters with digits or signs among them, or digits alone."""
+    """Accept a value without an introduction: letters with digits or signs, or digits alone."""
     digits = sum(letter.isdigit() for letter in value)
     year = len(value) == 4 and value.startswith(("19", "20"))
     return len(value) >= 4 and digits > 0 and (digits < len(value) or not year)
 
 
 def _is_both(value: str, after: str) -> bool:
-    """A value some words away: letters and digits together, as no word of a language has them."""
+    """Accept a value some words away: letters and digits together, unlike words of a language."""
     letters = sum(letter.isalpha() for letter in value)
     return letters >= 2 and _is_mixed(value, after) and any(letter.isdigit() for letter in value)
 
@@ -206,20 +207,20 @@ def _is_digits(value: str, _: str) -> bool:
 
 
 def _is_luhn(value: str, _: str) -> bool:
-    """Luhn's check of a card's last digit (ISO/IEC 7812-1, annex B)."""
+    """Check the last digit of a card number by Luhn (ISO/IEC 7812-1, annex B)."""
     numbers = [int(letter) for letter in reversed(value) if letter.isdigit()]
     doubled = [2 * number - 9 * (number > 4) for number in numbers[1::2]]
     return len(set(numbers)) > 1 and (sum(numbers[::2]) + sum(doubled)) % 10 == 0
 
 
 def _is_resident(value: str, _: str) -> bool:
-    """The check character of a Chinese resident's number (GB 11643-1999)."""
+    """Check the last character of a Chinese resident number (GB 11643-1999)."""
     total = sum(int(digit) * weight for digit, weight in zip(value, _CHECKSUM, strict=False))
     return "10X98765432"[total % 11] == value[-1].upper()
 
 
 def _is_iban(value: str, _: str) -> bool:
-    """The check digits of an account's number (ISO 13616)."""
+    """Check the digits of an IBAN (ISO 13616)."""
     plain = value.replace(" ", "")
     return 15 <= len(plain) <= 34 and int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 

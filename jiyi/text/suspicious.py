@@ -1,4 +1,4 @@
-"""Signs that a stored text tries to instruct the model that reads it."""
+"""Detect stored texts that try to instruct the model that reads them."""
 
 import re
 import unicodedata
@@ -9,7 +9,7 @@ from jiyi.text.lexicon import read_toml
 
 __all__ = ["suspicious"]
 
-_SAMPLE = 4_000  # characters at either end that are looked at
+_SAMPLE = 4_000  # characters read at either end
 _QUOTED = re.compile(r"[\"“「『'‘][^\"“”「」『』'‘’\n]{2,80}[\"”」』'’]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _SPACED = re.compile(r"(?<!\w)(?:(?:\w ){4,60}|\w([*.·|-])(?:\w\1){1,60})\w(?!\w)")
@@ -18,13 +18,13 @@ _SPELT = re.compile(r"[a-z][013457@$]|[013457@$][a-z]")  # digits for letters
 _LEET = str.maketrans("013457@$", "oieastas")
 
 
-@lru_cache(maxsize=1024)  # the messages of a session stand in one window after the other
+@lru_cache(maxsize=1024)  # messages are in many windows of a session
 def suspicious(text: str) -> str:
-    """Return the kind of the first sign that a text tries to instruct a model, "" where there is none.
+    """Return the kind of the first sign that a text tries to instruct a model, "" without any.
 
-    Kinds are those of suspicious.toml, such as "overrides" or "tags". Of a long text its two ends
-    are looked at. What stands in quotation marks does not count, but for a few signs. A guess: attacks
-    pass, and talk about attacks may be caught; nothing is to be dropped for it.
+    Kinds are those of suspicious.toml, such as "overrides" or "tags". Of a long text only the two ends are
+    read. Text in quotation marks does not count, except for a few signs. This is a guess: attacks may pass,
+    and talk about attacks may be caught, so nothing should be dropped because of it.
     """
     ends = text if len(text) <= 2 * _SAMPLE else f"{text[:_SAMPLE]}\n{text[-_SAMPLE:]}"
     raw = _INVISIBLE.sub("", unicodedata.normalize("NFKC", ends)).casefold()
@@ -39,23 +39,23 @@ def suspicious(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Sign:
-    """Turns of phrase that are a sign when all of them stand in one sentence."""
+    """Patterns that are a sign if one sentence matches all of them."""
 
     kind: str
     all: tuple[re.Pattern[str], ...]
-    anywhere: bool = False  # in the text, not in one sentence
-    raw: bool = False  # quotation marks do not hide them
+    anywhere: bool = False  # in the whole text, not in one sentence
+    raw: bool = False  # also inside quotation marks
 
     def holds(self, text: str) -> bool:
-        return all(one.search(text) for one in self.all) and (
-            self.anywhere
-            or any(all(one.search(sentence) for one in self.all) for sentence in _SENTENCE.split(text))
-        )
+        def matches(part: str) -> bool:
+            return all(pattern.search(part) for pattern in self.all)
+
+        return matches(text) and (self.anywhere or any(map(matches, _SENTENCE.split(text))))
 
 
 @cache
 def _signs() -> tuple[_Sign, ...]:
     return tuple(
-        _Sign(**{**one, "all": tuple(map(re.compile, one["all"]))})
-        for one in read_toml(__package__, "suspicious")["signs"]
+        _Sign(**{**sign, "all": tuple(map(re.compile, sign["all"]))})
+        for sign in read_toml(__package__, "suspicious")["signs"]
     )

@@ -1,4 +1,4 @@
-"""Token counts: exact where the vocabulary is known, an upper estimate where it is not."""
+"""Token counts: exact with a known vocabulary, else an upper estimate."""
 
 import math
 import re
@@ -16,9 +16,9 @@ from jiyi.text.overhead import PRIMING, message_tokens, openai_tools, template_t
 __all__ = ["ENCODINGS", "TokenCounter", "counter_for"]
 
 ENCODINGS = ("o200k_base", "cl100k_base", "o200k_harmony", "qwen3.5")
-"""The vocabularies jiyi counts with exactly."""
+"""The vocabularies with exact counts."""
 
-_MODELS = (  # the first pattern that fits the beginning of a model's name
+_MODELS = (  # the first pattern that matches the start of the name of a model
     (re.compile(r"gpt-oss"), "o200k_harmony", None),
     (re.compile(r"gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-|o[134](?![a-z0-9])"), "o200k_base", None),
     (re.compile(r"gpt-4|gpt-3\.?5|text-embedding-(?:3|ada-002)"), "cl100k_base", None),
@@ -26,7 +26,7 @@ _MODELS = (  # the first pattern that fits the beginning of a model's name
     (re.compile(r"\A.*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
     (re.compile(r""), "o200k_base", 1.25),
 )
-_MAX_CACHED_CHARS = 500  # characters up to which a text's count is kept: what is shown once is shown again
+_MAX_CACHED_CHARS = 500  # of a text whose count is cached
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{1000}")
 
@@ -35,10 +35,10 @@ _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{1000}")
 class TokenCounter:
     """Counts the tokens of texts, messages and tool definitions for one vocabulary.
 
-    * Cheap to make and to share between threads; the vocabulary is loaded with the first count.
-    * Counts any text: "" is 0, NUL is a character, lone surrogates count as U+FFFD, names of
-      special tokens such as "<|endoftext|>" count as the ordinary text they are.
-    * ``factor=None`` counts exactly; a number makes an estimate, the vocabulary's count times
+    * Cheap to create, and safe to share between threads; the first count loads the vocabulary.
+    * Counts any text: "" is 0, NUL is a character, lone surrogates count as U+FFFD, and names of special
+      tokens such as "<|endoftext|>" count as ordinary text.
+    * ``factor=None`` counts exactly; a number makes an estimate: the count of the vocabulary times
       ``factor``, rounded up.
 
     Raises:
@@ -46,7 +46,7 @@ class TokenCounter:
     """
 
     encoding: str = "o200k_base"  # one of ENCODINGS
-    factor: float | None = None  # true count / count by the encoding; None where they are the same
+    factor: float | None = None  # estimated count / count by the encoding; None if exact
 
     def __post_init__(self) -> None:
         if self.encoding not in ENCODINGS:
@@ -56,12 +56,12 @@ class TokenCounter:
 
     @property
     def name(self) -> str:
-        """What is written into ``Message.tokens_by``; `counter_for` makes the same counter of it."""
+        """The value of ``Message.tokens_by``, from which `counter_for` makes the same counter."""
         return self.encoding if self.factor is None else f"estimate:{self.encoding}*{self.factor!r}"
 
     @property
     def exact(self) -> bool:
-        """Whether texts are counted by the model's own vocabulary."""
+        """Whether texts are counted by the vocabulary of the model."""
         return self.factor is None
 
     def count_text(self, text: str) -> int:
@@ -70,23 +70,22 @@ class TokenCounter:
         return found if self.factor is None else _scale(found, self.factor)
 
     def count(self, message: Message) -> int:
-        """Return the tokens ``message`` takes in a request.
+        """Return the tokens of a message in a request.
 
-        That is its text and 3 tokens (4 with vocabularies other than OpenAI's, whose chat
-        templates write a line break more), and what `jiyi.text.overhead` says of names, tool
-        calls and content parts: a picture or a sound 1,445, the upper bound of the rule for
-        pictures; a file a sixteenth of its bytes, at least as much; any other part its JSON.
-        Models that price pictures otherwise (gpt-4o-mini; the patches of gpt-4.1-mini and
-        -nano) can take more, and so can more than a minute of sound.
+        They are those of its text and 3 more (4 with vocabularies other than OpenAI's, whose chat templates
+        have another line break), and those of names, tool calls and content parts by `jiyi.text.overhead`:
+        1,445 for a picture or sound, the upper bound of the rule for pictures; for a file a sixteenth of
+        its bytes, but not less; for any other part its JSON. Models with other prices for pictures
+        (gpt-4o-mini; the patches of gpt-4.1-mini and -nano) and more than a minute of sound can take more.
 
-        A count the message carries is believed when this counter made it.
+        A count in the message is used if this counter made it.
         """
         if message.tokens is not None and message.tokens_by == self.name:
             return message.tokens
         return message_tokens(message, self.count_text, 3 if self._is_openai else 4)
 
     def counted(self, message: Message) -> Message:
-        """Return ``message`` with its count written in."""
+        """Return ``message`` with its token count."""
         if message.tokens is not None and message.tokens_by == self.name:
             return message
         return replace(message, tokens=self.count(message), tokens_by=self.name)
@@ -96,48 +95,48 @@ class TokenCounter:
         return PRIMING + sum(self.count(message) for message in messages)
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
-        """Return the tokens that tool definitions, as OpenAI writes them, add to a request.
+        """Return the tokens of tool definitions of OpenAI's form in a request.
 
-        By OpenAI's published rule for its models; as JSON with 200 tokens for the sentences
-        around it for all others. See `jiyi.text.overhead`.
+        For OpenAI's models by its published rule, for all others as JSON with 200 tokens for the sentences
+        around it. See `jiyi.text.overhead`.
         """
         if not self._is_openai:
             return template_tools(tools, self.count_text)
         return openai_tools(tools, self.count_text, 10 if self.encoding == "cl100k_base" else 7)
 
     def truncate(self, text: str, max_tokens: int) -> str:
-        """Return the longest beginning of ``text`` that takes at most ``max_tokens``.
+        """Return the longest prefix of ``text`` with at most ``max_tokens``.
 
-        The cut is between characters, at a token's end. Text that fits comes back as it is;
-        ``max_tokens`` of zero or less gives "".
+        The cut is between characters, at the end of a token. ``max_tokens`` of zero or less gives "".
         """
         limit = max_tokens
         if self.factor is not None:
             limit = int(max_tokens / self.factor) + 1
             while limit > 0 and _scale(limit, self.factor) > max_tokens:
                 limit -= 1
-        kept = _truncate(self.encoding, text, limit) if limit > 0 else ""
-        while kept and self.count_text(kept) > max_tokens:  # half a character less may group differently
-            kept = kept[:-1]
-        return kept
+        prefix = _truncate(self.encoding, text, limit) if limit > 0 else ""
+        while (
+            prefix and self.count_text(prefix) > max_tokens
+        ):  # a shorter text may be split into other tokens
+            prefix = prefix[:-1]
+        return prefix
 
     def spread(self, texts: Sequence[str], total: int) -> list[int]:
-        """Return what each of several texts takes where they stand together and take ``total``.
+        """Return the tokens of several texts that take ``total`` together.
 
-        Each is counted alone; texts that meet may share a token, and what the sum is off by
-        is taken from, or given to, the largest. None is negative, and they sum to ``total``
-        where that is at least 0.
+        Each is counted alone; since adjacent texts may share tokens, the largest counts are adjusted by the
+        difference. None is negative, and they sum to ``total`` if that is at least 0.
         """
         counts = [self.count_text(text) for text in texts]
         order = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
-        over = sum(counts) - max(total, 0)
-        while over and order:
-            order = [place for place in order if over < 0 or counts[place]]
-            each = max(abs(over) // len(order), 1)
-            for place in order[: abs(over)]:
-                off = min(each, counts[place]) if over > 0 else -each
-                counts[place] -= off
-                over -= off
+        excess = sum(counts) - max(total, 0)
+        while excess and order:
+            order = [index for index in order if excess < 0 or counts[index]]
+            share = max(abs(excess) // len(order), 1)
+            for index in order[: abs(excess)]:
+                change = min(share, counts[index]) if excess > 0 else -share
+                counts[index] -= change
+                excess -= change
         return counts
 
     @property
@@ -147,10 +146,10 @@ class TokenCounter:
 
 @lru_cache(maxsize=256)
 def counter_for(model: str = "gpt-4o") -> TokenCounter:
-    """Return the counter for a model's or an encoding's name.
+    """Return the counter for the name of a model or encoding.
 
-    Understood are provider prefixes ("openai/gpt-4o"), fine-tuned names ("ft:gpt-4o:..."),
-    tags ("llama3:8b") and the names counters give themselves. Exact: gpt-4o, gpt-4.1,
+    It understands provider prefixes ("openai/gpt-4o"), fine-tuned names ("ft:gpt-4o:..."),
+    tags ("llama3:8b") and the names of counters. Exact: gpt-4o, gpt-4.1,
     gpt-4.5, gpt-5, o1, o3, o4, chatgpt-* (o200k_base); gpt-4, gpt-3.5, text-embedding-3,
     text-embedding-ada-002 (cl100k_base); gpt-oss (o200k_harmony); qwen3.5.
 
@@ -191,11 +190,11 @@ def _scale(tokens: int, factor: float) -> int:
 
 @lru_cache(maxsize=len(ENCODINGS))
 def _vocabulary(encoding: str) -> tuple[Callable[[str], int], Callable[[str, int], str]]:
-    """Return how to count and to truncate; the only place that knows the tokenizer package."""
+    """Return the functions that count and truncate; only this function knows the tokenizer package."""
     import toktok
 
     # One text through the public batch call takes 22 us, through the loaded encoding 0.4 us;
-    # the package documents the latter as its full, private surface, so it may go some day.
+    # the latter is private, so a later version of the package may not have it.
     load = getattr(toktok, "_encoding", None)
     if load is None:
         return (
@@ -217,10 +216,10 @@ def _count(encoding: str, text: str) -> int:
 
 def _truncate(encoding: str, text: str, limit: int) -> str:
     _, truncate = _vocabulary(encoding)
-    clean = _SURROGATE.sub("\ufffd", text)  # as long as the text: the cut is at the same place
+    clean = _SURROGATE.sub("\ufffd", text)  # of the same length, so that the cut is at the same place
     if _prepare(encoding, clean) is clean:
         return text[: len(truncate(clean, limit))]
-    # The vocabulary reads the text in another form: find the place by counting beginnings.
+    # The vocabulary reads another form of the text: find the place by counting prefixes.
     count = _count.__wrapped__
     if count(encoding, text) <= limit:  # "nginx" can take fewer than "ngin"
         return text
@@ -228,10 +227,10 @@ def _truncate(encoding: str, text: str, limit: int) -> str:
 
 
 def _prepare(encoding: str, text: str) -> str:
-    """Return the form the vocabulary reads: Qwen's is NFC, the others take text as it is."""
+    """Return the form that the vocabulary reads: NFC for Qwen, the text itself for others."""
     if encoding != "qwen3.5" or text.isascii():
         return text
-    # Ordering the marks of one letter is quadratic in their number; no honest text has a thousand.
+    # Ordering the marks of a letter is quadratic in their number; no normal text has a thousand.
     if _MANY_MARKS.search(text) or unicodedata.is_normalized("NFC", text):
         return text
     return unicodedata.normalize("NFC", text)

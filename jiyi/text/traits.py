@@ -1,8 +1,7 @@
-"""What kind of thing a text says, by cheap signs in Chinese and English.
+"""Traits of a text, recognised by simple signs in Chinese and English.
 
-The signs are meant for ranking: each is right far more often than not and costs next to
-nothing; none of them understands the text. A hundred characters take 20 to 60 microseconds;
-of a long text the first 2,000 characters decide.
+They are meant for ranking: each is right far more often than not and very fast, but none understands the
+text. A hundred characters take 20 to 60 microseconds; only the first 2,000 characters are read.
 """
 
 import re
@@ -16,16 +15,16 @@ from jiyi.text.modality import Mode, message_modes
 __all__ = ["Trait", "asks_last", "traits"]
 
 _SAMPLE = 2_000
-_SMALL_TALK = 60  # characters a greeting has at most
+_SMALL_TALK = 60  # maximum characters of a greeting
 
 
 class Trait(IntFlag):
-    """Signs a text can carry.
+    """Traits of a text.
 
-    The numbers are stored with records: each keeps its meaning, new ones come after them.
+    The numbers are stored with records: each keeps its meaning, and new ones are added at the end.
     """
 
-    QUESTION = 1  # it asks: a question mark, or 吗 or 呢 at its end
+    QUESTION = 1  # a question mark, or 吗 or 呢 at the end
     NUMBER = 2  # a digit or a number word
     DATE = 4  # a date, or words such as "last week", 昨天, 3月
     NAME = 8  # a capitalised word inside a sentence, 《a title》, a quoted name
@@ -33,14 +32,14 @@ class Trait(IntFlag):
     SECOND_PERSON = 32  # you, your, 你, 您
     NEGATION = 64  # not, never, don't, 不, 没
     DECISION = 128  # remember, note that, decided, 记住, 决定, 以后
-    GREETING = 256  # nothing but a greeting, thanks or a nod
-    ASKS_LAST = 512  # it ends by asking
-    MOSTLY_ASKS = 1024  # its questions are half of it, or hold all its numbers and names
+    GREETING = 256  # only a greeting, thanks or an acknowledgement
+    ASKS_LAST = 512  # it ends with a question
+    MOSTLY_ASKS = 1024  # questions are half of it, or contain all its numbers and names
     SUPPOSES = 2048  # if, might, 如果, 说不定
-    REPORTS = 4096  # what a document or hearsay says: 文档上写着, "the wiki says"
-    CHANGES = 8192  # a new value for an old: 改成, "moved to", "from now on"
-    CORRECTS = 16384  # an earlier word was wrong: 写错了, "misread"
-    RETRACTS = 32768  # an earlier word is taken back: 当我没说, "forget that"
+    REPORTS = 4096  # a document or hearsay says it: 文档上写着, "the wiki says"
+    CHANGES = 8192  # a new value replaces an old one: 改成, "moved to", "from now on"
+    CORRECTS = 16384  # an earlier statement was wrong: 写错了, "misread"
+    RETRACTS = 32768  # an earlier statement is withdrawn: 当我没说, "forget that"
     REVERTS = 65536  # back to what was before: 恢复, "back to"
     TEMPORARY = 131072  # for a while only: 只有这周, "until Friday"
     PLANS = 262144  # will be: 打算, 下周起, "plan to"
@@ -49,7 +48,7 @@ class Trait(IntFlag):
 _QUESTION, _NUMBER, _DATE, _NAME, _I, _YOU, _NO, _DECISION, _GREETING, _ASKS_LAST = (
     sign.value for sign in list(Trait)[:10]
 )
-_BY_STANCE = [
+_TRAITS_BY_MODE = [
     (Mode.ASKED.value, Trait.MOSTLY_ASKS.value),
     (Mode.HYPOTHETICAL.value, Trait.SUPPOSES.value),
     (Mode.REPORTED.value, Trait.REPORTS.value),
@@ -75,7 +74,7 @@ _signs = cache(partial(lexicon, __package__, "traits"))
 
 
 def traits(text: str) -> Trait:
-    """Return the signs a text carries; a text without any gives ``Trait(0)``."""
+    """Return the traits of a text, ``Trait(0)`` without any."""
     signs, found = _signs(), _punctuation(text)
     sample = text[:_SAMPLE]
     lower = sample.lower().replace("’", "'")
@@ -92,15 +91,15 @@ def traits(text: str) -> Trait:
         found |= _GREETING
     if signs.title.search(sample):
         found |= _NAME
-    stands = message_modes(text).value
-    for mode, trait in _BY_STANCE:
-        if stands & mode:
+    modes = message_modes(text).value
+    for mode, trait in _TRAITS_BY_MODE:
+        if modes & mode:
             found |= trait
     return Trait(found)
 
 
 def asks_last(text: str) -> bool:
-    """Say whether `traits` finds that a text ends by asking, which costs far less than all of them."""
+    """Return whether a text ends with a question, much faster than `traits`."""
     return bool(_punctuation(text) & _ASKS_LAST)
 
 
@@ -145,7 +144,7 @@ def _chinese(sample: str, signs: SimpleNamespace) -> int:
 
 
 def _is_small_talk(lower: str, words: set[str], signs: SimpleNamespace) -> bool:
-    """Say whether a short text is a greeting, thanks, a nod or a mere reaction."""
+    """Return whether a short text is a greeting, thanks, an acknowledgement or a reaction."""
     if signs.reacts.fullmatch(lower.strip()):
         return True
     if not words <= signs.greets | signs.greets_with:

@@ -163,7 +163,7 @@ class ContextVerbs(Verbs):
                 items=len(swapped.closed) + len(swapped.opened),
                 tokens_before=seen.tokens(swapped.closed, self._counter),
                 tokens=seen.tokens(swapped.opened, self._counter),
-                note=swapped.told,
+                note=swapped.summary,
             )
             for swapped in seen.news()
         ]

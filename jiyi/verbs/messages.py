@@ -9,7 +9,7 @@ from typing import Any, cast
 from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
-from jiyi.importers.run import import_path, is_no_file
+from jiyi.importers.run import import_path, is_remote_source
 from jiyi.records import (
     ContentPart,
     Given,
@@ -256,7 +256,7 @@ class MessageVerbs(Verbs):
         check_flags(dry_run=dry_run)
         receipt = import_path(
             self._store,
-            path if is_no_file(path) else as_path(path),
+            path if is_remote_source(path) else as_path(path),
             self._scope(user_id, agent_id),
             zone=self._settings.zone,
             session_id=session_id,

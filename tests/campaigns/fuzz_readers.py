@@ -38,7 +38,7 @@ with importlib.import_module("atheris").instrument_imports(include=["jiyi"]) if 
     from jiyi.errors import JiyiError
     from jiyi.extraction.by_llm import read_by_llm
     from jiyi.extraction.reading import extract_message
-    from jiyi.importers.langgraph import unpacked
+    from jiyi.importers.langgraph import unpack
     from jiyi.llm.answers import read_reply, read_turn
     from jiyi.llm.llm import Reply
     from jiyi.long_term.recall.question import parse_question
@@ -197,7 +197,7 @@ def readers(folder: Path) -> dict[str, Reader]:
             lambda data: read_by_llm(Answering(data), [message]), [json.dumps(ANSWER).encode()]
         ),
         "MessagePack": Reader(
-            unpacked,
+            unpack,
             [b"\x83\xa1a\x93\x01\xcb" + bytes(8) + b"\xc0\xa1b\xc4\x02xy\xa1c\xd4\x05z"],
             (ValueError,),
         ),

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jiyi.errors import ImportFailed
-from jiyi.importers.langgraph import unpacked
+from jiyi.importers.langgraph import unpack
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -81,11 +81,11 @@ def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
 
 def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
     call = b"\x93\xa2os\xa6system\xa4true"  # ["os", "system", "true"]
-    assert unpacked(b"\xc7" + bytes([len(call), 0]) + call) == "true"
+    assert unpack(b"\xc7" + bytes([len(call), 0]) + call) == "true"
     keys = b"\x81" * 60 + b"\xa1'" + b'\xa1"' * 60  # maps as keys of maps: 122 bytes, and 2**60 quotes
     for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b"", keys):
         with pytest.raises(ValueError, match="no MessagePack"):
-            unpacked(bad)
+            unpack(bad)
     shutil.copy(SAMPLES / "langgraph.sqlite", tmp_path / "g.sqlite")
     with sqlite3.connect(tmp_path / "g.sqlite") as db:
         db.execute("UPDATE checkpoints SET type = 'pickle' WHERE thread_id = 'thread-2'")

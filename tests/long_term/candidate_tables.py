@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jiyi.clock import to_micros
 from jiyi.long_term.recall.features import evidence_of
 from jiyi.long_term.recall.question import parse_question
+from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES, Candidates
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

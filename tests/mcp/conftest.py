@@ -15,33 +15,33 @@ from jiyi.testing import HashEmbedder
 
 
 @dataclass
-class House:
+class Host:
     memory: jiyi.MemoryManager
     who: Caller = field(default_factory=lambda: Caller(user_id="ana"))
 
     def caller(self, request: Any) -> Caller:
         return self.who
 
-    def forgetting(self):
+    def forget_context(self):
         return nullcontext()
 
-    def restoring(self, at):
+    def restore_hint(self, at):
         return at.isoformat()
 
 
 @pytest.fixture
-def house(tmp_path):
+def host(tmp_path):
     with jiyi.open(tmp_path / "m.db", user_id="nobody", embedder=HashEmbedder(), background=False) as memory:
-        yield House(memory)
+        yield Host(memory)
 
 
 @pytest.fixture
-def client(house):
+def client(host):
     """Run something with a client: ``client(lambda c: c.list_tools())``."""
 
     def client(what, language="en", compat=""):
         async def run():
-            async with Client(make_server(house, language, compat=compat)) as connected:
+            async with Client(make_server(host, language, compat=compat)) as connected:
                 return await what(connected)
 
         return asyncio.run(run())

@@ -90,9 +90,9 @@ def test_the_graph_is_a_resource(client, graph, filled):
     assert json.loads(read.contents[0].text) == graph("read_graph")
 
 
-def test_writers_lose_nothing_of_each_other(house):
+def test_writers_lose_nothing_of_each_other(host):
     def write(who):
-        keeper = Keeper(house.memory, WHOSE)
+        keeper = Keeper(host.memory, WHOSE)
         for n in range(5):
             keeper.create_entities([{"name": f"{who}-{n}", "entityType": "t", "observations": ["shared"]}])
 
@@ -101,6 +101,6 @@ def test_writers_lose_nothing_of_each_other(house):
         writer.start()
     for writer in writers:
         writer.join()
-    nodes = Keeper(house.memory, WHOSE).view().nodes
+    nodes = Keeper(host.memory, WHOSE).view().nodes
     assert len(nodes) == 20
     assert all(list(node.observations) == ["shared"] for node in nodes.values())

@@ -46,12 +46,12 @@ def test_the_prompt_teaches_when(client):
     assert "记忆" in prompt.messages[0].content.text
 
 
-def test_resources_show_sessions_and_facts(client, house):
+def test_resources_show_sessions_and_facts(client, host):
     for n in range(30):
-        house.memory.save_message(
+        host.memory.save_message(
             "夜班", role="user", content=f"消息{n} " + "long words " * 900, user_id="ana"
         )
-    house.memory.remember("小李 lives in Hangzhou", speaker="小李", user_id="ana")
+    host.memory.remember("小李 lives in Hangzhou", speaker="小李", user_id="ana")
 
     def read(uri):
         return client(lambda c: c.read_resource(uri), "zh").contents[0].text
@@ -60,7 +60,7 @@ def test_resources_show_sessions_and_facts(client, house):
     shown = read("memory://sessions/%E5%A4%9C%E7%8F%AD")
     assert "消息29" in shown
     assert "更早的" in shown
-    assert house.memory.counter.count_text(shown) <= 10_000
+    assert host.memory.counter.count_text(shown) <= 10_000
     assert "Hangzhou" in read("memory://facts/%E5%B0%8F%E6%9D%8E")
     assert {one.uri_template for one in client(lambda c: c.list_resource_templates()).resource_templates} == {
         "memory://sessions/{id}",

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from hashlib import sha256
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -83,6 +84,24 @@ def test_two_processes_share_a_file_and_lose_nothing(tmp_path):
             return await called(client, "read_graph")
 
     assert "old" not in {entity["name"] for entity in asyncio.run(delete_and_come_back())["entities"]}
+    with jiyi.open(tmp_path / "g.db", user_id="ana", background=False) as memory:
+        assert not memory.sessions()  # the mark of the import is no message
+        assert not memory.search("memory.jsonl new facts bad lines", kinds=("message", "item"))
+
+
+def test_a_file_that_an_older_version_marked_with_a_message_is_not_imported_again(tmp_path):
+    file = tmp_path / "memory.jsonl"
+    file.write_text('{"type":"entity","name":"old","entityType":"t","observations":[]}', "utf-8")
+    mark = f"server-memory-{sha256(file.read_bytes()).hexdigest()[:32]}"
+    with jiyi.open(tmp_path / "g.db", user_id="ana", background=False) as memory:
+        memory.save_message("server-memory", role="system", content="1 new facts", id=mark)
+
+    async def read():
+        options = ("--compat", "server-memory", "--db", str(tmp_path / "g.db"), "--import", str(file))
+        async with served(*options, "--user", "ana") as client:
+            return await called(client, "read_graph")
+
+    assert not asyncio.run(read())["entities"]
 
 
 def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_path):

@@ -35,7 +35,7 @@ def test_secrets_are_marked(call):
     assert call("recall", query="wifi password")["hits"][0]["secrets"] == ["password"]
 
 
-def test_a_newer_value_replaces_an_older_one(call, house):
+def test_a_newer_value_replaces_an_older_one(call, host):
     call("remember", text="edge-02 的端口是 8443")
     later = call("remember", text="edge-02 的端口改成 9443 了")
     holds = [fact["object"] for fact in call("facts", subject="edge-02")["facts"]]
@@ -79,7 +79,7 @@ def test_context_keeps_its_budget(call):
     assert "German" in view["text"]
 
 
-def test_forgetting_is_planned_then_done_then_undone(call, house):
+def test_forgetting_is_planned_then_done_then_undone(call, host):
     call("remember", text="the safe opens with 1234")
     plan = call("forget", query="safe")
     assert not plan["done"]
@@ -88,7 +88,7 @@ def test_forgetting_is_planned_then_done_then_undone(call, house):
     done = call("forget", query="safe", confirm=plan["confirm"])
     assert done["done"]
     assert not call("recall", query="safe")["hits"]
-    house.memory.restore(forgotten_at=datetime.fromisoformat(done["restore"]), user_id="ana")
+    host.memory.restore(forgotten_at=datetime.fromisoformat(done["restore"]), user_id="ana")
     assert call("recall", query="safe")["hits"]
 
 
@@ -111,16 +111,16 @@ def test_bad_input_is_an_error_that_says_why(client, tool, arguments):
     assert "Traceback" not in result.content[0].text
 
 
-def test_rights_are_kept(call, house):
-    house.who = Caller(user_id="ana", rights=frozenset({"read"}))
+def test_rights_are_kept(call, host):
+    host.who = Caller(user_id="ana", rights=frozenset({"read"}))
     assert "may not write" in call("remember", text="x")
     assert "may not forget" in call("forget", query="x")
     assert not call("recall", query="x")["hits"]
 
 
-def test_users_are_apart_and_their_stored_names_are_not_shown(call, house):
-    house.memory.remember("bob's secret", user_id="acme//bob")
-    house.who = Caller(user_id="acme//ana", shown=lambda text: text.replace("acme//", ""))
+def test_users_are_apart_and_their_stored_names_are_not_shown(call, host):
+    host.memory.remember("bob's secret", user_id="acme//bob")
+    host.who = Caller(user_id="acme//ana", public_text=lambda text: text.replace("acme//", ""))
     assert not call("recall", query="secret")["hits"]
     error = call("forget", ids=["no-such-id"])
     assert "no-such-id" in error
@@ -136,7 +136,7 @@ def test_dates_without_a_zone_are_in_the_memorys_own(call):
     assert [hit["text"] for hit in found] == ["apples in June"]
 
 
-def test_messages_with_ids_are_saved_once(call, house):
+def test_messages_with_ids_are_saved_once(call, host):
     for _ in range(2):
         call("save_conversation", session="s", messages=[{"role": "user", "content": "hi", "id": "m1"}])
-    assert len(house.memory.session_messages("s", user_id="ana")) == 1
+    assert len(host.memory.session_messages("s", user_id="ana")) == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jiyi.monitor import find_hits
-from jiyi.monitor.hits import USED
+from jiyi.monitor.hits import USED_SHARE
 from jiyi.records import Block, Section
 
 WINDOWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("replies.json").read_text("utf-8"))
@@ -65,7 +65,7 @@ def test_words_that_every_block_has_weigh_less() -> None:
 def test_one_thing_taken_from_a_long_block_is_enough() -> None:
     filler = " ".join(f"chapter{letter} talks about {letter}things" for letter in "abcdefghijklmnop")
     long = blocks_of(f"{filler}. The vault code is 7719 and Harald keeps the spare key.")
-    assert find_hits("code?", long, "7719, and Harald has a spare key").blocks[0].share >= USED
+    assert find_hits("code?", long, "7719, and Harald has a spare key").blocks[0].share >= USED_SHARE
 
 
 def test_only_what_was_searched_for_is_asked() -> None:

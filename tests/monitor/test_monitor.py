@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jiyi
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor import ContextMonitor
-from jiyi.monitor.figures import Ring
+from jiyi.monitor.figures import RecentValues
 from jiyi.monitor.hits import Hit, Hits
 from jiyi.monitor.monitor import OTHER
 from jiyi.records import SECTIONS, Window
@@ -135,7 +135,7 @@ def test_a_run_without_steps_is_over_after_half_an_hour(window_of: WindowOf) -> 
 
 @given(values=st.lists(st.integers(0, 10_000), min_size=1, max_size=120), keep=st.integers(1, 40))
 def test_percentiles_are_exact_for_what_is_kept(values: list[int], keep: int) -> None:
-    ring = Ring(keep)
+    ring = RecentValues(keep)
     for value in values:
         ring.add(value)
     found, kept = ring.spread(), values[-keep:]

@@ -228,7 +228,7 @@ def test_each_session_has_its_own_open_skills(examples):
 
 
 def test_of_too_many_sessions_the_one_not_used_longest_begins_again(examples, monkeypatch):
-    monkeypatch.setattr("jiyi.skills.disclosure._MOST_SESSIONS", 2)
+    monkeypatch.setattr("jiyi.skills.disclosure._MAX_SESSIONS", 2)
     shelf = SkillShelf(SkillRegistry(examples))
     for session in ("s-1", "s-2"):
         shelf.of(scope(session)).open("nginx-502")

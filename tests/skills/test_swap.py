@@ -8,7 +8,7 @@ from tables import read_tables
 from jiyi.embeddings import E5Embedder
 from jiyi.records.skill import Skill
 from jiyi.skills import MARGIN, Disclosure, Routed, Router, SkillRegistry, Swapped
-from jiyi.skills.route import choose
+from jiyi.skills.route import choose_swap
 from jiyi.testing import HashEmbedder
 
 TABLES = read_tables(__file__)
@@ -116,7 +116,7 @@ def scored(**scores):
     ],
 )
 def test_the_margin(scores, opened, routed, expected):
-    chosen = choose(scored(**scores), opened, routed)
+    chosen = choose_swap(scored(**scores), opened, routed)
     assert (chosen.opened, chosen.closed) == expected
 
 
@@ -145,7 +145,7 @@ def test_a_task_that_ends_closes_what_routing_opened_for_it(registry):
     disclosure.open("weekly-report")
     assert disclosure.end("t-0") == Swapped()
     ended = disclosure.end("t-1")
-    assert (ended.closed, ended.told) == (("nginx-502",), "closed nginx-502: the task ended")
+    assert (ended.closed, ended.summary) == (("nginx-502",), "closed nginx-502: the task ended")
     assert disclosure.opened == ("weekly-report",)
     assert not disclosure.end("t-1")
 
@@ -163,8 +163,8 @@ def test_news_are_told_once(registry):
     disclosure.follow(CLEAR[0][0])
     disclosure.follow(CLEAR[1][0])
     first, second = disclosure.news()
-    assert first.told.startswith("opened nginx-502: the question, words: nginx")
-    assert second.told.startswith("closed nginx-502; opened code-review: the question, words: ")
+    assert first.summary.startswith("opened nginx-502: the question, words: nginx")
+    assert second.summary.startswith("closed nginx-502; opened code-review: the question, words: ")
     assert disclosure.news() == []
     assert all(before != after for before, after in pairwise([first, second]))
 

@@ -77,7 +77,7 @@ def weekday(day: int) -> int:
 
 
 def add_months(day: int, months: int) -> int:
-    """Return the same day of the month so many months later, the month's last where it has none."""
+    """Return the same day so many months later, or the last day of a shorter month."""
     at = date.fromordinal(day)
     first = _month_start(at.year * 12 + at.month - 1 + months)
     return min(first + at.day - 1, _next_month(first) - 1)
@@ -200,7 +200,7 @@ def nth(days: Days, unit: Unit, count: int, name: int | None = None) -> Days:
 def day_number(today: int, number: int, name: int | None = None, side: int = -1) -> Days | None:
     """Return the nearest day with this number in its month (and this weekday), not after today.
 
-    With side 1, not before today. None where there is none within a year.
+    With side 1, not before today. None without any within a year.
     """
     at = date.fromordinal(today)
     for step in range(13):

@@ -142,8 +142,8 @@ class _cached(Generic[_T]):
 class Piece:
     """A stretch of the text and what it means."""
 
-    at: int  # where it begins
-    end: int  # where it ends
+    at: int  # position of the first character
+    end: int  # position after the last character
     days: Days | None  # the days it names
     change: Change | None = None  # instead of days: what it does to the piece that follows
 
@@ -169,7 +169,7 @@ class Grammar:
         return self._together.search(text) is not None
 
     def find(self, scene: Context) -> Iterator[Piece]:
-        """Give what means something, in order, without overlaps."""
+        """Yield the pieces that mean something, in order, without overlaps."""
         search, at = self._together.search, 0
         while found := search(scene.text, at):
             piece = self._piece(found.lastindex or 1, found.start(), scene)

@@ -47,7 +47,7 @@ class Words:
 class Slots:
     """The named groups of a match.
 
-    A slot is None where its group took no part. A pattern can have two groups for one slot (`_SECOND`).
+    A slot is None if its group did not match. A pattern can have two groups for one slot (`_SECOND`).
     """
 
     def __init__(self, match: re.Match[str], scene: Context, words: Words, given: Mapping[str, str]) -> None:
@@ -79,7 +79,7 @@ class Slots:
         return self.word_before() in self.words.before[kind]
 
     def word_before(self, at: int | None = None) -> str:
-        """Return the Latin word that ends right before the match (or ``at``), "" where there is none."""
+        """Return the Latin word that ends right before the match (or ``at``), "" if there is none."""
         head = self.head(14, at)
         found = _LAST_WORD.search(head)
         return found[1] if found else ""

@@ -8,7 +8,7 @@ from scripted_messages import model, says, uses
 
 from jiyi import MemoryManager
 from jiyi.errors import Closed
-from jiyi.importers.blocks import messages_of
+from jiyi.importers.blocks import split_turn
 from jiyi.integrations.anthropic import JiyiMessages
 
 
@@ -74,7 +74,7 @@ def _plain(asked: Mapping[str, Any]) -> Request:
     for message in asked["messages"]:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        bodies, left = messages_of(message["role"], blocks)
+        bodies, left = split_turn(message["role"], blocks)
         assert left == []
         messages += bodies
     functions = [
