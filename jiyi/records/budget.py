@@ -171,9 +171,8 @@ PRESETS: Mapping[str, Allocation] = MappingProxyType(
 class Budget:
     """The size of a window in tokens.
 
-    ``max_input_tokens`` limits everything that is sent; ``max_output_tokens`` is reserved for the
-    reply in addition. For a model that counts both together use `of_window`, or `for_task` to
-    divide it by task type.
+    ``max_input_tokens`` limits everything that is sent; ``max_output_tokens`` is kept for the reply as well.
+    For a model that counts both together use `of_window`, or `for_task` to divide it by task type.
 
     Raises:
         BadBudget: a number is negative or not whole, the input is zero, or shares are

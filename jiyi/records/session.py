@@ -36,8 +36,7 @@ class Scope:
         if self.user_id is None:
             raise ScopeMissing("no user_id: pass user_id= to jiyi.open() or to this call")
         for name in ("user_id", "agent_id", "session_id"):
-            value = getattr(self, name)
-            if value is None:
+            if (value := getattr(self, name)) is None:
                 continue
             if not isinstance(value, str):
                 raise BadScope(f"{name} must be text, not {type(value).__name__}; convert it with str()")
@@ -108,10 +107,8 @@ class Summary:
         if self.scope.session_id is None:
             raise InputError("a summary is of a session; give session_id in its scope")
         if self.version < 1 or self.upto_seq < 0 or self.tokens < 0:
-            raise InputError(
-                f"version={self.version}, upto_seq={self.upto_seq} and tokens={self.tokens} "
-                "must be at least 1, 0 and 0"
-            )
+            numbers = f"version={self.version}, upto_seq={self.upto_seq} and tokens={self.tokens}"
+            raise InputError(f"{numbers} must be at least 1, 0 and 0")
         if self.method not in get_args(SummaryMethod):
             raise InputError(f"method {self.method!r} is not one of {', '.join(get_args(SummaryMethod))}")
         if self.previous is not None:

@@ -2,10 +2,9 @@
 
 A slot holds one value at a time for one speaker: a person has one birthday, a service one port.
 What other speakers say about the same point, such as a web page or a tool, is kept next to it. Facts
-that can be true together (likes, possessions, plans, to-dos, allergies, names, rules, and all without
-a named point) have a slot each; liking and disliking the same thing share one. A rule about the language
-or length of answers, about units or the form of address has the slot of that point; its value is the
-setting, in whatever words.
+that can be true together (likes, possessions, plans, to-dos, allergies, names, rules, and all without a
+named point) have a slot each; liking and disliking the same thing share one. A rule about the language or
+length of answers, about units or the form of address has the slot of that point; its value is the setting.
 """
 
 import re

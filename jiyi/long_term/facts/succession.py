@@ -52,7 +52,7 @@ def is_comparable(fact: Fact) -> bool:
 
 
 def compare_fact(
-    store: Store, vectors: VectorIndex, fact: Fact, seen: Snapshot
+    store: Store, vectors: VectorIndex, fact: Fact, snapshot: Snapshot
 ) -> tuple[Sequence[Fact], NDArray[np.float64]] | None:
     """Return the facts that one is compared with, and their features (others, `FACT_SIGNS`).
 
@@ -60,26 +60,26 @@ def compare_fact(
     """
     scope = user_scope(fact.scope)
     said = _sources_of(store, scope, [fact])
-    own = _read_vectors(vectors, seen, [_vector_key(fact, said)])[0]
+    own = _read_vectors(vectors, snapshot, [_vector_key(fact, said)])[0]
     if not own.any():
         return None
     query = Query(scope=scope, kinds=("message", "fact"), limit=_NEAREST)
-    near = vectors.nearest(query, own.astype(np.float32), seen=seen)
+    near = vectors.nearest(query, own.astype(np.float32), seen=snapshot)
     keys: list[Key] = [(one.kind, one.id) for one in near]
     others = _candidate_facts(store, scope, keys, fact)
     if not others:
         return None
     facts = [fact, *others]
     said = _sources_of(store, scope, facts)
-    middle = _mean_vector(_read_vectors(vectors, seen, [key for key in keys if key[0] == "message"]))
-    centred = _center(_read_vectors(vectors, seen, [_vector_key(one, said) for one in facts]), middle)
+    middle = _mean_vector(_read_vectors(vectors, snapshot, [key for key in keys if key[0] == "message"]))
+    centred = _center(_read_vectors(vectors, snapshot, [_vector_key(one, said) for one in facts]), middle)
     order = [place for place in np.argsort(-(centred @ centred[0]), kind="stable").tolist() if place]
     order = [0, *(place for place in order if centred[place].any())][: _MAX_COMPARED + 1]
     if len(order) < 2:
         return None
     chosen = [facts[place] for place in order]
     before = _preceding_messages(store, scope, chosen, said)
-    turns = _read_vectors(vectors, seen, [("message", one.id) if one else None for one in before])
+    turns = _read_vectors(vectors, snapshot, [("message", one.id) if one else None for one in before])
     of_place = [said.get(one.id) for one in chosen]
     place = {message.id: number for number, message in enumerate(of_place) if message}
     roles = [message.role if message else "user" for message in of_place]
@@ -144,10 +144,10 @@ def _vector_key(fact: Fact, said: Mapping[str, Message]) -> Key:
     return ("message", message.id) if message else ("fact", fact.id)
 
 
-def _read_vectors(vectors: VectorIndex, seen: Snapshot, keys: Sequence[Key | None]) -> _Floats:
+def _read_vectors(vectors: VectorIndex, snapshot: Snapshot, keys: Sequence[Key | None]) -> _Floats:
     """Return the vectors of the first parts of records (keys, dims), zeros for none."""
     asked = list(dict.fromkeys(key for key in keys if key))
-    parts = vectors.read(Scope(user_id=seen.user_id), asked, seen=seen)
+    parts = vectors.read(Scope(user_id=snapshot.user_id), asked, seen=snapshot)
     dims = parts.vectors.shape[1] if parts.vectors.ndim == 2 else 0
     of_key = {
         asked[row]: parts.vectors[place] for place, row in reversed(list(enumerate(parts.rows.tolist())))
@@ -268,24 +268,24 @@ class Succession:
         ranged = [fact for fact in facts.values() if is_comparable(fact)]
         said = _sources_of(self._store, scope, ranged)
         keys = [_vector_key(fact, said) for fact in ranged]
-        seen = self._store.snapshot(scope.user_id)
-        vectors = _read_vectors(self._vectors, seen, keys) if keys else ()
+        snapshot = self._store.snapshot(scope.user_id)
+        vectors = _read_vectors(self._vectors, snapshot, keys) if keys else ()
         lacking = {fact.id for fact, vector in zip(ranged, vectors, strict=True) if not vector.any()}
         ready = facts.keys() - lacking
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _MAX_TRIES}
         self._late.setdefault(scope, {}).update(late)
         for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
             if is_comparable(facts[id_]):
-                self._compare(scope, id_, seen)
+                self._compare(scope, id_, snapshot)
         return bool(ready)
 
-    def _compare(self, scope: Scope, id_: str, seen: Snapshot) -> None:
+    def _compare(self, scope: Scope, id_: str, snapshot: Snapshot) -> None:
         """Compare the current state of a fact with the facts near it.
 
         This runs outside a transaction: inside one the index would be read from its start.
         """
         found = find_facts(self._store, scope, ids=(id_,), limit=1)
-        group = compare_fact(self._store, self._vectors, found[0], seen) if found else None
+        group = compare_fact(self._store, self._vectors, found[0], snapshot) if found else None
         if group is not None:
             others, signs = group
             likely = chance(dot(FACTS, FACT_SIGNS, signs))

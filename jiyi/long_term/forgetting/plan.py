@@ -321,9 +321,8 @@ class Planner:
     def _remove_summaries(self, query: Query | None) -> None:
         """Remove versions of summaries, each with all later versions of the same summary.
 
-        Removed are versions that were requested or cover a removed message and, if a query selects
-        messages by nothing but words, those whose text contains them: their messages may have
-        been deleted earlier.
+        Removed are versions that were requested or cover a removed message and, if a query selects messages
+        by nothing but words, those whose text contains them: their messages may have been deleted earlier.
         """
         lost = [*self.plan.ids("message"), *(r.id for r in self.already_removed if isinstance(r, Message))]
         for summary in self.reader.derived_from(Summary, lost):

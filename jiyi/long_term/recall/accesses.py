@@ -101,10 +101,8 @@ class Accesses(Worker):
         self._pending[record_key] = before + times, max(last, at)
 
     def _write(self, user_id: str, counts: dict[_RecordKey, _Count]) -> None:
-        stored = cast(
-            "dict[Key, Episode | Knowledge | Fact]",
-            self._store.find_by_keys(user_id, [key for _, key in counts]),
-        )
+        keys = [key for _, key in counts]
+        stored = cast("dict[Key, Episode | Knowledge | Fact]", self._store.find_by_keys(user_id, keys))
         updated = [
             replace(
                 record,

@@ -8,6 +8,7 @@ reordered by the result. Pure functions; all weights are learned.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +102,7 @@ class Judged:
 def judged_rows(ranked: Ranked) -> list[int]:
     """Return the rows of the best messages, best first, `JUDGED` at most."""
     messages = ranked.table.kinds[ranked.rows] == SEARCHABLE.index("message")
-    rows: list[int] = ranked.rows[messages][:JUDGED].tolist()
-    return rows
+    return cast("list[int]", ranked.rows[messages][:JUDGED].tolist())
 
 
 def judge(

@@ -147,8 +147,7 @@ class Statements:
     def __post_init__(self) -> None:
         """Compute the cosines.
 
-        The expected cosine of any two of few vectors minus their mean is -1 / (count - 1); it is
-        mapped to 0.
+        The expected cosine of any two of few vectors minus their mean, -1 / (count - 1), is mapped to 0.
         """
         both = np.concatenate([self.vectors, self.before])
         there, expected = both.any(axis=1), 1 / max(self.among - 1, 1)

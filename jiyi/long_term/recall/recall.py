@@ -260,8 +260,7 @@ class Recall:
 def _first_of_kinds(kinds: NDArray[np.int8], limits: _Limits) -> list[int]:
     """Return the places of the first of each kind, at most its limit, ascending."""
     chosen = [np.flatnonzero(kinds == SEARCHABLE.index(kind))[:limit] for kind, limit in limits.items()]
-    places: list[int] = np.sort(np.concatenate(chosen)).tolist()
-    return places
+    return cast("list[int]", np.sort(np.concatenate(chosen)).tolist())
 
 
 def _rerank(

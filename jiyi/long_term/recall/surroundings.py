@@ -1,7 +1,7 @@
 """Adds to hits the messages said just before and after them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import cast
 
 from jiyi.records import Hit, Message, Scope
@@ -27,9 +27,10 @@ def add_surroundings(
     extended = []
     for hit, keys in zip(hits, near, strict=True):
         fresh = [key for key in keys if key in messages and key not in shown]
-        around = [message for key in fresh if _is_in_scope(scope, message := cast("Message", messages[key]))]
+        neighbours = [cast("Message", messages[key]) for key in fresh]
+        around = tuple(said for said in neighbours if scope.covers(*astuple(cast("Scope", said.scope))))
         shown.update(fresh)
-        extended.append(replace(hit, around=tuple(around)) if hit.kind == "message" else hit)
+        extended.append(replace(hit, around=around) if hit.kind == "message" else hit)
     return extended
 
 
@@ -42,8 +43,3 @@ def _surrounding_keys(terms: UserTerms, row: int, steps: int) -> list[Key]:
             side.append(("message", terms.ids[at]))
         sides.append(side)
     return [*reversed(sides[0]), *sides[1]]
-
-
-def _is_in_scope(scope: Scope, message: Message) -> bool:
-    own = cast("Scope", message.scope)
-    return scope.covers(own.user_id, own.agent_id, own.session_id)
