@@ -77,10 +77,10 @@ def test_a_slow_statement_is_stopped(open_database):
     database = open_database(statement_seconds=0.2)
     started = time.monotonic()
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.read("ana") as db:
-        db._channel.ask(_sleeping("ana"))
+        db._channel.execute(_sleeping("ana"))
     assert time.monotonic() - started < 15
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.write("ana") as db:
-        db._channel.ask(_sleeping("ana"))
+        db._channel.execute(_sleeping("ana"))
     Store(database).put([message("a")])
 
 

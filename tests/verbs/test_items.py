@@ -94,6 +94,14 @@ def test_namespaces_match_by_labels_and_cut_to_a_depth(memory):
     assert memory.namespaces(suffix=("*", "2")) == [("b", "x", "2")]
 
 
+def test_items_that_are_over_take_no_place_of_what_is_there(memory, clock):
+    for n in range(30):
+        memory.put_item("n", str(n), {"t": "garden tea"}, ttl=60)
+    memory.remember("My favourite place for reading long novels is the garden.")
+    clock.forward(seconds=61)
+    assert [hit.kind for hit in memory.search("garden tea", kinds=["item", "fact"], limit=3)] == ["fact"]
+
+
 def test_an_item_is_absent_when_its_time_is_over_and_then_swept(memory, clock):
     put = memory.put_item("n", "k", {"t": "tea in the garden"}, ttl=60)
     assert put.expires_at == clock() + timedelta(seconds=60)

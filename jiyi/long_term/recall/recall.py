@@ -229,22 +229,23 @@ class Recall:
         """Return by row the records of the best candidates and of ``rows``, and their text keys.
 
         It fetches more than the limits, since priors and repeats change the order, and far more if most
-        of them are repeats.
+        of them are repeats or expired.
         """
         extra = _CANDIDATE_FACTOR - 1 if self.second else 1
+        total: int | None = (1 + extra) * query.limit  # of all kinds
         table, kinds = ranked.table, ranked.table.kinds[ranked.rows]
         while True:
             most = {kind: min(limit + extra * limit, _MAX_CANDIDATES) for kind, limit in limits.items()}
-            first = _first_of_kinds(kinds, most)[: (1 + extra) * query.limit]
+            first = _first_of_kinds(kinds, most)[:total]
             wanted = list(dict.fromkeys([*ranked.rows[first].tolist(), *rows]))
             keys = list(map(table.key, wanted))
             fetched = self._fetch_searchable(snapshot, keys)
             records = {row: fetched[key] for row, key in zip(wanted, keys, strict=True) if key in fetched}
             found_keys = text_keys(records.values(), query.text)
             distinct = len(set(found_keys))
-            if distinct >= query.limit or extra > _CANDIDATE_FACTOR or distinct == len(records):
+            if distinct >= query.limit or extra > _CANDIDATE_FACTOR or distinct == len(wanted):
                 return records, dict(zip(records, found_keys, strict=True))
-            extra *= _REFETCH_FACTOR
+            extra, total = extra * _REFETCH_FACTOR, None
 
     def _fetch_searchable(self, snapshot: Snapshot, keys: Sequence[Key]) -> dict[Key, RecordText]:
         """Return the records of these keys that have text and, if they are items, have not expired."""
