@@ -73,6 +73,6 @@ def test_a_process_behind_the_others_finishes_its_own(open_memory):
     memory.save_messages("s", [{"role": "user", "content": f"word w{n}"} for n in range(5)])
     assert lease(memory, -DAY) == 5
     other = open_memory()
-    assert other._long_term.indexer._step(leased=True) == 5, "their lease is over for everybody else"
+    assert other._long_term.indexer._embed_batch(leased=True) == 5, "their lease is over for everybody else"
     assert memory.flush() == 0
     assert other.stats()["vectors_pending"] == 0
