@@ -7,7 +7,7 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-from jiyi.forks import free_after_fork
+from jiyi.forks import free_after_fork, quiet
 
 __all__ = ["one_blas_thread"]
 
@@ -18,6 +18,9 @@ _controller = cache(ThreadpoolController)
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
-    with _lock, _controller().limit(limits=1, user_api="blas"):
+    """Keep BLAS to one thread inside the block; blocks of several threads run one after another.
+
+    No fork comes between: the forked process would wait for a lock of BLAS for ever.
+    """
+    with quiet, _lock, _controller().limit(limits=1, user_api="blas"):
         yield

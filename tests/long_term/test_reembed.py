@@ -197,7 +197,7 @@ def deadly(verb):
     return call
 
 from jiyi.storage.sqlite.connection import SqliteConnection
-for name in ("run", "rows", "many"):
+for name in ("run", "rows", "run_many"):
     setattr(SqliteConnection, name, deadly(getattr(SqliteConnection, name)))
 Indexer(opened.vectors, HashEmbedder(dims=32)).reembed()
 """
