@@ -18,9 +18,6 @@ _controller = cache(ThreadpoolController)
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Keep BLAS to one thread inside the block; blocks of several threads run one after another.
-
-    No fork comes between: the forked process would wait for a lock of BLAS for ever.
-    """
-    with quiet, _lock, _controller().limit(limits=1, user_api="blas"):
+    """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
+    with quiet, _lock, _controller().limit(limits=1, user_api="blas"):  # a fork would copy BLAS's own lock
         yield
