@@ -13,6 +13,7 @@ import pytest
 
 import jiyi
 from jiyi.errors import StorageError
+from jiyi.one_thread import one_blas_thread
 from jiyi.testing import HashEmbedder
 
 FORKS = 50  # of each database
@@ -76,6 +77,22 @@ def load(memory, threads=3):
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request, path):
     return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+def test_no_fork_comes_while_the_threads_of_blas_are_limited():
+    inside, ended = threading.Event(), threading.Event()
+
+    def limited():
+        with one_blas_thread():
+            inside.set()
+            time.sleep(0.3)
+            ended.set()
+
+    thread = threading.Thread(target=limited)
+    thread.start()
+    assert inside.wait(5)
+    assert forked(lambda: ended.is_set() or os._exit(2)) == 0
+    thread.join()
 
 
 def test_forks_under_load_each_save_and_find(place, open_memory):

@@ -8,14 +8,16 @@ import pytest
 from candidate_tables import Row, question, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import START, episode, knowledge, message
+from samples import START, episode, fact, knowledge, message
 from tables import read_tables
 
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
-from jiyi.long_term.recall.features import NAMES, Features
+from jiyi.long_term.recall.features import NAMES, Features, measure
+from jiyi.long_term.recall.outdated import judge
 from jiyi.long_term.recall.ranking import mark_repeats, rank, text_keys
+from jiyi.long_term.recall.weighing import score_records
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
@@ -218,3 +220,12 @@ def test_several_repeats_keep_their_order():
     found = [message(text) for text in ("a", "b", "a", "b", "c", "a")]
     assert repeats_last(found) == [0, 1, 4, 2, 3, 5]
     assert repeats_last([]) == []
+
+
+def test_a_superseded_fact_stands_below_its_successor_that_was_not_fetched():
+    found = table(Row(kind="fact", words=(2.0,)), Row(kind="fact", words=(0.5,)), Row(words=(1.0,)))
+    ranked = rank(measure(question("what is the disk now?"), found, None), found)
+    old = replace(fact(), status="superseded", superseded_by="1")
+    scored = score_records({0: (old, "x"), 2: (message("2"), "y")}, ranked, judge(ranked, {}))
+    assert ranked.rows.tolist()[0] == 0
+    assert {item.row: item.score for item in scored}[0] < ranked.scores[1] < ranked.scores[2]

@@ -29,7 +29,7 @@ from jiyi.storage import Candidates, Key, Snapshot, Store, VectorIndex
 
 __all__ = ["Recall", "Second"]
 
-_CANDIDATE_FACTOR = 3  # times the limit: candidates of each kind from each index and for the reranker
+_CANDIDATE_FACTOR = 3  # times the limit: candidates of each kind from an index, of all for the reranker
 _REFETCH_FACTOR = 8  # times as many records are fetched if repeats leave too few
 _MIN_CANDIDATES = 64  # of each kind from each index, since features compare neighbours and sessions
 _MAX_CANDIDATES = 10_000
