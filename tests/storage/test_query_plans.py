@@ -42,6 +42,7 @@ FOUND = {
     "subject": ({"subject": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
     "entity": ({"entity": "edge-02"}, "fact", "facts_by_object (owner=? AND object_key=?"),
     "entity, first half": ({"entity": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
+    "predicate": ({"predicate": "port"}, "fact", "facts_by_point (owner=? AND predicate_key=?"),
     "target": ({"target": "x"}, "episode", "episodes_by_target (owner=? AND consolidated=? AND target_key=?"),
     "namespace": ({"namespace": ("a", "b")}, "item", "items_by_path (owner=? AND path>? AND path<?"),
     "sources of facts": ({"sources": ("m",)}, "fact", "PRIMARY KEY (owner=? AND source=?"),

@@ -111,16 +111,16 @@ def kind_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
 
 def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> Conditions:
     """Return the conditions of a query on ``documents AS d``; ``kinds`` replace those of the query."""
-    # If a condition has an index of its own, SQLite must not scan all records of a user and a kind.
+    # If a condition (or a single predicate) has its own index, SQLite must not scan all of a user's kind.
     few = bool(query.sources or query.target or query.entity or query.subject or query.namespace)
-    aside = dialect.fragments["aside"] if few else ""
+    aside = dialect.fragments["aside"] if few or isinstance(query.predicate, str) else ""
     # Each of the stretches names the user itself.
     aside_user = aside if query.stretches is None else dialect.fragments["aside"]
     where = Where("document", query, dialect, aside=aside_user)
     kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
         # Pinned records are few, too, and have an index by user.
-        where.add(where.one_of(f"{dialect.fragments['aside'] if few or query.pinned else ''}d.kind", kinds))
+        where.add(where.one_of(f"{dialect.fragments['aside'] if query.pinned else aside}d.kind", kinds))
     where.add_from_query("agent_id", "session_id", "ids", "without")
     if query.roles is not None:
         where.add(where.one_of("d.role", query.roles))
