@@ -74,8 +74,7 @@ class BlockWriter:
         """Return a hit as a block; ``score``, ``note`` and ``more`` replace its own."""
         rendered = self._render(hit)
         text = self.secrecy(rendered, *hit.wordings)
-        shown, shortened = self._shorten(hit, text)
-        tokens = self.counter.count_text(shown)
+        shown, tokens, shortened = self._shorten(hit, text)
         message = hit.record if isinstance(hit.record, Message) else None
         is_talk = message is not None and message.role != "tool"
         return Block(
@@ -110,18 +109,20 @@ class BlockWriter:
                 return _fact_text(record)
         return hit.text
 
-    def _shorten(self, hit: Hit, text: str) -> tuple[str, str]:
-        if self.compress is not None:
-            return self._compress(text, self.compress)
+    def _shorten(self, hit: Hit, text: str) -> tuple[str, int, str]:
+        """Return the text to show, its tokens, and a note if it is shorter."""
         tokens = self.counter.count_text(text)
-        if tokens <= self.max_tokens:
-            return text, ""
-        terms = query_terms(self.question)
-        if hit.kind == "knowledge":
+        if self.compress is None and tokens <= self.max_tokens:
+            return text, tokens, ""
+        terms, note = query_terms(self.question), "excerpt"
+        if self.compress is not None:
+            part, note = self._compress(text, self.compress)
+        elif hit.kind == "knowledge":
             part = self._select_sentences(text, frozenset(terms))
         else:
             part = excerpt(text, terms, max(self.max_tokens, 1), self.counter.count_text)
-        return part, f"excerpt, {self.counter.count_text(part)} of {tokens} tokens"
+        left = self.counter.count_text(part)
+        return part, left, f"{note}, {left} of {tokens} tokens" if note else ""
 
     def _select_sentences(self, text: str, wanted: frozenset[str]) -> str:
         """Return the heading of a lesson and its best sentences, at least one."""
@@ -145,12 +146,11 @@ class BlockWriter:
         return "\n".join(shown)
 
     def _compress(self, text: str, compress: Compressor) -> tuple[str, str]:
+        """Return the compressed text and the method; the text itself and "" if nothing was saved."""
         result = compress(text, query=self.question)
         if result.tokens > self.max_tokens:
             result = compress(text, max_tokens=max(self.max_tokens, 1), query=self.question)
-        if result.tokens == result.tokens_before:
-            return text, ""
-        return result.text, f"{result.method}, {result.tokens} of {result.tokens_before} tokens"
+        return (text, "") if result.tokens == result.tokens_before else (result.text, result.method)
 
 
 def _fact_text(fact: Fact) -> str:
@@ -217,7 +217,8 @@ def recall_blocks(
     if not query.text.strip():
         return Recalled()
     snapshot = recall.store.snapshot(query.scope.user_id)
-    found = recall.search(replace(query, without=(without,)), most, snapshot=snapshot)
+    others = replace(query, without=(without,)) if without else query
+    found = recall.search(others, most, snapshot=snapshot)
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _may_be_shown(hit.record)]
     hits = _drop_repeated_facts([hit for hit, p in possible if p >= floor])
@@ -229,8 +230,7 @@ def recall_blocks(
     texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *successors.values()])
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
     write_short = replace(write, max_tokens=min(write.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)
-    blocks: list[Block] = []
-    room = _TALK_BLOCKS * write.max_tokens
+    blocks, room = list[Block](), _TALK_BLOCKS * write.max_tokens
     for score, hit in shown:
         if room > 0 or hit.id in hit_ids:
             mark: dict[str, Any] = {}

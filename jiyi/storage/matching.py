@@ -11,7 +11,7 @@ from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows
 from jiyi.storage.user_terms import UserTerms
 from jiyi.text import Trait, query_terms
 
-__all__ = ["KIND_NUMBERS_BY_LABEL", "allowed_rows", "find_candidates"]
+__all__ = ["KIND_NUMBERS_BY_LABEL", "find_candidates", "matching_rows", "rows_in_scope"]
 
 _Flags = NDArray[np.bool_]
 
@@ -32,8 +32,8 @@ def find_candidates(
     if len(terms) > _MAX_TERMS:
         terms = [*terms[: _MAX_TERMS // 2], *terms[-_MAX_TERMS // 2 :]]
     scores = mine.score(terms)
-    scope = _in_scope(mine, query)
-    allowed = allowed_rows(mine, query, docs)
+    scope = rows_in_scope(mine, query)
+    allowed = scope & matching_rows(mine, query, docs)
     best = _best_of_each_group(mine, scores.text, allowed, query.limit)
     nearest = near if isinstance(near, np.ndarray) else mine.rows_of(near)
     nearest = nearest[nearest >= 0]
@@ -68,10 +68,9 @@ def find_candidates(
     )
 
 
-def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
-    """Return for each row whether scope and conditions allow it; ``docs`` as in `find_candidates`."""
-    allowed = _in_scope(mine, query)
-    labels = query_labels(query)
+def matching_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
+    """Return for each row whether the query's conditions allow it; ``docs`` as in `find_candidates`."""
+    allowed, labels = np.ones(mine.size, np.bool_), query_labels(query)
     if labels is not None:
         allowed &= np.isin(mine.columns["label"], np.array(labels, np.uint8))
     if query.since is not None:
@@ -83,7 +82,8 @@ def allowed_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) 
     return allowed
 
 
-def _in_scope(mine: UserTerms, query: Query) -> _Flags:
+def rows_in_scope(mine: UserTerms, query: Query) -> _Flags:
+    """Return for each row whether it is in the query's scope and not among those it leaves out."""
     inside = np.ones(mine.size, np.bool_)
     if query.without:
         unwanted = mine.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
 from jiyi.storage.candidates import Rows
-from jiyi.storage.matching import KIND_NUMBERS_BY_LABEL, allowed_rows
+from jiyi.storage.matching import KIND_NUMBERS_BY_LABEL, matching_rows, rows_in_scope
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.vectors import Parts
@@ -187,7 +187,7 @@ def find_nearest(
     `UserVectors.nearest`.
     """
     groups = KIND_NUMBERS_BY_LABEL[rows.columns["label"]]
-    groups[~allowed_rows(rows, query, docs)] = -1
+    groups[~(rows_in_scope(rows, query) & matching_rows(rows, query, docs))] = -1
     if (places := _rows_of_vectors(mine, rows)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)

@@ -1,7 +1,7 @@
 """Adds to hits the messages said just before and after them."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import cast
 
 from jiyi.records import Hit, Message, Scope
@@ -22,15 +22,15 @@ def add_surroundings(
     """
     rows = snapshot.terms.rows_of([(hit.kind, hit.id) for hit in hits]).tolist()
     near = [_surrounding_keys(snapshot.terms, row, steps) if row >= 0 else [] for row in rows]
-    messages = store.find_by_keys(scope.user_id, list({key: None for keys in near for key in keys}), snapshot)
-    shown = {("message", hit.id) for hit in hits if hit.kind == "message"}
-    extended = []
+    found = store.find_by_keys(scope.user_id, list({key: None for keys in near for key in keys}), snapshot)
+    messages = cast("dict[Key, Message]", found)
+    if scope.agent_id is not None:
+        messages = {k: m for k, m in messages.items() if m.scope and m.scope.agent_id == scope.agent_id}
+    shown, extended = {("message", hit.id) for hit in hits if hit.kind == "message"}, list[Hit]()
     for hit, keys in zip(hits, near, strict=True):
         fresh = [key for key in keys if key in messages and key not in shown]
-        neighbours = [cast("Message", messages[key]) for key in fresh]
-        around = tuple(said for said in neighbours if scope.covers(*astuple(cast("Scope", said.scope))))
         shown.update(fresh)
-        extended.append(replace(hit, around=around) if hit.kind == "message" else hit)
+        extended.append(replace(hit, around=tuple(messages[key] for key in fresh)))
     return extended
 
 
