@@ -29,7 +29,7 @@ from jiyi.evaluate.systems import MemorySystem
 from jiyi.long_term.facts import succession
 from jiyi.long_term.facts.succession import FACT_SIGNS, is_comparable
 from jiyi.long_term.facts.timeline import start_of
-from jiyi.long_term.recall.weights import Weights, chance, dot
+from jiyi.long_term.recall.weights import Weights, sigmoid, weighted_sum
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact
 
@@ -117,7 +117,7 @@ def learn(pairs: Sequence[Pair]) -> Weights:
 
 
 def report(name: str, weights: Weights, pairs: Sequence[Pair], values: Sequence[Value]) -> None:
-    likely = chance(dot(weights, FACT_SIGNS, np.stack([pair.signs for pair in pairs])))
+    likely = sigmoid(weighted_sum(weights, FACT_SIGNS, np.stack([pair.signs for pair in pairs])))
     ended: dict[tuple[str, str], float] = {}
     for pair, one in zip(pairs, likely.tolist(), strict=True):
         ended[pair.earlier] = max(ended.get(pair.earlier, 0.0), one)

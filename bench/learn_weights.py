@@ -28,20 +28,20 @@ from fitting import PENALTY, Floats, fitted, importance, listwise, named
 
 import jiyi.long_term.recall.weights as tables
 from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
-from jiyi.long_term.recall.features import NAMES
+from jiyi.long_term.recall.features import FEATURE_NAMES
 from jiyi.long_term.recall.outdated import (
-    ORDER_SIGNS,
-    SUCCESSION_SIGNS,
+    ORDER_FEATURES,
+    SUCCESSION_FEATURES,
     SURE,
-    Judged,
-    judge,
-    judged_rows,
-    statements,
-    succession_signs,
+    Comparison,
+    build_statements,
+    compare_messages,
+    rows_to_compare,
+    succession_features,
 )
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced, signs_of
+from jiyi.long_term.recall.pairs import PAIR_FEATURES, extract_features, pair_features, replacement_logits
 from jiyi.long_term.recall.ranking import Ranked, rank
-from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
+from jiyi.long_term.recall.unanswerable import NOTHING_FEATURES, nothing_features, nothing_relevant
 from jiyi.long_term.recall.weights import Weights
 
 PAIR_PENALTY = 2e-3
@@ -70,14 +70,14 @@ class Learned:
     def rank(self, one: Asked) -> Ranked:
         return rank(one.features, one.table, self.features)
 
-    def judge(self, one: Asked, ranked: Ranked) -> Judged:
-        texts = {row: one.texts[row] for row in judged_rows(ranked)}
+    def compare(self, one: Asked, ranked: Ranked) -> Comparison:
+        texts = {row: one.texts[row] for row in rows_to_compare(ranked)}
         weights = {"pair": self.pair, "succession": self.succession, "order": self.order}
-        return judge(ranked, texts, **weights)
+        return compare_messages(ranked, texts, **weights)
 
-    def nothing_relevant(self, ranked: Ranked, judged: Judged) -> float:
+    def nothing_relevant(self, ranked: Ranked, compared: Comparison) -> float:
         weights = {"nothing": self.nothing, "missing": self.missing}
-        return nothing_relevant(ranked, judged, **weights)
+        return nothing_relevant(ranked, compared, **weights)
 
 
 def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
@@ -93,26 +93,28 @@ def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
     succession = learn_succession(changing, apart)
     apart = [replace(one, succession=succession) for one in apart]
     ranked = [apart[one.part].rank(one) for one in asked]
-    judged = [apart[one.part].judge(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
-    order = learn_order(asked, ranked, judged)
+    compared = [apart[one.part].compare(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
+    order = learn_order(asked, ranked, compared)
     apart = [replace(one, order=order) for one in apart]
-    judged = [apart[one.part].judge(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
-    nothing, missing = (learn_nothing(asked, ranked, judged, own=own) for own in (False, True))
+    compared = [apart[one.part].compare(one, ranking) for one, ranking in zip(asked, ranked, strict=True)]
+    nothing, missing = (learn_nothing(asked, ranked, compared, own=own) for own in (False, True))
     return Learned(ranking, pair, succession, order, nothing, missing)
 
 
 def learn_ranking(asked: Sequence[Asked], without: int = -1) -> Weights:
     """Learn the ranking from usual talk, without a part of it."""
-    talk = [one for one in asked if one.evidence and one.features.turns > 0 and one.family not in HARD]
-    return named(NAMES, listwise([(_likely(one), _share(one)) for one in talk if one.part != without]))
+    talk = [one for one in asked if one.evidence and one.features.turn_share > 0 and one.family not in HARD]
+    return named(
+        FEATURE_NAMES, listwise([(_likely(one), _share(one)) for one in talk if one.part != without])
+    )
 
 
 def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, float]]:
     """Give the pairs that a question finds: signs, whether the later took the earlier's place, and weight."""
     draw = random.Random(one.question.id)
-    found = judged_rows(ranked)
-    group = statements(ranked, np.array(found), [signs_of(one.texts[row]) for row in found])
-    signs = pair_signs(group)
+    found = rows_to_compare(ranked)
+    group = build_statements(ranked, np.array(found), [extract_features(one.texts[row]) for row in found])
+    signs = pair_features(group)
     for i, j in np.argwhere(group.at[None, :] > group.at[:, None]).tolist():
         taken, count = _taken(one, found[i], found[j])
         if count and (taken or draw.random() < NEGATIVES):
@@ -121,7 +123,7 @@ def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, flo
 
 def fitted_pairs(pairs: Sequence[tuple[int, Floats, float, float]]) -> Weights:
     rows, targets, counts = ([pair[place] for pair in pairs] for place in (1, 2, 3))
-    return fitted(PAIR_SIGNS, rows, targets, counts, PAIR_PENALTY)
+    return fitted(PAIR_FEATURES, rows, targets, counts, PAIR_PENALTY)
 
 
 def _taken(one: Asked, earlier: int, later: int) -> tuple[bool, float]:
@@ -139,11 +141,11 @@ def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weight
         if one.question.kind != "current" or not one.evidence:
             continue
         ranked = apart[one.part].rank(one)
-        found = np.array(judged_rows(ranked))
-        group = statements(ranked, found, [signs_of(one.texts[row]) for row in found.tolist()])
+        found = np.array(rows_to_compare(ranked))
+        group = build_statements(ranked, found, [extract_features(one.texts[row]) for row in found.tolist()])
         scores = ranked.scores[found].astype(np.float64)
-        pairs = replaced(group, apart[one.part].pair)
-        signs = succession_signs(one.features, group, found, scores, pairs)
+        pairs = replacement_logits(group, apart[one.part].pair)
+        signs = succession_features(one.features, group, found, scores, pairs)
         for i, j in np.argwhere(np.isfinite(pairs)).tolist():
             earlier, later = int(found[i]), int(found[j])
             if earlier in one.stale and later not in one.evidence:
@@ -151,50 +153,50 @@ def learn_succession(asked: Sequence[Asked], apart: Sequence[Learned]) -> Weight
             taken = earlier in one.stale
             rows.append(signs[i, j])
             targets.append(float(taken))
-    return fitted(SUCCESSION_SIGNS, rows, targets, [1.0] * len(rows), PENALTY)
+    return fitted(SUCCESSION_FEATURES, rows, targets, [1.0] * len(rows), PENALTY)
 
 
-def learn_order(asked: Sequence[Asked], ranked: Sequence[Ranked], judged: Sequence[Judged]) -> Weights:
+def learn_order(asked: Sequence[Asked], ranked: Sequence[Ranked], compared: Sequence[Comparison]) -> Weights:
     counts = Counter(one.file for one in asked)
     lists = []
-    for one, ranking, found in zip(asked, ranked, judged, strict=True):
+    for one, ranking, found in zip(asked, ranked, compared, strict=True):
         rows = ranking.rows[:SHORTLIST].tolist()
         place = {row: number for number, row in enumerate(rows)}
         right = [place[row] for row in one.evidence if row in place]
         if not right:
             continue
-        matrix = np.zeros((len(rows), len(ORDER_SIGNS)))
+        matrix = np.zeros((len(rows), len(ORDER_FEATURES)))
         matrix[:, 0] = ranking.scores[rows]
-        matrix[[place[row] for row in found.rows.tolist()]] = found.order
+        matrix[[place[row] for row in found.rows.tolist()]] = found.order_features
         share = np.zeros(len(rows))
         share[right] = 1 / len(right)
         lists.append(((matrix, share), counts[one.file] ** -0.5))
         wrong = [place[row] for row in one.stale if row in place]
         if wrong:
             lists.append(((matrix[right + wrong], share[right + wrong]), APART * counts[one.file] ** -0.5))
-    return named(ORDER_SIGNS, listwise(lists, ORDER_PENALTY))
+    return named(ORDER_FEATURES, listwise(lists, ORDER_PENALTY))
 
 
 def learn_nothing(
-    asked: Sequence[Asked], ranked: Sequence[Ranked], judged: Sequence[Judged], *, own: bool
+    asked: Sequence[Asked], ranked: Sequence[Ranked], compared: Sequence[Comparison], *, own: bool
 ) -> Weights:
     """Learn to tell answerable questions from unanswerable ``own`` ones, or from those of other memories."""
     found = [
-        (one, nothing_signs(ranking, best))
-        for one, ranking, best in zip(asked, ranked, judged, strict=True)
+        (one, nothing_features(ranking, best))
+        for one, ranking, best in zip(asked, ranked, compared, strict=True)
         if one.wanted or one.own == own
     ]
     targets = [float(not one.wanted) for one, _ in found]
     counts = [1.0 if one.wanted or own else STRANGE for one, _ in found]
     shares = importance([one.file for one, _ in found])
     return fitted(
-        NOTHING_SIGNS, [row for _, row in found], targets, np.array(counts) * shares, NOTHING_PENALTY
+        NOTHING_FEATURES, [row for _, row in found], targets, np.array(counts) * shares, NOTHING_PENALTY
     )
 
 
 def _likely(one: Asked) -> tuple[Floats, Floats]:
     matrix = one.features.matrix.astype(np.float64)
-    first = [NAMES.index(name) for name in ("words", "apart")]
+    first = [FEATURE_NAMES.index(name) for name in ("words", "apart")]
     kept = np.union1d(np.argsort(-matrix[:, first].sum(1))[:FEWEST], one.evidence).astype(np.intp)
     return matrix[kept], np.isin(kept, one.evidence) / len(one.evidence)
 
@@ -209,17 +211,17 @@ FAMILIES: dict[str, int] = {}  # questions of each: one counts with the root of 
 COLUMNS = ("current_ok", "first", "as_of_ok", "recall@10", "strict@10", "marks right", "marks reach")
 
 
-def report(title: str, judged: Sequence[tuple[Asked, Learned]]) -> None:
+def report(title: str, compared: Sequence[tuple[Asked, Learned]]) -> None:
     """Print a line for each file."""
     print(
         f"\n{title}\n{'file':26}"
         + "".join(f"{name:>12}" for name in COLUMNS)
         + "   AUROC  nothing > .5: no, yes"
     )
-    for file in dict.fromkeys(one.file for one, _ in judged):
+    for file in dict.fromkeys(one.file for one, _ in compared):
         rows: dict[str, list[float]] = {}
         nothing: dict[bool, list[float]] = {True: [], False: []}
-        for one, learned in judged:
+        for one, learned in compared:
             if one.file == file:
                 measure(one, learned, rows, nothing)
         area = auroc(nothing[False], nothing[True])
@@ -236,13 +238,13 @@ def measure(
     one: Asked, learned: Learned, rows: dict[str, list[float]], nothing: Mapping[bool, list[float]]
 ) -> None:
     ranked = learned.rank(one)
-    judged = learned.judge(one, ranked)
+    compared = learned.compare(one, ranked)
     if one.own:
-        nothing[not one.wanted].append(learned.nothing_relevant(ranked, judged))
+        nothing[not one.wanted].append(learned.nothing_relevant(ranked, compared))
     if not one.wanted:
         return
     scores = ranked.scores.astype(np.float64)
-    scores[judged.rows] = judged.scores
+    scores[compared.rows] = compared.scores
     order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")].tolist()
     ids = [one.table.key(row)[1] for row in order[:20]]
     question = one.question
@@ -252,10 +254,12 @@ def measure(
     if question.kind == "current":
         noted["current_ok"] = current_ok(ids, question.evidence, question.stale)
         noted["first"] = ids[0] in question.evidence
-        marked = judged.marked(SURE)
+        successor_rows = compared.successor_rows(SURE)
         ended = one.stale | {earlier for earlier, _ in one.replaced or ()}
-        rows.setdefault("marks right", []).extend(row in ended for row in order[:10] if row in marked)
-        rows.setdefault("marks reach", []).extend(row in marked for row in order[:10] if row in one.stale)
+        rows.setdefault("marks right", []).extend(row in ended for row in order[:10] if row in successor_rows)
+        rows.setdefault("marks reach", []).extend(
+            row in successor_rows for row in order[:10] if row in one.stale
+        )
     if question.kind == "as_of":
         noted["as_of_ok"] = as_of_ok(ids, question.evidence, question.stale, one_is_enough=some)
     for name, value in noted.items():
@@ -297,11 +301,11 @@ def held_out(
     asked: Sequence[Asked], title: str, groups: Mapping[str, str], of: str, ranking: Weights | None
 ) -> None:
     """Report on each group of what ``of`` names, learned from everything else."""
-    judged: list[tuple[Asked, Learned]] = []
+    compared: list[tuple[Asked, Learned]] = []
     for name in dict.fromkeys(groups.values()):
         learned = learn([one for one in asked if groups.get(getattr(one, of)) != name], ranking)
-        judged += [(one, learned) for one in asked if groups.get(getattr(one, of)) == name]
-    report(title, judged)
+        compared += [(one, learned) for one in asked if groups.get(getattr(one, of)) == name]
+    report(title, compared)
 
 
 if __name__ == "__main__":

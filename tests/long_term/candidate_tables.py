@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from jiyi.clock import to_micros
-from jiyi.long_term.recall.features import evidence_of
+from jiyi.long_term.recall.features import build_evidence
 from jiyi.long_term.recall.question import parse_question
 from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES, Candidates
@@ -95,7 +95,7 @@ def evidence(vectors, asked=(1.0, 0.0, 0.0)):
     """Return evidence of one vector a row; None in place of a vector: it is not there yet."""
     there = [place for place, vector in enumerate(vectors) if vector is not None]
     parts = units([vectors[place] for place in there])
-    return evidence_of(np.array(there, np.intp), parts, len(vectors), units(asked))
+    return build_evidence(np.array(there, np.intp), parts, len(vectors), units(asked))
 
 
 def at_random(seed, size, dims=6, pending=0.0):
@@ -103,7 +103,7 @@ def at_random(seed, size, dims=6, pending=0.0):
     chance = np.random.default_rng(seed)
     parts = units(chance.normal(size=(size, dims)))
     there = np.flatnonzero(chance.random(size) >= pending)
-    return evidence_of(there, parts[there], size, units(chance.normal(size=dims))) if len(there) else None
+    return build_evidence(there, parts[there], size, units(chance.normal(size=dims))) if len(there) else None
 
 
 _KINDS = st.sampled_from(["message", "message", "message", "episode", "knowledge"])

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.pairs import Statements, signs_of
+from jiyi.long_term.recall.pairs import Statements, extract_features
 
 SAID = [
     "the port is 8443",
@@ -29,7 +29,7 @@ def group(seed, texts, *, vectors=True, dims=6):
         some = draw.normal(size=(count, dims))
         made[name] = vectors * some / np.maximum(np.linalg.norm(some, axis=1, keepdims=True), 1e-9)
     return Statements(
-        signs=[signs_of(text) for text in texts],
+        features=[extract_features(text) for text in texts],
         reply_to=draw.integers(-1, max(count, 1), count),
         after_assistant=draw.integers(0, 2, count).astype(float),
         after_question=draw.integers(0, 2, count).astype(float),
@@ -37,7 +37,7 @@ def group(seed, texts, *, vectors=True, dims=6):
         session=draw.integers(-1, 2, count),
         speaker=draw.integers(0, 2, count),
         role=draw.integers(0, 3, count),
-        among=int(draw.integers(1, 100)),
+        vector_count=int(draw.integers(1, 100)),
         **made,
     )
 
@@ -48,10 +48,12 @@ def reordered(some, order):
     place[order] = np.arange(len(order))
     columns = {field.name: getattr(some, field.name) for field in fields(some) if field.init}
     moved = {
-        name: np.asarray(column)[order] for name, column in columns.items() if name not in ("signs", "among")
+        name: np.asarray(column)[order]
+        for name, column in columns.items()
+        if name not in ("features", "vector_count")
     }
     moved["reply_to"] = place[moved["reply_to"]]
-    return Statements(signs=[some.signs[old] for old in order], among=some.among, **moved)
+    return Statements(features=[some.features[old] for old in order], vector_count=some.vector_count, **moved)
 
 
 texts = st.lists(st.sampled_from(SAID) | st.text(max_size=20), max_size=7)

@@ -6,7 +6,7 @@ from candidate_tables import Row, permuted, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.features import borrowed_words, session_prior, shifted, turn_taking
+from jiyi.long_term.recall.features import borrow_words, neighbour_values, session_scores, turn_taking
 
 TURNS = [Row(speaker=name) for name in ("Ana", "Ben", "Ana", "Ben")]
 NOTES = [Row(speaker="Ana", session=1) for _ in range(3)]
@@ -31,15 +31,15 @@ def test_what_has_no_neighbour_takes_no_turns():
 def test_shifted_brings_the_value_of_the_neighbour():
     found = table(*TURNS, Row(session=-1, kind="episode"))
     values = np.array([1, 2, 3, 4, 5], np.float32)
-    assert shifted(values, found.previous).tolist() == [0, 1, 2, 3, 0]
-    assert shifted(values, found.following).tolist() == [2, 3, 4, 0, 0]
+    assert neighbour_values(values, found.previous).tolist() == [0, 1, 2, 3, 0]
+    assert neighbour_values(values, found.following).tolist() == [2, 3, 4, 0, 0]
 
 
 def lend(*words, speakers=("Ana", "Ben") * 4):
     """Return what a talk, each row with so much of one word, has of it with what is borrowed."""
     said = [Row(words=(word,), speaker=name) for word, name in zip(words, speakers, strict=False)]
     found = table(*said, terms=("disk",))
-    return borrowed_words(found.words, found, turn_taking(found))[:, 0]
+    return borrow_words(found.words, found, turn_taking(found))[:, 0]
 
 
 def test_words_are_lent_two_turns_each_way_and_less_the_further():
@@ -64,7 +64,7 @@ def test_the_best_offer_counts_and_offers_do_not_add_up():
 
 def test_sessions_lend_each_other_nothing():
     found = table(Row(words=(0.5,)), Row(words=(0,), session=1, speaker="Ben"), Row(session=-1))
-    assert borrowed_words(found.words, found, np.ones(3, np.float32))[:, 0].tolist() == [0.5, 0, 0]
+    assert borrow_words(found.words, found, np.ones(3, np.float32))[:, 0].tolist() == [0.5, 0, 0]
 
 
 def naive_borrowed(found, dialogue):
@@ -85,7 +85,7 @@ def naive_borrowed(found, dialogue):
 def test_borrowing_is_what_walking_the_links_gives(found):
     dialogue = turn_taking(found)
     assert ((dialogue >= 0) & (dialogue <= 1)).all()
-    got = borrowed_words(found.words, found, dialogue)
+    got = borrow_words(found.words, found, dialogue)
     assert got == pytest.approx(naive_borrowed(found, dialogue), abs=1e-6)
     assert (got <= max(found.words.max(initial=0), 0) + 1e-6).all(), "nobody lends more than there is"
 
@@ -105,15 +105,15 @@ def naive_prior(scores, found):
 def test_a_session_is_worth_the_mean_of_its_five_best_rows(found, data):
     some = st.lists(st.floats(-50, 50, width=32), min_size=len(found), max_size=len(found))
     scores = np.array(data.draw(some), np.float32)
-    assert session_prior(scores, found) == pytest.approx(np.array(naive_prior(scores, found)), abs=1e-4)
+    assert session_scores(scores, found) == pytest.approx(np.array(naive_prior(scores, found)), abs=1e-4)
 
 
 def test_one_good_row_is_less_than_five():
     found = table(*[Row()] * 5, *[Row(session=1)] * 2, Row(session=-1))
     scores = np.array([2, 2, 2, 2, 2, 2, 2, 2], np.float32)
-    assert session_prior(scores, found) == pytest.approx([2] * 5 + [0.8] * 2 + [0])
+    assert session_scores(scores, found) == pytest.approx([2] * 5 + [0.8] * 2 + [0])
     nowhere = table(Row(session=-1, kind="episode"), Row(session=-1, kind="knowledge"))
-    assert session_prior(scores[:2], nowhere).tolist() == [0, 0]
+    assert session_scores(scores[:2], nowhere).tolist() == [0, 0]
 
 
 @pytest.mark.slow
@@ -123,4 +123,6 @@ def test_the_order_of_rows_plays_no_part(found, data):
     other = permuted(found, order)
     assert turn_taking(other) == pytest.approx(turn_taking(found)[order])
     scores = found.text
-    assert session_prior(scores[order], other) == pytest.approx(session_prior(scores, found)[order], abs=1e-4)
+    assert session_scores(scores[order], other) == pytest.approx(
+        session_scores(scores, found)[order], abs=1e-4
+    )

@@ -14,8 +14,14 @@ from samples import START, message
 
 from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
-from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.outdated import ORDER_SIGNS, SUCCESSION_SIGNS, dealt, judge, judged_rows
+from jiyi.long_term.recall.features import compute_features
+from jiyi.long_term.recall.outdated import (
+    ORDER_FEATURES,
+    SUCCESSION_FEATURES,
+    compare_messages,
+    reassign_scores,
+    rows_to_compare,
+)
 from jiyi.long_term.recall.ranking import rank
 from jiyi.records import Scope
 
@@ -23,11 +29,11 @@ DAY = 86_400 * 1_000_000  # microseconds
 PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", "it was 9443", "好的"]
 
 
-def judged(found, asked, about=None, texts=PORTS):
-    features = measure(asked, found, about)
+def compare(found, asked, about=None, texts=PORTS):
+    features = compute_features(asked, found, about)
     ranked = rank(features, found)
-    rows = judged_rows(ranked)
-    return features, ranked, judge(ranked, {row: texts[row % len(texts)] for row in rows})
+    rows = rows_to_compare(ranked)
+    return features, ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
 
 
 asked_at = st.floats(-500, 500)
@@ -41,14 +47,14 @@ texts = st.sampled_from(
 def test_the_order_of_rows_plays_no_part(found, text, days, data):
     order = list(data.draw(st.permutations(range(len(found)))))
     asked = question(text, days)
-    _, ranked, got = judged(found, asked)
+    _, ranked, got = compare(found, asked)
     texts = {row: PORTS[row % len(PORTS)] for row in got.rows.tolist()}
     place = np.argsort(order)
     other = permuted(found, order)
-    there = replace(ranked_as(ranked, order), table=other, features=measure(asked, other, None))
-    moved = judge(there, {int(place[row]): text for row, text in texts.items()})
+    there = replace(ranked_as(ranked, order), table=other, features=compute_features(asked, other, None))
+    moved = compare_messages(there, {int(place[row]): text for row, text in texts.items()})
     assert moved.outdated == pytest.approx(got.outdated, abs=1e-4)
-    again = judge(ranked, texts)
+    again = compare_messages(ranked, texts)
     assert (again.outdated == got.outdated).all()
     assert (again.scores == got.scores).all()
 
@@ -70,7 +76,7 @@ def ranked_as(ranked, order):
 def test_scores_are_dealt_out_among_the_first_ten(drawn):
     scores, order = drawn
     places = np.argsort(-order[:10], kind="stable").tolist()
-    got = dealt(scores, places)
+    got = reassign_scores(scores, places)
     assert sorted(got) == sorted(scores)
     assert (got[10:] == scores[10:]).all()
     assert (np.diff(got[places]) <= 0).all()
@@ -79,14 +85,14 @@ def test_scores_are_dealt_out_among_the_first_ten(drawn):
 def test_a_statement_repeated_in_other_case_and_space_takes_no_place():
     found = table(*[Row(words=(1.0, 1.0), session=place, at=place) for place in range(3)])
     said = ["The port is 8443.", "the  port is 8443.", "the port IS 8443."]
-    _, _, got = judged(found, question("Which port is it?", 30), texts=said)
+    _, _, got = compare(found, question("Which port is it?", 30), texts=said)
     assert not got.outdated.any()
     assert (got.successor == -1).all()
 
 
 def test_every_sign_has_a_name_of_its_own():
-    assert len(set(ORDER_SIGNS)) == len(ORDER_SIGNS)
-    assert len(set(SUCCESSION_SIGNS)) == len(SUCCESSION_SIGNS)
+    assert len(set(ORDER_FEATURES)) == len(ORDER_FEATURES)
+    assert len(set(SUCCESSION_FEATURES)) == len(SUCCESSION_FEATURES)
 
 
 MISTAKEN, KEPT = 0.3, 0.25  # of what only looks like a change: called outdated; still first

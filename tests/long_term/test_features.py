@@ -6,7 +6,7 @@ from candidate_tables import Row, at_random, evidence, permuted, question, quest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.features import NAMES, evidence_of, measure, standardised
+from jiyi.long_term.recall.features import FEATURE_NAMES, build_evidence, compute_features, standardise
 from jiyi.text import Trait
 
 BY_VECTORS = ["meaning", "apart", "first_by_meaning", "before", "after", "before_last"]
@@ -14,14 +14,14 @@ BY_VECTORS += ["like_the_best", "like_its_peers"]
 
 
 def column(name, found, asked=None, about=None):
-    return measure(asked or question(), found, about).column(name).tolist()
+    return compute_features(asked or question(), found, about).column(name).tolist()
 
 
 @given(found=tables(), asked=questions, seed=st.integers(0, 2**32), pending=st.sampled_from([0.0, 0.5, 0.9]))
 def test_features_are_finite_for_any_candidates(found, asked, seed, pending):
     for about in (None, at_random(seed, len(found), pending=pending)):
-        features = measure(asked, found, about)
-        assert features.matrix.shape == (len(found), len(NAMES))
+        features = compute_features(asked, found, about)
+        assert features.matrix.shape == (len(found), len(FEATURE_NAMES))
         assert features.matrix.dtype == np.float32
         assert np.isfinite(features.matrix).all()
         assert ((features.cover >= 0) & (features.cover <= 1 + 1e-5)).all()
@@ -32,7 +32,7 @@ def test_features_are_finite_for_any_candidates(found, asked, seed, pending):
 )
 @pytest.mark.parametrize("about", [None, evidence([(1, 0, 0)]), evidence([(0, 1, 0)])])
 def test_one_row_alone_has_features_too(row, about):
-    features = measure(question("When did I tell you about 3 disks?"), table(row), about)
+    features = compute_features(question("When did I tell you about 3 disks?"), table(row), about)
     assert np.isfinite(features.matrix).all()
     assert features.column("words").tolist() == features.column("meaning").tolist() == [0]
     assert features.column("recent").tolist() == [0]
@@ -40,7 +40,7 @@ def test_one_row_alone_has_features_too(row, about):
 
 @given(found=tables(), asked=questions)
 def test_without_vectors_what_they_say_is_nothing(found, asked):
-    features = measure(asked, found, None)
+    features = compute_features(asked, found, None)
     for name in BY_VECTORS:
         assert not features.column(name).any(), name
 
@@ -59,14 +59,14 @@ def test_the_order_of_rows_plays_no_part(size, seed, asked, data):
         for _ in range(size)
     ]
     found, about = table(*said, idf=(1.5, 0.5)), at_random(seed, size)
-    words, meaning = (standardised(values) for values in (found.text, about.similarity))
+    words, meaning = (standardise(values) for values in (found.text, about.similarity))
     for values in (words, meaning, words + meaning):  # equal ones may come in any order
         assume(np.diff(np.sort(values)).min() > 1e-3)
     order = list(data.draw(st.permutations(range(size))))
-    parts = evidence_of(np.arange(size), about.vectors[order], size, about.question)
-    got = measure(asked, permuted(found, order), parts)
-    expected = measure(asked, found, about)
-    for name in NAMES:
+    parts = build_evidence(np.arange(size), about.vectors[order], size, about.question)
+    got = compute_features(asked, permuted(found, order), parts)
+    expected = compute_features(asked, found, about)
+    for name in FEATURE_NAMES:
         assert got.column(name) == pytest.approx(expected.column(name)[order], abs=1e-3), name
     assert got.cover == pytest.approx(expected.cover[order], abs=1e-5)
 
@@ -78,7 +78,7 @@ def test_more_and_rarer_words_of_the_question_are_more(about):
         assert np.argsort(column(name, found, about=about)).tolist() == [0, 1, 2, 3], name
     assert column("cover", found) == pytest.approx([0, 0.25, 0.75, 1])
     assert column("first_by_words", found) == pytest.approx([0, 1 / 7, 1 / 6, 1 / 5])
-    assert measure(question(), found, None).cover == pytest.approx([0, 0.25, 0.75, 1])
+    assert compute_features(question(), found, None).cover == pytest.approx([0, 0.25, 0.75, 1])
 
 
 def test_equal_rows_are_equally_early():
@@ -93,7 +93,7 @@ def test_equal_rows_are_equally_early():
 def test_how_much_a_row_covers_is_measured_by_the_best_row_and_by_all_words():
     found = table(Row(words=(0.9,)), Row(), terms=("disk", "unheard"), idf=(1, 3))
     assert column("cover", found) == pytest.approx([1, 0])
-    assert measure(question(), found, None).cover == pytest.approx([0.25, 0])
+    assert compute_features(question(), found, None).cover == pytest.approx([0.25, 0])
 
 
 def test_an_answer_without_the_words_is_in_the_window_of_its_question():
@@ -166,9 +166,9 @@ SPEAKERS = [Row(speaker="Melanie"), Row(speaker="Ben"), Row(speaker=None, role=N
     ],
 )
 def test_the_one_who_is_asked_about_and_the_others(text, expected, named):
-    features = measure(question(text), table(*SPEAKERS), None)
+    features = compute_features(question(text), table(*SPEAKERS), None)
     assert features.column("speaker").tolist() == expected
-    assert features.named == named
+    assert features.names_speaker == named
 
 
 def test_the_name_of_the_speaker_counts_as_no_word():
@@ -290,7 +290,7 @@ def test_a_row_counts_with_its_best_part_and_stands_where_their_mean_points(size
     rows = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20)), np.intp)
     chance = np.random.default_rng(seed)
     parts, asked = units(chance.normal(size=(len(rows), 6))), units(chance.normal(size=6))
-    got = evidence_of(rows, parts, size, asked)
+    got = build_evidence(rows, parts, size, asked)
     similarity, vectors = naive_evidence(rows, parts, size, asked)
     assert got.similarity == pytest.approx(np.array(similarity), abs=1e-5)
     assert got.vectors == pytest.approx(vectors, abs=1e-3)
@@ -302,7 +302,7 @@ def test_a_row_counts_with_its_best_part_and_stands_where_their_mean_points(size
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=30))
 def test_standardised_values_have_mean_0_and_deviation_1(values):
     exact = np.array(values)
-    got = standardised(np.array(values, np.float32))
+    got = standardise(np.array(values, np.float32))
     assert got.dtype == np.float32
     if exact.std() > 0.01:
         assert got == pytest.approx((exact - exact.mean()) / exact.std(), abs=0.1, rel=0.01)
@@ -310,4 +310,4 @@ def test_standardised_values_have_mean_0_and_deviation_1(values):
 
 @given(value=st.floats(-100, 100, width=32), count=st.integers(1, 2_000))
 def test_standardised_equal_values_are_zeros(value, count):
-    assert not standardised(np.full(count, value, np.float32)).any()
+    assert not standardise(np.full(count, value, np.float32)).any()

@@ -13,9 +13,9 @@ from tables import read_tables
 
 import jiyi
 from jiyi.embeddings import E5Embedder
-from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.outdated import JUDGED, MAYBE, SURE, judge, judged_rows
-from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
+from jiyi.long_term.recall.features import compute_features
+from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages, rows_to_compare
+from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
 from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
@@ -31,56 +31,59 @@ WORDS = [
 ]
 
 
-def judged(found, asked, about, texts):
-    measured = measure(asked, found, about)
+def compare(found, asked, about, texts):
+    measured = compute_features(asked, found, about)
     ranked = rank(measured, found)
-    rows = judged_rows(ranked)
-    return measured, ranked, judge(ranked, {row: texts[row % len(texts)] for row in rows})
+    rows = rows_to_compare(ranked)
+    return measured, ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
 
 
 @pytest.mark.slow
 @given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
 def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
     for about in (None, at_random(seed, len(found), pending=0.3)):
-        _, ranked, best = judged(found, asked, about, texts)
-        assert len(best.rows) <= JUDGED
+        _, ranked, best = compare(found, asked, about, texts)
+        assert len(best.rows) <= MAX_COMPARED
         before = ranked.scores[best.rows].astype(np.float64)
         assert sorted(best.scores[:10]) == pytest.approx(sorted(before[:10]))
         assert best.scores[10:] == pytest.approx(before[10:])
         assert ((best.outdated >= 0) & (best.outdated <= 1)).all()
-        for earlier, later in best.marked(MAYBE).items():
+        for earlier, later in best.successor_rows(MAYBE).items():
             assert found.created_at[later] > found.created_at[earlier]
-        assert not set(best.marked(SURE)) & set(best.marked(MAYBE, SURE))
+        assert not set(best.successor_rows(SURE)) & set(best.successor_rows(MAYBE, SURE))
         assert 0 <= nothing_relevant(ranked, best) <= 1
 
 
 @given(tables(), st.integers(0, 2**32))
 def test_where_no_time_is_asked_about_the_order_stays_and_nothing_is_marked(found, seed):
-    _, ranked, best = judged(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
+    _, ranked, best = compare(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
     assert best.scores == pytest.approx(ranked.scores[best.rows])
-    assert not best.marked(0.0)
+    assert not best.successor_rows(0.0)
 
 
 def test_nothing_said_after_the_time_asked_about_takes_a_place():
     found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
     about = evidence([[1, 0.1, 0], [1, 0.2, 0]])
     texts = ["the port is 8443", "the port is now 9443"]
-    _, _, later = judged(found, question("which port is it?", days=100), about, texts)
+    _, _, later = compare(found, question("which port is it?", days=100), about, texts)
     assert later.outdated[later.rows.tolist().index(0)] > 0
-    _, _, earlier = judged(found, question("which port is it?", days=10), about, texts)
+    _, _, earlier = compare(found, question("which port is it?", days=10), about, texts)
     assert not earlier.outdated.any()
     assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
 
 
 def test_signs_are_of_what_a_statement_holds():
-    one, other = signs_of("Ms Okafor moved it to 15:30 on Thursday"), signs_of("他说改到周四下午三点半")
+    one, other = (
+        extract_features("Ms Okafor moved it to 15:30 on Thursday"),
+        extract_features("他说改到周四下午三点半"),
+    )
     for signs in (one, other):
-        assert signs.kinds[KINDS.index("clock")]
-        assert signs.single[SINGLE.index("new")]
-        assert signs.single[SINGLE.index("has value")]
+        assert signs.kinds[VALUE_KINDS.index("clock")]
+        assert signs.scalars[SCALARS.index("new")]
+        assert signs.scalars[SCALARS.index("has value")]
     assert not one.chinese
     assert other.chinese
-    assert not signs_of("哦").single[SINGLE.index("has value")]
+    assert not extract_features("哦").scalars[SCALARS.index("has value")]
 
 
 @pytest.mark.parametrize(
@@ -93,8 +96,8 @@ def test_signs_are_of_what_a_statement_holds():
     ],
 )
 def test_a_question_asks_for_kinds_of_value(asked, kind):
-    assert asked_for(asked)[1][KINDS.index(kind)]
-    assert not asked_for("tell me about it")[1].any()
+    assert classify_question(asked)[1][VALUE_KINDS.index(kind)]
+    assert not classify_question("tell me about it")[1].any()
 
 
 @pytest.mark.parametrize("unit", ["a", "7", "七", "A b", "a1-", "“", ". ", "it is ", "没了", "周", "£1", "é"])
@@ -102,9 +105,9 @@ def test_time_does_not_grow_with_the_length_of_a_text(unit):
     """The first 1,500 characters decide."""
     text = (unit * 32_000)[:1_500] + " Ana pays £99 on port 8443 since Monday." * 800
     started = time.thread_time()
-    signs = signs_of(text)
+    signs = extract_features(text)
     assert time.thread_time() - started < 0.5
-    assert signs.terms == signs_of(text[:1_500]).terms
+    assert signs.terms == extract_features(text[:1_500]).terms
 
 
 CHANGES = read_tables(__file__)

@@ -6,41 +6,41 @@ from groups import group, reordered, seeds, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, pair_signs, replaced
-from jiyi.long_term.recall.weights import PAIR, dot
+from jiyi.long_term.recall.pairs import PAIR_FEATURES, pair_features, replacement_logits
+from jiyi.long_term.recall.weights import PAIR, weighted_sum
 
 
 def sign(some, name):
-    return pair_signs(some)[:, :, PAIR_SIGNS.index(name)]
+    return pair_features(some)[:, :, PAIR_FEATURES.index(name)]
 
 
 @given(texts=texts, seed=seeds, vectors=st.booleans())
 def test_only_a_later_statement_takes_a_place_and_how_likely_is_a_number(texts, seed, vectors):
     some = group(seed, texts, vectors=vectors)
-    logits = replaced(some)
+    logits = replacement_logits(some)
     later = some.at[None, :] > some.at[:, None]
     assert logits.shape == (len(texts), len(texts))
     assert np.isfinite(logits[later]).all()
     assert (logits[~later] == -np.inf).all()
-    assert (replaced(some) == logits).all()
+    assert (replacement_logits(some) == logits).all()
 
 
 @given(texts=texts, seed=seeds)
 def test_it_is_the_weighted_sum_of_the_signs(texts, seed):
     some = group(seed, texts)
-    signs = pair_signs(some)
-    assert signs.shape == (len(texts), len(texts), len(PAIR_SIGNS))
+    signs = pair_features(some)
+    assert signs.shape == (len(texts), len(texts), len(PAIR_FEATURES))
     assert np.isfinite(signs).all()
     later = some.at[None, :] > some.at[:, None]
-    expected = dot(PAIR, PAIR_SIGNS, signs)[later]
-    assert replaced(some)[later] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    expected = weighted_sum(PAIR, PAIR_FEATURES, signs)[later]
+    assert replacement_logits(some)[later] == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 @given(texts=texts, seed=seeds, data=st.data())
 def test_the_order_in_which_they_come_plays_no_part(texts, seed, data):
     some = group(seed, texts)
     order = np.array(data.draw(st.permutations(range(len(texts)))), np.intp)
-    got, expected = replaced(reordered(some, order)), replaced(some)[np.ix_(order, order)]
+    got, expected = replacement_logits(reordered(some, order)), replacement_logits(some)[np.ix_(order, order)]
     later = np.isfinite(expected)
     assert (np.isfinite(got) == later).all()
     assert got[later] == pytest.approx(expected[later], abs=1e-6)

@@ -14,40 +14,40 @@ from tables import read_tables
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.evaluate.metrics import auroc
-from jiyi.long_term.recall.features import NAMES, Features, measure
-from jiyi.long_term.recall.outdated import judge
+from jiyi.long_term.recall.features import FEATURE_NAMES, Features, compute_features
+from jiyi.long_term.recall.outdated import compare_messages
 from jiyi.long_term.recall.ranking import mark_repeats, rank, text_keys
 from jiyi.long_term.recall.weighing import score_records
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
-def made(matrix, cover, named=False, turns=1.0):
+def made(matrix, cover, named=False, turn_share=1.0):
     nothing = np.zeros(len(matrix), np.float32)
     return Features(
         matrix=matrix,
         cover=cover,
         similarity=nothing,
         vectors=np.zeros((len(matrix), 1), np.float32),
-        among=0,
+        vector_count=0,
         nearness=nothing,
         distance=0.0,
-        turns=turns,
-        named=named,
+        turn_share=turn_share,
+        names_speaker=named,
         question=question(),
     )
 
 
 def features(matrix, cover=None, named=False):
-    wide = np.zeros((len(matrix), len(NAMES)), np.float32)
+    wide = np.zeros((len(matrix), len(FEATURE_NAMES)), np.float32)
     for row, given_values in enumerate(matrix):
         for name, value in given_values.items():
-            wide[row, NAMES.index(name)] = value
+            wide[row, FEATURE_NAMES.index(name)] = value
     share = np.zeros(len(matrix), np.float32) if cover is None else np.array(cover, np.float32)
     return made(wide, share, named=named)
 
 
 def only(**weights):
-    return dict.fromkeys(NAMES, 0.0) | weights
+    return dict.fromkeys(FEATURE_NAMES, 0.0) | weights
 
 
 any_features = (
@@ -56,7 +56,9 @@ any_features = (
         lambda found: st.tuples(
             st.just(found),
             st.lists(
-                st.lists(st.floats(-50, 50, width=32), min_size=len(NAMES), max_size=len(NAMES)),
+                st.lists(
+                    st.floats(-50, 50, width=32), min_size=len(FEATURE_NAMES), max_size=len(FEATURE_NAMES)
+                ),
                 min_size=len(found),
                 max_size=len(found),
             ),
@@ -78,11 +80,11 @@ any_features = (
 def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
     found, given_features = drawn
     ranked = rank(given_features, found)
-    weights = np.array([WEIGHTS.get(name, 0.0) for name in NAMES])
+    weights = np.array([WEIGHTS.get(name, 0.0) for name in FEATURE_NAMES])
     assert ranked.scores == pytest.approx(given_features.matrix @ weights, rel=1e-3, abs=1e-2)
     for row in range(len(found)):
         why = ranked.why([row])[0]
-        assert set(why) <= set(NAMES)
+        assert set(why) <= set(FEATURE_NAMES)
         assert sum(why.values()) == pytest.approx(ranked.scores[row], rel=1e-4, abs=1e-2)
         strengths = [abs(share) for share in why.values()]
         assert strengths == sorted(strengths, reverse=True)
@@ -123,7 +125,7 @@ def test_why_leaves_out_what_moved_nothing():
 
 def test_notes_are_ranked_by_the_plain_sum():
     found = table(Row(), Row())
-    notes = replace(features([{"words": 2, "tells_time": 50}, {"words": 1, "meaning": 2}]), turns=0.0)
+    notes = replace(features([{"words": 2, "tells_time": 50}, {"words": 1, "meaning": 2}]), turn_share=0.0)
     assert rank(notes, found, only(words=1, tells_time=1)).rows.tolist() == [1, 0]
     assert rank(notes, found).scores == pytest.approx(
         [2 * PLAIN["words"], PLAIN["words"] + 2 * PLAIN["meaning"]]
@@ -224,8 +226,8 @@ def test_several_repeats_keep_their_order():
 
 def test_a_superseded_fact_stands_below_its_successor_that_was_not_fetched():
     found = table(Row(kind="fact", words=(2.0,)), Row(kind="fact", words=(0.5,)), Row(words=(1.0,)))
-    ranked = rank(measure(question("what is the disk now?"), found, None), found)
+    ranked = rank(compute_features(question("what is the disk now?"), found, None), found)
     old = replace(fact(), status="superseded", superseded_by="1")
-    scored = score_records({0: (old, "x"), 2: (message("2"), "y")}, ranked, judge(ranked, {}))
+    scored = score_records({0: (old, "x"), 2: (message("2"), "y")}, ranked, compare_messages(ranked, {}))
     assert ranked.rows.tolist()[0] == 0
     assert {item.row: item.score for item in scored}[0] < ranked.scores[1] < ranked.scores[2]

@@ -13,7 +13,7 @@ from samples import AWKWARD
 from tables import read_tables
 
 from jiyi.extraction.values import find_values
-from jiyi.long_term.recall.pairs import KINDS, SINGLE, asked_for, signs_of
+from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
 from jiyi.text import traits
 
 CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))
@@ -33,12 +33,12 @@ def test_every_pattern_compiles_and_finds_nothing_in_nothing(name):
 
 
 def test_every_cue_is_a_sign_and_every_kind_that_is_asked_for_exists():
-    assert set(CUES["said"]) <= set(SINGLE)
+    assert set(CUES["said"]) <= set(SCALARS)
     for row in CUES["asked"]:
         assert set(row) == {"pattern", "kinds"}
-        assert set(row["kinds"]) <= set(KINDS)
-    assert len(set(SINGLE)) == len(SINGLE)
-    assert len(set(KINDS)) == len(KINDS)
+        assert set(row["kinds"]) <= set(VALUE_KINDS)
+    assert len(set(SCALARS)) == len(SCALARS)
+    assert len(set(VALUE_KINDS)) == len(VALUE_KINDS)
 
 
 def seconds(call):
@@ -65,18 +65,18 @@ def test_time_is_linear_in_the_text(unit):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_long_statement_takes_no_longer_than_its_beginning(unit):
-    assert seconds(lambda: signs_of.__wrapped__(unit * 32_000)) < 0.5
+    assert seconds(lambda: extract_features.__wrapped__(unit * 32_000)) < 0.5
 
 
 @given(st.text() | st.sampled_from(list(AWKWARD.values())))
 def test_any_text_has_signs(text):
-    found = signs_of.__wrapped__(text)
-    assert found.single.shape == (len(SINGLE),)
-    assert found.kinds.shape == (len(KINDS),)
-    for column in (found.single, found.kinds):
+    found = extract_features.__wrapped__(text)
+    assert found.scalars.shape == (len(SCALARS),)
+    assert found.kinds.shape == (len(VALUE_KINDS),)
+    for column in (found.scalars, found.kinds):
         assert ((column >= 0) & (column <= 1)).all()
-    again = signs_of.__wrapped__(text)
-    assert (again.single == found.single).all()
+    again = extract_features.__wrapped__(text)
+    assert (again.scalars == found.scalars).all()
     assert (again.kinds == found.kinds).all()
     for part in ("values", "names", "terms", "chinese"):
         assert getattr(again, part) == getattr(found, part)
@@ -86,21 +86,21 @@ def test_any_text_has_signs(text):
 
 @given(st.text(min_size=1, max_size=200))
 def test_known_traits_are_not_read_again(text):
-    read, told = signs_of.__wrapped__(text), signs_of.__wrapped__(text, int(traits(text)))
-    assert (read.single == told.single).all()
+    read, told = extract_features.__wrapped__(text), extract_features.__wrapped__(text, int(traits(text)))
+    assert (read.scalars == told.scalars).all()
 
 
 def test_of_a_long_statement_the_beginning_decides():
     words = "the port is 8443, " * 100
-    short, long = signs_of(words[:1_500]), signs_of(words[:1_500] + " and it moved to 9000")
-    assert (short.single == long.single).all()
+    short, long = extract_features(words[:1_500]), extract_features(words[:1_500] + " and it moved to 9000")
+    assert (short.scalars == long.scalars).all()
     assert short.values == long.values
 
 
 @pytest.mark.parametrize(("text", "kinds"), TABLES["kinds of values"])
 def test_the_kinds_of_its_values(text, kinds):
-    found = signs_of(text)
-    there = {name for name, has in zip(KINDS, found.kinds, strict=True) if has}
+    found = extract_features(text)
+    there = {name for name, has in zip(VALUE_KINDS, found.kinds, strict=True) if has}
     assert set(kinds.split()) <= there
     assert bool(found.values) == bool(there - {"name"})
     if not kinds:
@@ -109,18 +109,18 @@ def test_the_kinds_of_its_values(text, kinds):
 
 @pytest.mark.parametrize(("text", "sign"), TABLES["signs"])
 def test_turns_of_phrase_are_signs(text, sign):
-    assert signs_of(text).single[SINGLE.index(sign)] == 1
-    assert signs_of("The shelf holds nine jars.").single[SINGLE.index(sign)] == 0
+    assert extract_features(text).scalars[SCALARS.index(sign)] == 1
+    assert extract_features("The shelf holds nine jars.").scalars[SCALARS.index(sign)] == 0
 
 
 @pytest.mark.parametrize(("question", "kind"), TABLES["what is asked for"])
 def test_what_a_question_asks_for(question, kind):
-    _, wanted = asked_for(question)
-    assert wanted[KINDS.index(kind)] == 1
+    _, wanted = classify_question(question)
+    assert wanted[VALUE_KINDS.index(kind)] == 1
 
 
 @given(st.text())
 def test_any_question_asks_for_something_or_nothing(text):
-    which, wanted = asked_for(text)
+    which, wanted = classify_question(text)
     assert which.shape == (len(CUES["asked"]),)
     assert set(np.unique(np.concatenate([which, wanted]))) <= {0.0, 1.0}

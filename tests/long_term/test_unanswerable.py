@@ -6,19 +6,19 @@ from candidate_tables import Row, at_random, permuted, question, questions, tabl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.long_term.recall.features import measure
-from jiyi.long_term.recall.outdated import judge, judged_rows
+from jiyi.long_term.recall.features import compute_features
+from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.ranking import rank
-from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS, nothing_relevant, nothing_signs
+from jiyi.long_term.recall.unanswerable import NOTHING_FEATURES, nothing_features, nothing_relevant
 
 SAID = ["the port is 8443", "is it?", "端口改成 9443 了", "my sister lives in Turin"]
 
 
 def asked(found, what, about=None):
-    features = measure(what, found, about)
+    features = compute_features(what, found, about)
     ranked = rank(features, found)
-    texts = {row: SAID[int(found.keys[row][1]) % len(SAID)] for row in judged_rows(ranked)}
-    return ranked, judge(ranked, texts)
+    texts = {row: SAID[int(found.keys[row][1]) % len(SAID)] for row in rows_to_compare(ranked)}
+    return ranked, compare_messages(ranked, texts)
 
 
 @pytest.mark.slow
@@ -31,8 +31,8 @@ def test_it_is_a_probability_and_one_without_candidates(found, what, seed, vecto
     if not found.eligible.any():
         assert chance == 1
     else:
-        signs = nothing_signs(*given_all)
-        assert signs.shape == (len(NOTHING_SIGNS),)
+        signs = nothing_features(*given_all)
+        assert signs.shape == (len(NOTHING_FEATURES),)
         assert np.isfinite(signs).all()
 
 
@@ -50,12 +50,12 @@ def test_the_order_of_rows_plays_no_part(size, seed, data):
 
 
 def test_every_sign_has_a_name_of_its_own():
-    assert len(set(NOTHING_SIGNS)) == len(NOTHING_SIGNS)
+    assert len(set(NOTHING_FEATURES)) == len(NOTHING_FEATURES)
 
 
 def test_words_that_nobody_said_and_kinds_that_nobody_told_are_signs():
     def sign(name, given_all):
-        return nothing_signs(*given_all)[NOTHING_SIGNS.index(name)]
+        return nothing_features(*given_all)[NOTHING_FEATURES.index(name)]
 
     known = table(Row(words=(1.0, 1.0)), Row(words=(0.5,)))
     unheard = table(Row(words=(1.0,)), Row(words=(0.5,)))

@@ -4,20 +4,20 @@ from math import isfinite
 
 import pytest
 
-from jiyi.long_term.recall.features import NAMES
-from jiyi.long_term.recall.outdated import ORDER_SIGNS, SUCCESSION_SIGNS
-from jiyi.long_term.recall.pairs import PAIR_SIGNS
-from jiyi.long_term.recall.unanswerable import NOTHING_SIGNS
+from jiyi.long_term.recall.features import FEATURE_NAMES
+from jiyi.long_term.recall.outdated import ORDER_FEATURES, SUCCESSION_FEATURES
+from jiyi.long_term.recall.pairs import PAIR_FEATURES
+from jiyi.long_term.recall.unanswerable import NOTHING_FEATURES
 from jiyi.long_term.recall.weights import MISSING, NOTHING, ORDER, PAIR, PLAIN, PRIORS, SUCCESSION, WEIGHTS
 
 TABLES = {
-    "features": (WEIGHTS, NAMES),
-    "plain": (PLAIN, NAMES),
-    "pair": (PAIR, (*PAIR_SIGNS, "constant")),
-    "succession": (SUCCESSION, (*SUCCESSION_SIGNS, "constant")),
-    "order": (ORDER, ORDER_SIGNS),
-    "missing": (MISSING, (*NOTHING_SIGNS, "constant")),
-    "nothing": (NOTHING, (*NOTHING_SIGNS, "constant")),
+    "features": (WEIGHTS, FEATURE_NAMES),
+    "plain": (PLAIN, FEATURE_NAMES),
+    "pair": (PAIR, (*PAIR_FEATURES, "constant")),
+    "succession": (SUCCESSION, (*SUCCESSION_FEATURES, "constant")),
+    "order": (ORDER, ORDER_FEATURES),
+    "missing": (MISSING, (*NOTHING_FEATURES, "constant")),
+    "nothing": (NOTHING, (*NOTHING_FEATURES, "constant")),
 }
 
 

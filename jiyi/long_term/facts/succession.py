@@ -20,8 +20,8 @@ from jiyi.clock import to_micros
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
-from jiyi.long_term.recall.pairs import PAIR_SIGNS, SPEAKERS, Statements, pair_signs, signs_of
-from jiyi.long_term.recall.weights import FACTS, chance, dot
+from jiyi.long_term.recall.pairs import PAIR_FEATURES, ROLE_NAMES, Statements, extract_features, pair_features
+from jiyi.long_term.recall.weights import FACTS, sigmoid, weighted_sum
 from jiyi.records import Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Key, Snapshot, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
@@ -33,7 +33,7 @@ _FACT_FEATURES = (
     *("same subject", "same point", "same point of a subject", "one names a point", "both name one"),
     *("same category", "confidence of the earlier", "confidence of the later"),
 )
-FACT_SIGNS = (*PAIR_SIGNS, *_FACT_FEATURES)  # names of the features of an earlier and a later fact
+FACT_SIGNS = (*PAIR_FEATURES, *_FACT_FEATURES)  # names of the features of an earlier and a later fact
 _NEAREST = 100  # messages and facts; their mean is subtracted from the vectors
 _MAX_NEAR = 400  # facts with these sources
 _MAX_COMPARED = 15  # of these
@@ -85,7 +85,7 @@ def compare_fact(
     roles = [message.role if message else "user" for message in of_place]
     asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
     group = Statements(
-        signs=[signs_of(one.text) for one in chosen],
+        features=[extract_features(one.text) for one in chosen],
         vectors=centred[order],
         before=_center(turns, middle),
         reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
@@ -94,10 +94,10 @@ def compare_fact(
         at=np.array([to_micros(start_of(one)) for one in chosen], np.int64),
         session=_number_names([_position(message)[0] for message in of_place]),
         speaker=_number_names([one.speaker for one in chosen]),
-        role=np.array([SPEAKERS.index(role) if role in SPEAKERS else 0 for role in roles], np.int64),
-        among=len(keys),
+        role=np.array([ROLE_NAMES.index(role) if role in ROLE_NAMES else 0 for role in roles], np.int64),
+        vector_count=len(keys),
     )
-    pairs, rows = pair_signs(group), []
+    pairs, rows = pair_features(group), []
     for other in range(1, len(chosen)):
         i, j = (0, other) if group.at[0] < group.at[other] else (other, 0)
         rows.append([*pairs[i, j], *_fact_features(chosen[i], chosen[j])])
@@ -288,7 +288,7 @@ class Succession:
         group = compare_fact(self._store, self._vectors, found[0], snapshot) if found else None
         if group is not None:
             others, signs = group
-            likely = chance(dot(FACTS, FACT_SIGNS, signs))
+            likely = sigmoid(weighted_sum(FACTS, FACT_SIGNS, signs))
             self._store.together(partial(self._judge, scope, found[0], others, likely))
 
     def _judge(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:

@@ -15,17 +15,17 @@ from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, analyse
 
 __all__ = [
-    "NAMES",
+    "FEATURE_NAMES",
     "Column",
     "Evidence",
     "Feature",
     "Features",
-    "borrowed_words",
-    "evidence_of",
-    "measure",
-    "session_prior",
-    "shifted",
-    "standardised",
+    "borrow_words",
+    "build_evidence",
+    "compute_features",
+    "neighbour_values",
+    "session_scores",
+    "standardise",
     "turn_taking",
 ]
 
@@ -35,7 +35,7 @@ Column = NDArray[np.float32]
 Feature = str
 """The name of a feature; docs/long_term.md describes each."""
 
-NAMES: tuple[Feature, ...] = (
+FEATURE_NAMES: tuple[Feature, ...] = (
     *("words", "window", "cover", "first_by_words", "meaning", "apart", "first_by_meaning"),
     *("before", "after", "before_last", "session", "like_the_best", "like_its_peers"),
     *("speaker", "you_said", "i_did", "length", "small_talk", "asks", "tells_number", "tells_time"),
@@ -43,15 +43,15 @@ NAMES: tuple[Feature, ...] = (
 )
 """The features in the order of the columns."""
 
-_LIKE: tuple[Feature, ...] = ("apart", "like_the_best", "like_its_peers")
-_BEST = 5  # best rows, which represent the answer or their session
-_PEERS = 64  # best rows with which each row is compared
-_NEAREST = 6  # most similar ones of them that count
-_LONG = 10  # terms of a question above which each single word counts less
-_ENOUGH = 60  # terms of a message above which its length makes no difference
-_APART = 1e-3  # distance of a vector from the mean of all below which its direction is rounding error
-_LENT = ((0.7, 0.4), (0.5, 0.3))  # share of a word borrowed from 1 and 2 rows before, and from after
-_LENDABLE = 0.7  # most of a word's BM25 part that can be borrowed: about two occurrences
+_SIMILARITY: tuple[Feature, ...] = ("apart", "like_the_best", "like_its_peers")
+_BEST_ROWS = 5  # that represent the answer, or their session
+_PEER_ROWS = 64  # best rows with which each row is compared
+_NEAREST_PEERS = 6  # the most similar of them, which count
+_LONG_QUESTION = 10  # terms of a question above which each single word counts less
+_MAX_LENGTH = 60  # terms of a message above which its length makes no difference
+_MIN_DISTANCE = 1e-3  # of a vector from the mean of all; below, its direction is a rounding error
+_BORROWED_SHARES = ((0.7, 0.4), (0.5, 0.3))  # of a word, from 1 and 2 rows before, and from after
+_MAX_BORROWED = 0.7  # of a word's BM25 part: about two occurrences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,83 +65,83 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Features:
-    """The features of one question's candidates, and what the steps after the ranking need."""
+    """The features of the candidates of a question, and what the steps after the ranking need."""
 
-    matrix: NDArray[np.float32]  # (n, `NAMES`)
+    matrix: NDArray[np.float32]  # (n, `FEATURE_NAMES`)
     cover: Column  # share of the idf of the question's words that a row has, 0..1
     similarity: Column  # cosine with the question, 0 without vectors
-    vectors: NDArray[np.float32]  # (n, dims): minus the mean of all, length 1; zeros if there is none
-    among: int  # number of vectors that differ from the mean
-    nearness: Column  # cosine of these vectors with the question's minus the mean, -1..1
+    vectors: NDArray[np.float32]  # (n, dims): minus the mean of all, length 1; zeros without a vector
+    vector_count: int  # number of vectors that differ from the mean
+    nearness: Column  # cosine of these vectors with the question's vector minus the same mean, -1..1
     distance: float  # of the question's vector from the mean
-    turns: float  # share of neighbours in sessions spoken by somebody else, 0..1
-    named: bool  # the question names exactly one speaker
+    turn_share: float  # share of neighbours in sessions spoken by somebody else, 0..1
+    names_speaker: bool  # the question names exactly one speaker
     question: Question
 
     def column(self, name: Feature) -> Column:
-        """Return one feature."""
-        column: Column = self.matrix[:, NAMES.index(name)]
+        """Return a feature of all rows."""
+        column: Column = self.matrix[:, FEATURE_NAMES.index(name)]
         return column
 
 
-def measure(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
+def compute_features(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
     """Return the features of all rows of a table with at least one row."""
     named = named_speakers(question.text, table.speakers)
-    words, terms, idf = _own_words(table, named)
+    words, terms, idf = _drop_names(table, named)
     nothing = np.zeros(len(table), np.float32)
     dialogue = turn_taking(table)
     has: NDArray[np.bool_] = words > 0
     text = words @ idf
     cover = has @ idf / max(float(idf.sum()), 1e-9)
-    window = standardised(borrowed_words(words, table, dialogue) @ idf)
-    marked = idf * np.array([term in question.entities for term in terms], np.float32)
-    wordy = standardised(text)
-    meaning = standardised(evidence.similarity) if evidence else nothing
-    best = wordy + meaning
-    top = np.argsort(-best, kind="stable")[:_PEERS]
-    vectors, nearness, distance, among = _centred(evidence, len(table))
-    like = _likeness(best, top, vectors, nearness) if evidence else dict.fromkeys(_LIKE, nothing)
-    before = shifted(meaning, table.previous)
+    window = standardise(borrow_words(words, table, dialogue) @ idf)
+    entity_idf = idf * np.array([term in question.entities for term in terms], np.float32)
+    text_scores = standardise(text)
+    meaning = standardise(evidence.similarity) if evidence else nothing
+    best = text_scores + meaning
+    top = np.argsort(-best, kind="stable")[:_PEER_ROWS]
+    vectors, nearness, distance, vector_count = _centre_vectors(evidence, len(table))
+    similar = _similarities(best, top, vectors, nearness) if evidence else dict.fromkeys(_SIMILARITY, nothing)
+    before = neighbour_values(meaning, table.previous)
     columns: dict[Feature, Column] = {
-        "words": wordy,
+        "words": text_scores,
         "window": window,
         "cover": cover / max(float(cover.max()), 1e-9),
-        "first_by_words": _early(text, text > 0) * min(1.0, _LONG / max(len(terms), 1)),
+        "first_by_words": _reciprocal_rank(text, text > 0) * min(1.0, _LONG_QUESTION / max(len(terms), 1)),
         "meaning": meaning,
-        "first_by_meaning": _early(meaning, np.full(len(table), evidence is not None)),
+        "first_by_meaning": _reciprocal_rank(meaning, np.full(len(table), evidence is not None)),
         "before": dialogue * before,
-        "after": dialogue * shifted(meaning, table.following),
-        "before_last": dialogue * shifted(before, table.previous),
-        "session": (dialogue > 0) * standardised(session_prior(best, table)),
-        "entities": has @ marked / max(float(marked.sum()), 1e-9),
-        "said_again": _said_again(table, has * idf, top),
-        **like,
-        **_who(question, table, named),
-        **_what(question, table, dialogue),
-        **_time(question, table),
+        "after": dialogue * neighbour_values(meaning, table.following),
+        "before_last": dialogue * neighbour_values(before, table.previous),
+        "session": (dialogue > 0) * standardise(session_scores(best, table)),
+        "entities": has @ entity_idf / max(float(entity_idf.sum()), 1e-9),
+        "said_again": _repeated_later(table, has * idf, top),
+        **similar,
+        **_speaker_features(question, table, named),
+        **_content_features(question, table, dialogue),
+        **_time_features(question, table),
     }
-    matrix = np.stack([columns[name] for name in NAMES], axis=1).astype(np.float32)
+    matrix = np.stack([columns[name] for name in FEATURE_NAMES], axis=1).astype(np.float32)
     return Features(
         matrix=matrix,
         cover=cover,
         similarity=evidence.similarity if evidence else nothing,
         vectors=vectors,
-        among=among,
+        vector_count=vector_count,
         nearness=nearness,
         distance=distance,
-        turns=_share_of_turns(table),
-        named=len(named) == 1,
+        turn_share=_share_of_turns(table),
+        names_speaker=len(named) == 1,
         question=question,
     )
 
 
-def evidence_of(
+def build_evidence(
     rows: NDArray[np.intp], parts: NDArray[np.float32], size: int, question: NDArray[np.float32]
 ) -> Evidence:
-    """Return the evidence of the vectors of parts for ``size`` rows; ``rows`` has the row of each part.
+    """Return the evidence for ``size`` rows from the vectors of their parts; ``rows`` has each part's row.
 
-    The similarity of a row is that of its best part, its vector the mean of its parts. A row without
-    parts is as similar as the least similar one.
+    A row has the similarity of its best part and the mean vector of its parts. A row without parts has
+    the lowest similarity of all.
     """
     cosines = parts @ question
     order = np.lexsort((cosines, rows))  # the best part of a row comes last
@@ -158,7 +158,7 @@ def evidence_of(
     return Evidence(question=question, vectors=vectors, similarity=similarity)
 
 
-def standardised(values: Column) -> Column:
+def standardise(values: Column) -> Column:
     """Return the values with mean 0 and standard deviation 1; zeros if all are equal."""
     # In single precision the mean of equal values would differ from them.
     exact = values.astype(np.float64)
@@ -169,44 +169,44 @@ def standardised(values: Column) -> Column:
     return np.zeros_like(values) if alike else (exact / deviation).astype(np.float32)
 
 
-def _early(values: Column, counts: NDArray[np.bool_]) -> Column:
-    """Return 1 / (5 + rank) by descending value, equal for equal values; 0 for rows that do not count."""
+def _reciprocal_rank(values: Column, counted: NDArray[np.bool_]) -> Column:
+    """Return 1 / (5 + rank) by descending value, the same for equal values; 0 for rows not counted."""
     falling = -values
     ranks = np.searchsorted(np.sort(falling), falling).astype(np.float32)
-    return np.where(counts, 1 / (5 + ranks), np.float32(0))
+    return np.where(counted, 1 / (5 + ranks), np.float32(0))
 
 
-def _own_words(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32], tuple[str, ...], Column]:
+def _drop_names(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32], tuple[str, ...], Column]:
     """Return the BM25 part of each term in each row, the terms and their idf, without names of speakers.
 
-    In a dialogue a name in a message is mostly the other speaker's; the speaker is a feature of its own.
+    In a dialogue, a message mostly names the other speaker; who spoke is a feature of its own.
     """
-    drop = {term for place in named for term in analyse(table.speakers[place])}
-    keep = [place for place, term in enumerate(table.terms) if term not in drop]
+    names = {term for place in named for term in analyse(table.speakers[place])}
+    keep = [place for place, term in enumerate(table.terms) if term not in names]
     keep = keep or list(range(len(table.terms)))
     return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
 
 
-def _centred(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float, int]:
+def _centre_vectors(evidence: Evidence | None, size: int) -> tuple[NDArray[np.float32], Column, float, int]:
     """Return the vectors minus their mean, their nearness to the question, its distance, and their number.
 
-    Embedders put all texts of one memory into a narrow cone; without its mean they differ
-    more (Mu & Viswanath 2018, "All-but-the-Top"). Vectors equal to the mean are not counted.
+    Embedders put all texts of a memory into a narrow cone; minus their mean, the vectors differ more
+    (Mu & Viswanath 2018, "All-but-the-Top"). Vectors equal to the mean are not counted.
     """
     if evidence is None:
         return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0, 0
-    there = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
-    middle = evidence.vectors.sum(0) / max(int(there.sum()), 1)
-    vectors = evidence.vectors - middle
+    has_vector = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
+    mean = evidence.vectors.sum(0) / max(int(has_vector.sum()), 1)
+    vectors = evidence.vectors - mean
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    vectors *= (there / np.maximum(lengths, _APART))[:, None].astype(np.float32)
-    question = evidence.question - middle
+    vectors *= (has_vector / np.maximum(lengths, _MIN_DISTANCE))[:, None].astype(np.float32)
+    question = evidence.question - mean
     distance = float(np.linalg.norm(question))
-    among = int(np.count_nonzero(there & (lengths > 0)))
-    return vectors, vectors @ question / max(distance, 1e-9), distance, among
+    vector_count = int(np.count_nonzero(has_vector & (lengths > 0)))
+    return vectors, vectors @ question / max(distance, 1e-9), distance, vector_count
 
 
-def _likeness(
+def _similarities(
     best: Column, top: NDArray[np.intp], vectors: NDArray[np.float32], nearness: Column
 ) -> dict[Feature, Column]:
     """Compare rows with the question and with the best rows.
@@ -214,53 +214,53 @@ def _likeness(
     Similarity to the best rows is pseudo-relevance feedback: Rocchio, in Salton, "The SMART Retrieval
     System", 1971.
     """
-    like = np.maximum(vectors @ vectors[top].T, 0)
-    like[top, np.arange(len(top))] = 0
-    if len(top) > _NEAREST:
-        like *= like >= np.partition(like, -_NEAREST, axis=1)[:, -_NEAREST, None]
+    similar = np.maximum(vectors @ vectors[top].T, 0)
+    similar[top, np.arange(len(top))] = 0
+    if len(top) > _NEAREST_PEERS:
+        similar *= similar >= np.partition(similar, -_NEAREST_PEERS, axis=1)[:, -_NEAREST_PEERS, None]
     return {
-        "apart": standardised(nearness),
-        "like_the_best": vectors @ vectors[top[:_BEST]].mean(0),
-        "like_its_peers": standardised(like @ best[top] / (like.sum(1) + 0.5)),
+        "apart": standardise(nearness),
+        "like_the_best": vectors @ vectors[top[:_BEST_ROWS]].mean(0),
+        "like_its_peers": standardise(similar @ best[top] / (similar.sum(1) + 0.5)),
     }
 
 
-def _said_again(table: Candidates, mass: NDArray[np.float32], top: NDArray[np.intp]) -> Column:
-    """Return the share of a row's words of the question that a later row has as well, 0 to 1."""
+def _repeated_later(table: Candidates, rarity: NDArray[np.float32], top: NDArray[np.intp]) -> Column:
+    """Return the share of each row's question words that a later row repeats, by idf, 0 to 1."""
     out = np.zeros(len(table), np.float32)
-    whole = mass[top].sum(1)
-    shared = (mass[top] > 0).astype(np.float32) @ mass[top].T  # (later, earlier)
+    totals = rarity[top].sum(1)
+    shared = (rarity[top] > 0).astype(np.float32) @ rarity[top].T  # (later, earlier)
     moments = table.created_at[top]
     later = moments[:, None] > moments[None, :]
-    out[top] = np.where(later, shared / np.maximum(whole, 1e-9), 0).max(axis=0)
+    out[top] = np.where(later, shared / np.maximum(totals, 1e-9), 0).max(axis=0)
     return out
 
 
-def _who(question: Question, table: Candidates, named: list[int]) -> dict[Feature, Column]:
+def _speaker_features(question: Question, table: Candidates, named: list[int]) -> dict[Feature, Column]:
     """Return 1 for rows of the speaker that the question is about, -1 for rows of others."""
     nothing = np.zeros(len(table), np.float32)
-    spoke = np.where(np.isin(table.speaker, named), 1, np.where(table.speaker >= 0, -1, 0))
+    side = np.where(np.isin(table.speaker, named), 1, np.where(table.speaker >= 0, -1, 0))
     assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
     sides: Column = assistant.astype(np.float32) - user
     if named or not (assistant.any() and user.any()):
         sides = nothing
     you_said = question.you_said and not question.i_said
     return {
-        "speaker": spoke.astype(np.float32) if len(named) == 1 else nothing,
+        "speaker": side.astype(np.float32) if len(named) == 1 else nothing,
         "you_said": sides if you_said else nothing,
         "i_did": -sides if question.own and not you_said else nothing,
     }
 
 
-def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Feature, Column]:
+def _content_features(question: Question, table: Candidates, dialogue: Column) -> dict[Feature, Column]:
     def has(trait: Trait) -> Column:
-        marked: Column = ((table.traits & trait.value) != 0).astype(np.float32)
-        return marked
+        found: Column = ((table.traits & trait.value) != 0).astype(np.float32)
+        return found
 
     spoken = table.roles != ROLES.index("tool")  # the length of a tool's output says nothing
     return {
         "length": dialogue
-        * np.log1p(np.where(spoken, np.minimum(table.length, _ENOUGH), 0), dtype=np.float32),
+        * np.log1p(np.where(spoken, np.minimum(table.length, _MAX_LENGTH), 0), dtype=np.float32),
         "small_talk": np.maximum(has(Trait.GREETING), table.length <= 3),
         "asks": dialogue * has(Trait.ASKS_LAST),
         "tells_number": has(Trait.NUMBER) * question.how_many,
@@ -268,7 +268,7 @@ def _what(question: Question, table: Candidates, dialogue: Column) -> dict[Featu
     }
 
 
-def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
+def _time_features(question: Question, table: Candidates) -> dict[Feature, Column]:
     inside = np.zeros(len(table), np.bool_)
     for start, end in question.ranges:
         inside |= (table.created_at >= start) & (table.created_at < end + DAY)  # often reported a day later
@@ -281,16 +281,16 @@ def _time(question: Question, table: Candidates) -> dict[Feature, Column]:
     }
 
 
-def shifted(values: Column, neighbours: NDArray[np.int32]) -> Column:
-    """Return the value of each row's neighbour, 0 without one."""
+def neighbour_values(values: Column, neighbours: NDArray[np.int32]) -> Column:
+    """Return the value of each row's neighbour; 0 for rows without one."""
     return np.where(neighbours >= 0, values[neighbours], np.float32(0))
 
 
 def turn_taking(table: Candidates) -> Column:
     """Return for each row the share of its neighbours in the session spoken by somebody else, 0 to 1.
 
-    Near 1 in a dialogue and 0 in one person's notes, where a neighbour is unrelated. Features of
-    neighbours are multiplied by it.
+    It is near 1 in a dialogue and 0 in one person's notes, where neighbours are unrelated. Features
+    of neighbours are multiplied by it.
     """
     out = np.zeros(len(table), np.float32)
     joined = table.previous >= 0
@@ -312,27 +312,27 @@ def _share_of_turns(table: Candidates) -> float:
     return float(turned.sum() / max(int(joined.sum()), 1))
 
 
-def borrowed_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:
-    """Return the BM25 part of each term in each row when rows borrow words from the turns around them.
+def borrow_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:
+    """Return the BM25 part of each term in each row, with words borrowed from the turns around the row.
 
-    An answer often uses other words than its question. For each term the highest value counts: the
-    row's own, or a share of a neighbour's, less the further away.
+    An answer often uses other words than its question. A row gets the highest value of each term: its
+    own, or a share of a neighbour's, which is smaller for the further one.
     """
-    capped = np.minimum(words, _LENDABLE)
+    capped = np.minimum(words, _MAX_BORROWED)
     best = capped.copy()
-    lendable = np.append(capped, np.zeros_like(capped[:1]), axis=0)  # the last is that of row -1: nothing
-    for link, shares in zip((table.previous, table.following), _LENT, strict=True):
-        beside = link
+    lendable = np.append(capped, np.zeros_like(capped[:1]), axis=0)  # the last row is for -1: no neighbour
+    for link, shares in zip((table.previous, table.following), _BORROWED_SHARES, strict=True):
+        neighbour = link
         for share in shares:
-            np.maximum(best, lendable[beside] * (share * dialogue)[:, None], out=best)
-            beside = np.where(beside >= 0, link[beside], -1)
+            np.maximum(best, lendable[neighbour] * (share * dialogue)[:, None], out=best)
+            neighbour = np.where(neighbour >= 0, link[neighbour], -1)
     return best
 
 
-def session_prior(scores: Column, table: Candidates) -> Column:
+def session_scores(scores: Column, table: Candidates) -> Column:
     """Return the mean of the five best scores of each row's session, 0 outside of sessions.
 
-    Missing rows of a session with fewer count as 0.
+    In a session with fewer rows the missing scores count as 0.
     """
     out = np.zeros(len(scores), np.float32)
     inside = np.flatnonzero(table.session >= 0)
@@ -341,8 +341,8 @@ def session_prior(scores: Column, table: Candidates) -> Column:
     order = inside[np.lexsort((-scores[inside], table.session[inside]))]
     sessions = table.session[order]
     starts = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
-    place = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    first = place < _BEST
+    ranks = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    first = ranks < _BEST_ROWS
     sums = np.bincount(sessions[first], weights=scores[order[first]], minlength=int(sessions.max()) + 1)
-    out[inside] = (sums / _BEST)[table.session[inside]]
+    out[inside] = (sums / _BEST_ROWS)[table.session[inside]]
     return out

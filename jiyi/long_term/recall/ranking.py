@@ -8,9 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.long_term.recall.features import NAMES, Column, Feature, Features
+from jiyi.long_term.recall.features import FEATURE_NAMES, Column, Feature, Features
 from jiyi.long_term.recall.question import asks_again
-from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, row_of
+from jiyi.long_term.recall.weights import PLAIN, WEIGHTS, Weights, weight_vector
 from jiyi.records import Message, Searchable
 from jiyi.storage import Candidates
 from jiyi.text import query_terms
@@ -36,11 +36,11 @@ class Ranked:
     features: Features
     rows: NDArray[np.intp]  # rows that may be returned, best first
     scores: Column  # of every row of the table
-    shares: NDArray[np.float32]  # (n, `NAMES`): what each feature adds to a score
+    shares: NDArray[np.float32]  # (n, `FEATURE_NAMES`): what each feature adds to a score
 
     def share(self, name: Feature) -> Column:
         """Return what a feature adds to each score."""
-        column: Column = self.shares[:, NAMES.index(name)]
+        column: Column = self.shares[:, FEATURE_NAMES.index(name)]
         return column
 
     def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
@@ -48,18 +48,18 @@ class Ranked:
         shares = self.shares[rows].astype(np.float64).round(_DECIMALS)
         order = np.argsort(-np.abs(shares), axis=1, kind="stable").tolist()
         return [
-            {NAMES[place]: share for place in strongest if (share := of_row[place])}
+            {FEATURE_NAMES[place]: share for place in strongest if (share := of_row[place])}
             for of_row, strongest in zip(shares.tolist(), order, strict=True)
         ]
 
 
 def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> Ranked:
-    """Sort the eligible rows by the weighted sum of their features, of equal ones the newer first.
+    """Sort the eligible rows by the weighted sum of their features; of equal rows the newer comes first.
 
     The weights are learned from conversations; without turn taking `PLAIN` is used instead.
     """
-    used = weights if features.turns > 0 else PLAIN
-    shares = features.matrix * row_of(used, NAMES).astype(np.float32)
+    used = weights if features.turn_share > 0 else PLAIN
+    shares = features.matrix * weight_vector(used, FEATURE_NAMES).astype(np.float32)
     scores: Column = shares.sum(axis=1)
     rows = np.flatnonzero(table.eligible)
     order = np.lexsort((-table.created_at[rows], -scores[rows]))

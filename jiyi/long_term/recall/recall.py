@@ -15,8 +15,8 @@ from jiyi.embeddings import Embedder
 from jiyi.errors import BadQuery, EmbeddingError, IndexUnreachable
 from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.asked_point import find_answers, find_asked_point, is_partly_outdated
-from jiyi.long_term.recall.features import Evidence, Features, evidence_of, measure
-from jiyi.long_term.recall.outdated import judge, judged_rows
+from jiyi.long_term.recall.features import Evidence, Features, build_evidence, compute_features
+from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.question import named_speakers, parse_question, remove_names
 from jiyi.long_term.recall.ranking import Ranked, RecordText, TextKey, mark_repeats, rank, text_keys
 from jiyi.long_term.recall.surroundings import add_surroundings
@@ -168,7 +168,7 @@ class Recall:
         question = parse_question(query.text, query.asked_at or self.clock(), self.zone)
         # Some BLAS libraries raise the flag for invalid values for the padding of their lanes.
         with one_blas_thread(), np.errstate(invalid="ignore"):
-            return table, measure(question, table, evidence), notes
+            return table, compute_features(question, table, evidence), notes
 
     def _search_indexes(
         self, wide: Query, required: Sequence[Key], snapshot: Snapshot
@@ -188,7 +188,7 @@ class Recall:
         parts = self.vectors.read_rows(snapshot, table.rows)
         if not len(parts.rows):
             return table, None
-        return table, evidence_of(parts.rows, parts.vectors, len(table), vector)
+        return table, build_evidence(parts.rows, parts.vectors, len(table), vector)
 
     def _select_hits(
         self,
@@ -199,16 +199,16 @@ class Recall:
         snapshot: Snapshot,
     ) -> tuple[list[Hit], list[str], float]:
         """Return the best candidates as hits, notes, and the probability that there is no answer."""
-        table, judged_first = ranked.table, judged_rows(ranked)
+        table, compared_rows = ranked.table, rows_to_compare(ranked)
         required = {key for answer in answers for key in answer}
         also = [row for row in ranked.rows.tolist() if table.key(row) in required] if required else []
-        records, text_key_of = self._fetch_records(query, ranked, limits, [*judged_first, *also], snapshot)
-        texts = {row: records[row][1] for row in judged_first if row in records}
+        records, text_key_of = self._fetch_records(query, ranked, limits, [*compared_rows, *also], snapshot)
+        texts = {row: records[row][1] for row in compared_rows if row in records}
         with np.errstate(invalid="ignore"):  # as in `find_candidates`
-            judged = judge(ranked, texts)
-        answer_rows = find_answer_rows(answers, ranked, judged) if answers else []
-        scored = put_first(score_records(records, ranked, judged), answer_rows)
-        no_answer = min(nothing_relevant(ranked, judged), _MAX_DOUBT_IF_ANSWERED if answer_rows else 1.0)
+            compared = compare_messages(ranked, texts)
+        answer_rows = find_answer_rows(answers, ranked, compared) if answers else []
+        scored = put_first(score_records(records, ranked, compared), answer_rows)
+        no_answer = min(nothing_relevant(ranked, compared), _MAX_DOUBT_IF_ANSWERED if answer_rows else 1.0)
         # The relevance of the best is the probability that there is an answer; it falls with the score.
         relevance = {
             item.row: (1 - no_answer) * math.exp((item.score - scored[0].score) / _RELEVANCE_DECAY)
@@ -221,7 +221,7 @@ class Recall:
         ordered = [scored[place] for place in sorted(range(len(scored)), key=is_repeat.__getitem__)]
         kinds = table.kinds[[item.row for item in ordered]]
         chosen = [ordered[place] for place in _first_of_kinds(kinds, limits)[: query.limit]]
-        return list(make_hits(chosen, ranked, judged, relevance)), notes, no_answer
+        return list(make_hits(chosen, ranked, compared, relevance)), notes, no_answer
 
     def _fetch_records(
         self, query: Query, ranked: Ranked, limits: _Limits, rows: Sequence[int], snapshot: Snapshot

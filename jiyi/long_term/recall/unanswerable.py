@@ -1,9 +1,9 @@
 """Estimates the probability that nothing in the memory answers a question, by two logistic regressions.
 
-Either the subject of the question does not occur in the memory, or it does but the point asked for is
-missing. Both use the same features: how far the best messages stand out, which share of the question's words
-the memory knows, and whether the best messages have a value of the kind asked for. Learned from questions
-about other memories and from unanswered questions close to what was said. Pure functions on numbers.
+One estimates whether the subject of the question is unknown, the other whether the subject is known but
+the point asked for is missing. Both use the same features: how far the best messages stand out, which share
+of the question's words the memory has, and whether the best messages have a value of the kind asked for.
+They are learned from questions about other memories and from unanswered ones about this. Pure functions.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
-from jiyi.long_term.recall.outdated import Judged
-from jiyi.long_term.recall.pairs import asked_for
+from jiyi.long_term.recall.outdated import Comparison
+from jiyi.long_term.recall.pairs import classify_question
 from jiyi.long_term.recall.ranking import Ranked
-from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, chance, dot
+from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, sigmoid, weighted_sum
 from jiyi.records import DOUBT
 from jiyi.storage import ROLES, Candidates
 from jiyi.text import Trait, language
 
-__all__ = ["NOTHING_SIGNS", "nothing_relevant", "nothing_signs"]
+__all__ = ["NOTHING_FEATURES", "nothing_features", "nothing_relevant"]
 
 _Floats = NDArray[np.float64]
-_TEN = 10
+_FIRST = 10  # messages
 _ASSISTANT, _TOOL = ROLES.index("assistant"), ROLES.index("tool")
 
-NOTHING_SIGNS = (
+NOTHING_FEATURES = (
     *("best", "ahead of the second", "ahead of ten", "share of the best", "spread"),
     *("best by the ranking", "ranking: ahead of the second", "ranking: ahead of ten"),
     *("cosine of the nearest", "apart of the nearest", "nearness of the nearest", "nearness of three"),
@@ -44,54 +44,51 @@ NOTHING_SIGNS = (
 
 
 def nothing_relevant(
-    ranked: Ranked,
-    judged: Judged,
-    *,
-    nothing: Weights = NOTHING,
-    missing: Weights = MISSING,
+    ranked: Ranked, compared: Comparison, *, nothing: Weights = NOTHING, missing: Weights = MISSING
 ) -> float:
     """Return the probability, 0 to 1, that no candidate answers; 1 without candidates.
 
     Rows that only ask the question again do not answer it, however well they match.
     """
-    if asked := judged.rows[judged.asking].tolist():
-        ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, asked)])
+    if repeats := compared.rows[compared.repeats_question].tolist():
+        ranked = replace(ranked, rows=ranked.rows[~np.isin(ranked.rows, repeats)])
     if not len(ranked.rows):
         return 1.0
-    signs = nothing_signs(ranked, judged, asked)
-    strange, lacking = (chance(dot(weights, NOTHING_SIGNS, signs)) for weights in (nothing, missing))
+    features = nothing_features(ranked, compared, repeats)
+    logits = (weighted_sum(weights, NOTHING_FEATURES, features) for weights in (nothing, missing))
+    unknown_subject, missing_point = map(sigmoid, logits)
     # A row with all words of the question is about its subject, even in a very small memory.
-    strange *= 1 - signs[NOTHING_SIGNS.index("widest cover")] ** 2
-    # Without vectors, which new messages lack for a while, the judgement is uncertain.
+    unknown_subject *= 1 - features[NOTHING_FEATURES.index("widest cover")] ** 2
+    # Without vectors, which new messages lack for a while, the estimate is uncertain.
     most = 1.0 if ranked.features.distance else DOUBT
-    return min(most, float(1 - (1 - strange) * (1 - lacking)))
+    return min(most, float(1 - (1 - unknown_subject) * (1 - missing_point)))
 
 
-def nothing_signs(ranked: Ranked, judged: Judged, asked: Sequence[int] = ()) -> _Floats:
-    """Return the features in the order of `NOTHING_SIGNS`, for at least one ranked row."""
+def nothing_features(ranked: Ranked, compared: Comparison, repeats: Sequence[int] = ()) -> _Floats:
+    """Return `NOTHING_FEATURES` of at least one ranked row; ``repeats`` are rows that repeat the question."""
     table, features = ranked.table, ranked.features
     scores = ranked.scores.astype(np.float64)
     base = scores[ranked.rows]
-    scores[judged.rows] = judged.scores
+    scores[compared.rows] = compared.scores
     order = ranked.rows[np.argsort(-scores[ranked.rows], kind="stable")]
     best = int(order[0])
-    last = scores[order]
-    share = np.exp(last - last[0])
+    final = scores[order]
+    share = np.exp(final - final[0])
     share /= share.sum()
-    time = features.question.time
+    time, other_language = features.question.time, _other_language(features, compared)
     return np.array(
         [
-            *_leads(last),
+            *_leads(final),
             *(float(share[0]), float(-(share * np.log(share + 1e-9)).sum())),
             *_leads(base),
             *_meaning(features, order),
-            *_words(ranked, order, judged, asked),
-            *_kinds(features, order, judged),
-            _other_language(features, judged),
+            *_words(table, order, 1.0 - other_language, repeats),
+            *_kinds(features, order, compared),
+            other_language,
             *_first(table, best),
             float(len(table.terms)),
             np.log1p(table.total),
-            float(features.named),
+            float(features.names_speaker),
             *_named(ranked, best),
             float(time is not None and time.kind == "then"),
             float(time is None),
@@ -101,7 +98,7 @@ def nothing_signs(ranked: Ranked, judged: Judged, asked: Sequence[int] = ()) -> 
 
 def _leads(falling: _Floats) -> tuple[float, float, float]:
     second = falling[1] if len(falling) > 1 else falling[0]
-    return float(falling[0]), float(falling[0] - second), float(falling[0] - falling[:_TEN].mean())
+    return float(falling[0]), float(falling[0] - second), float(falling[0] - falling[:_FIRST].mean())
 
 
 def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
@@ -111,38 +108,36 @@ def _meaning(features: Features, order: NDArray[np.intp]) -> list[float]:
     return [*map(float, (*most, similar[0], near[0])), features.distance]
 
 
-def _words(ranked: Ranked, order: NDArray[np.intp], judged: Judged, asked: Sequence[int]) -> list[float]:
-    table = ranked.table
+def _words(table: Candidates, order: NDArray[np.intp], same: float, repeats: Sequence[int]) -> list[float]:
     rarity = table.idf / max(float(table.idf.sum()), 1e-9)
-    has = table.words[order[:_TEN]] > 0
-    told = np.delete(table.words, asked, axis=0) if len(asked) else table.words
-    unknown = float(rarity[~told.any(axis=0)].sum())
-    one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _TEN))
-    same = 1.0 - _other_language(ranked.features, judged)
+    has = table.words[order[:_FIRST]] > 0
+    stored = np.delete(table.words, repeats, axis=0) if len(repeats) else table.words
+    unknown = float(rarity[~stored.any(axis=0)].sum())
+    one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _FIRST))
     return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]
 
 
-def _other_language(features: Features, judged: Judged) -> float:
+def _other_language(features: Features, compared: Comparison) -> float:
     """Return 1 if the question is in another language than most of the best messages, else 0."""
-    asked = language(features.question.text)
-    told = [one.chinese for one in judged.signs]
-    return float(bool(told) and (asked == "zh") != (2 * sum(told) > len(told)))
+    chinese = [content.chinese for content in compared.contents]
+    mostly_chinese = 2 * sum(chinese) > len(chinese)
+    return float(bool(chinese) and (language(features.question.text) == "zh") != mostly_chinese)
 
 
-def _kinds(features: Features, order: NDArray[np.intp], judged: Judged) -> list[float]:
-    which, wanted = asked_for(features.question.text)
-    place = {row: number for number, row in enumerate(judged.rows.tolist())}
-    found = [judged.signs[place[row]].kinds for row in order[:_TEN].tolist() if row in place]
+def _kinds(features: Features, order: NDArray[np.intp], compared: Comparison) -> list[float]:
+    classes, wanted = classify_question(features.question.text)
+    place = {row: number for number, row in enumerate(compared.rows.tolist())}
+    found = [compared.contents[place[row]].kinds for row in order[:_FIRST].tolist() if row in place]
     fits = [float(kinds @ wanted > 0) for kinds in found] or [0.0]
-    asked = float(wanted.any())
+    any_wanted = float(wanted.any())
     part = [fits[0], sum(fits[:3]) / len(fits[:3]), sum(fits) / len(fits), max(fits)]
-    return [*(value if asked else 0.5 for value in part), asked, *which.tolist()]
+    return [*(value if any_wanted else 0.5 for value in part), any_wanted, *classes.tolist()]
 
 
 def _first(table: Candidates, best: int) -> list[float]:
     traits, role = int(table.traits[best]), int(table.roles[best])
     of = (Trait.MOSTLY_ASKS, Trait.SUPPOSES, Trait.REPORTS)
-    return [float(role == _ASSISTANT), float(role == _TOOL), *(float(bool(traits & one.value)) for one in of)]
+    return [*map(float, (role == _ASSISTANT, role == _TOOL, *(traits & trait.value != 0 for trait in of)))]
 
 
 def _named(ranked: Ranked, best: int) -> list[float]:

@@ -1,10 +1,10 @@
-"""From ranked candidates to hits: adds priors, recency judgements and answering facts to the scores."""
+"""Turns ranked candidates into hits: adds to their scores priors, comparisons and answering facts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from jiyi.long_term.recall.outdated import LIFTED, MAYBE, SURE, Judged
+from jiyi.long_term.recall.outdated import MAYBE, REORDER, SURE, Comparison
 from jiyi.long_term.recall.ranking import Ranked, RecordText
 from jiyi.long_term.recall.weights import PRIORS
 from jiyi.records import Fact, Hit, Knowledge, Searchable
@@ -34,22 +34,24 @@ class ScoredRecord(NamedTuple):
     why: dict[str, float]  # what was added to the score of its features
 
 
-def score_records(records: Mapping[int, RecordText], ranked: Ranked, judged: Judged) -> list[ScoredRecord]:
-    """Return the records of candidates by row with their scores, priors and judgements added, best first."""
-    lifts, scored = judged.lifts, []
+def score_records(
+    records: Mapping[int, RecordText], ranked: Ranked, compared: Comparison
+) -> list[ScoredRecord]:
+    """Return the records of candidates by row with their scores, after priors and comparisons, best first."""
+    score_changes, scored = compared.score_changes, []
     scores = ranked.scores[list(records)].tolist()
     for (row, (record, _)), score in zip(records.items(), scores, strict=True):
         why = _prior_scores(record)
-        if lift := lifts.get(row, 0.0):
+        if lift := score_changes.get(row, 0.0):
             why["in_force"] = round(lift, 6)
         scored.append(ScoredRecord(score + sum(why.values()), row, record, why))
-    return _put_after_successors(scored, ranked, judged)
+    return _sort_records(scored, ranked, compared)
 
 
-def _put_after_successors(scored: list[ScoredRecord], ranked: Ranked, judged: Judged) -> list[ScoredRecord]:
+def _sort_records(scored: list[ScoredRecord], ranked: Ranked, compared: Comparison) -> list[ScoredRecord]:
     """Sort by score, each fact after what likely replaced its message or, if asked about now, the fact."""
     table, time = ranked.table, ranked.features.question.time
-    successors = {table.key(row): table.key(later) for row, later in judged.marked(LIFTED).items()}
+    successors = {table.key(row): table.key(later) for row, later in compared.successor_rows(REORDER).items()}
     if time and time.kind == "now":
         facts = (item.record for item in scored if isinstance(item.record, Fact))
         ended = (fact for fact in facts if fact.status == "superseded")
@@ -80,15 +82,15 @@ def _source_key(record: Searchable, key: Key) -> Key:
     return key
 
 
-def find_answer_rows(answers: Iterable[Sequence[Key]], ranked: Ranked, judged: Judged) -> list[int]:
+def find_answer_rows(answers: Iterable[Sequence[Key]], ranked: Ranked, compared: Comparison) -> list[int]:
     """Return the rows of the facts that answer the question, then of their messages.
 
     Args:
         answers: each fact, followed by the message it was read from.
         ranked: the candidates; rows that may not be returned are left out.
-        judged: a fact whose message may be outdated is left out with its message.
+        compared: a fact whose message may be outdated is left out with its message.
     """
-    table, doubted = ranked.table, set(judged.marked(LIFTED))
+    table, doubted = ranked.table, set(compared.successor_rows(REORDER))
     row_of = {key: row for row, key in enumerate(table.keys)}
     groups = [[row for key in answer if (row := row_of.get(key)) is not None] for answer in answers]
     valid = [rows for rows in groups if not doubted.intersection(rows)]
@@ -111,12 +113,12 @@ def put_first(scored: list[ScoredRecord], rows: Sequence[int]) -> list[ScoredRec
 
 
 def make_hits(
-    chosen: Sequence[ScoredRecord], ranked: Ranked, judged: Judged, relevance: Mapping[int, float]
+    chosen: Sequence[ScoredRecord], ranked: Ranked, compared: Comparison, relevance: Mapping[int, float]
 ) -> Iterator[Hit]:
     """Yield hits of candidates, with what each feature added to the score and what replaced the record."""
     table, features = ranked.table, ranked.features
-    sure = judged.marked(SURE)
-    doubted = {table.key(row): table.key(later)[1] for row, later in judged.marked(MAYBE).items()}
+    sure = compared.successor_rows(SURE)
+    doubted = {table.key(row): table.key(later)[1] for row, later in compared.successor_rows(MAYBE).items()}
     shares = ranked.why([item.row for item in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
         certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
@@ -133,7 +135,7 @@ def make_hits(
 
 
 def _successor(record: Searchable, table: Candidates, row: int | None) -> str | None:
-    """Return the id of what replaced a record: stored in a fact, judged for a message."""
+    """Return the id of what replaced a record: as stored for a fact, as estimated for a message."""
     if isinstance(record, Fact):
         return record.superseded_by if record.status == "superseded" else None
     return None if row is None else table.key(row)[1]

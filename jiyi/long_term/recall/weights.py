@@ -25,30 +25,30 @@ __all__ = [
     "SUCCESSION",
     "WEIGHTS",
     "Weights",
-    "chance",
-    "dot",
-    "row_of",
+    "sigmoid",
+    "weight_vector",
+    "weighted_sum",
 ]
 
 Weights: TypeAlias = Mapping[str, float]
-"""The weight of each feature by name; 0 for a feature that is not in it."""
+"""The weight of each feature by name; a feature that is not in it has weight 0."""
 
 
-class _Learned(Weights):
+class _LearnedWeights(Weights):
     """A table of weights.json, read on first use, so that importing jiyi reads no data."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._rows: dict[tuple[str, ...], NDArray[np.float64]] = {}
+        self._vectors: dict[tuple[str, ...], NDArray[np.float64]] = {}
 
-    def row(self, names: tuple[str, ...]) -> NDArray[np.float64]:
-        """Return the weights of names; cached."""
-        if names not in self._rows:
-            self._rows[names] = np.array([self.get(name, 0.0) for name in names])
-        return self._rows[names]
+    def vector(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+        """Return the weights of these features; cached."""
+        if names not in self._vectors:
+            self._vectors[names] = np.array([self.get(name, 0.0) for name in names])
+        return self._vectors[names]
 
-    def __getitem__(self, sign: str) -> float:
-        return _tables()[self._name][sign]
+    def __getitem__(self, name: str) -> float:
+        return _tables()[self._name][name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(_tables()[self._name])
@@ -63,27 +63,27 @@ def _tables() -> dict[str, dict[str, float]]:
     return cast("dict[str, dict[str, float]]", json.loads(text))
 
 
-WEIGHTS: Weights = _Learned("features")
+WEIGHTS: Weights = _LearnedWeights("features")
 """The ranking, see `jiyi.long_term.recall.features`. Learned as a softmax over the candidates of each
 question (listwise cross-entropy: Cao et al. 2007, "Learning to Rank: From Pairwise Approach to Listwise
 Approach")."""
 
-PAIR: Weights = _Learned("pair")
-"""The logit of "the later statement has replaced the earlier", see `jiyi.long_term.recall.pairs`."""
+PAIR: Weights = _LearnedWeights("pair")
+"""The logit of "the later statement has replaced the earlier one", see `jiyi.long_term.recall.pairs`."""
 
-FACTS: Weights = _Learned("facts")
+FACTS: Weights = _LearnedWeights("facts")
 """The same for two facts, see `jiyi.long_term.facts.succession`."""
 
-SUCCESSION: Weights = _Learned("succession")
+SUCCESSION: Weights = _LearnedWeights("succession")
 """The same for two messages that a question found, see `jiyi.long_term.recall.outdated`."""
 
-ORDER: Weights = _Learned("order")
+ORDER: Weights = _LearnedWeights("order")
 """The final order of the best messages, see `jiyi.long_term.recall.outdated`."""
 
-NOTHING: Weights = _Learned("nothing")
+NOTHING: Weights = _LearnedWeights("nothing")
 """The logit of "the memory has nothing on the subject", see `jiyi.long_term.recall.unanswerable`."""
 
-MISSING: Weights = _Learned("missing")
+MISSING: Weights = _LearnedWeights("missing")
 """The logit of "the point asked for is missing", see `jiyi.long_term.recall.unanswerable`."""
 
 PLAIN: Weights = {
@@ -91,7 +91,7 @@ PLAIN: Weights = {
     "meaning": 1.0,
     "first_by_words": 1.0,
     "first_by_meaning": 1.0,
-    "in_time": 4.0,  # more than the usual lead of one sum over another
+    "in_time": 4.0,  # more than most differences between the sums
     "later": -2.4,
     "speaker": 1.0,
 }
@@ -105,18 +105,18 @@ PRIORS: Weights = {
 """Weights that apply to any question; chosen, not learned: at most half a point, to break ties."""
 
 
-def dot(weights: Weights, names: Sequence[str], signs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weighted sum of features along the last axis, named in order, plus the constant."""
-    return np.asarray(signs @ row_of(weights, names) + weights.get("constant", 0.0))
+def weighted_sum(weights: Weights, names: Sequence[str], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the weighted sum along the last axis, in the order of ``names``, plus the constant."""
+    return np.asarray(values @ weight_vector(weights, names) + weights.get("constant", 0.0))
 
 
-def row_of(weights: Weights, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return the weights of names in their order; the array must not be changed."""
-    if isinstance(weights, _Learned):
-        return weights.row(tuple(names))
+def weight_vector(weights: Weights, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the weights of these features; the array must not be changed."""
+    if isinstance(weights, _LearnedWeights):
+        return weights.vector(tuple(names))
     return np.array([weights.get(name, 0.0) for name in names])
 
 
-def chance(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def sigmoid(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the probabilities of logits."""
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -50, 50))))
