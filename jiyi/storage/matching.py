@@ -101,8 +101,7 @@ def rows_in_scope(mine: UserTerms, query: Query) -> _Flags:
 def _best_of_each_group(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
     """Return the rows of the best scores above 0, ``limit`` of each group, best first; newer ones win ties.
 
-    A group is a kind. Texts that mostly ask are one of their own: however often a question was asked,
-    its answer is found.
+    A group is a kind. Texts that mostly ask are a group, so that repeated questions hide no answer.
     """
     rows = np.flatnonzero(allowed & (scores > 0))
     if len(rows) > limit:

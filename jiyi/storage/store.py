@@ -154,19 +154,19 @@ class Store:
 
     @retried()
     def find_by_keys(
-        self, user_id: str, keys: Sequence[Key], seen: Snapshot | None = None
+        self, user_id: str, keys: Sequence[Key], snapshot: Snapshot | None = None
     ) -> dict[Key, Record]:
         """Return a user's records by their keys, without missing ones.
 
-        With ``seen``, a `snapshot`, short messages are cached with the user's rows until a record of the
-        user is removed or restored, or a message amended.
+        With a snapshot, short messages are cached with the user's rows until a record of the user is
+        removed or restored, or a message amended.
         """
         with self._db.read(user_id) as db:
-            return find_by_keys(db, user_id, keys, seen)
+            return find_by_keys(db, user_id, keys, snapshot)
 
     @retried()
     def match(
-        self, query: Query, near: Sequence[Key] | Rows = (), *, seen: Snapshot | None = None
+        self, query: Query, near: Sequence[Key] | Rows = (), *, snapshot: Snapshot | None = None
     ) -> Candidates:
         """Return the records that the words of ``query.text`` find, and their neighbours in conversation.
 
@@ -174,19 +174,19 @@ class Store:
 
         * the best ``query.limit`` records of each kind by words (BM25; any word is enough) that all
           conditions of the query allow; texts that mostly ask count apart, with the same limit,
-        * the records of ``near``, which another index found, by their keys or as rows of ``seen``,
+        * the records of ``near``, which another index found, by their keys or as rows of the snapshot,
           if the conditions allow them; unknown ones are left out,
         * for the best 50 by words and the first 50 of ``near``, the messages up to two places
           before and after in the same session. They lie in the query's scope; if other
           conditions do not allow them, they are not eligible.
 
         A text without a searchable word finds nothing by words. The statistics of BM25 are
-        those of all the user's records now, or when ``seen``, a `snapshot`, was taken.
+        those of all the user's records now, or when ``snapshot`` was taken.
         """
         with self._db.read(query.scope.user_id) as db:
-            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
+            snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
             allowed = read_allowed_docs(db, query)
-        return find_candidates(seen.terms, query, near, allowed)
+        return find_candidates(snapshot.terms, query, near, allowed)
 
     @retried(repeatable=False, removes=True)
     def delete(self, query: Query) -> Mapping[Kind, int]:

@@ -99,8 +99,7 @@ class Trash:
     def discarded(self, query: Query) -> list[Discarded]:
         """Return entries of the trash, newest first.
 
-        Of the query only scope, kinds, ids and limit apply, and ``since`` and ``until`` as bounds of the
-        time of removal.
+        Of the query scope, kinds, ids and limit apply, and ``since`` and ``until`` to the time of removal.
         """
         with self._db.read(query.scope.user_id) as db:
             where, values = _conditions(query, db.dialect).build()
@@ -130,8 +129,7 @@ class Trash:
         message that exists again with the same content stays as it is.
 
         If a summary spans a message's place but does not cover it, that version and all later ones are
-        dropped, so that the message is folded in again. System and pinned messages, which are in no
-        summary, drop none.
+        dropped, so that the message is folded in again. System and pinned messages are in no summary.
 
         Raises:
             DuplicateId: another record has the id by now.

@@ -36,8 +36,7 @@ _STRIDE = 16_384  # rounded vectors compared at once: as float32 they fit the pr
 class UserVectors:
     """Vectors of length 1 by record, the parts of a record next to each other.
 
-    Arrays grow by half and rows in use never change: a search keeps its own view while rows are
-    added after it.
+    Arrays grow by half and rows in use never change, so a search keeps its view while rows are added.
 
     Beyond `MAX_EXACT` a number takes one byte instead of four: the mean is subtracted and the
     rest rounded to 255 steps. The nearest by the rounded vectors are then compared exactly, from disk.
@@ -102,8 +101,7 @@ class UserVectors:
         Args:
             vector: of length 1.
             limit: how many records of each group at most.
-            groups: the group of each vector, the same for all parts of a record; -1 for
-                those that are not allowed.
+            groups: the group of each vector, the same for all parts of a record; -1 if not allowed.
             fetch: returns the exact vectors of these parts, in their order.
             preselect: returns for some groups the places of the only vectors to compare, given
                 their number; in other groups all are compared.
@@ -183,8 +181,7 @@ def find_nearest(
 ) -> tuple[Ints, Floats]:
     """Return the numbers of the records that `VectorIndex.nearest` finds, and their cosines.
 
-    ``docs`` as for `jiyi.storage.matching.find_candidates`; ``fetch`` and ``preselect`` as for
-    `UserVectors.nearest`.
+    ``docs`` is as for `find_candidates`; ``fetch`` and ``preselect`` are as for `UserVectors.nearest`.
     """
     groups = KIND_NUMBERS_BY_LABEL[rows.columns["label"]]
     groups[~(rows_in_scope(rows, query) & matching_rows(rows, query, docs))] = -1

@@ -16,10 +16,9 @@ from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
 from jiyi.storage.relational.users import Snapshot
 
-__all__ = ["Binding", "Parts", "PendingText", "Seen", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
+__all__ = ["Binding", "Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 
 Vector = NDArray[np.float32]
-Seen = Snapshot | None  # a `Store.snapshot`, if the caller has one
 
 _LEASE_SECONDS = 120
 _FAR_FUTURE = 2**62  # later than any lease ends, even where a clock went back
@@ -78,16 +77,18 @@ class VectorIndex:
         self._cursor = ("", 0)  # user and number of the last record that `pending` gave for the second set
 
     @retried()
-    def claim(self, name: str | None = None, dims: int | None = None, *, seen: Seen = None) -> Binding:
+    def claim(
+        self, name: str | None = None, dims: int | None = None, *, snapshot: Snapshot | None = None
+    ) -> Binding:
         """Bind the index to an embedder, or check that it is bound to this one; return its embedders.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
-        is checked. With ``seen``, a `Store.snapshot`, nothing is read.
+        is checked. With a `Store.snapshot`, nothing is read.
 
         Raises:
             EmbedderMismatch: the index is bound to another embedder; says how to re-embed.
         """
-        spaces = seen.spaces if seen is not None else self._spaces()
+        spaces = snapshot.spaces if snapshot is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
             with self._db.write() as db:
                 spaces = read_spaces(db)
@@ -158,28 +159,29 @@ class VectorIndex:
         """
         raise NotImplementedError
 
-    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
         """Return the records nearest to ``vector`` by cosine, best first, at most ``limit`` of each kind.
 
-        The score of a record is that of its best part. ``seen`` is a `Store.snapshot`.
+        The score of a record is that of its best part.
         """
         raise NotImplementedError
 
-    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
-        """Return what `nearest` finds as rows of ``seen.terms``, in its order; -1 for unknown records."""
-        return seen.terms.rows_of([match[:2] for match in self.nearest(query, vector, seen=seen)])
+    def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
+        """Return what `nearest` finds as rows of ``snapshot.terms``, in its order; -1 for unknown records."""
+        return snapshot.terms.rows_of([match[:2] for match in self.nearest(query, vector, snapshot=snapshot)])
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
+    ) -> Parts:
         """Return the vectors of a user's records; unknown and pending ones have none.
 
-        If the user has very many vectors they may be rounded; with ``exact`` they are as stored, those of
-        a record in their order. ``seen`` is a `Store.snapshot`.
+        With ``exact`` they are as stored, a record's in their order; else very many may be rounded.
         """
         raise NotImplementedError
 
-    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
-        """Return what `read` does, for records given as rows of ``seen.terms``."""
-        return self.read(Scope(user_id=seen.user_id), seen.terms.keys(rows), seen=seen)
+    def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
+        """Return what `read` does, for records given as rows of ``snapshot.terms``."""
+        return self.read(Scope(user_id=snapshot.user_id), snapshot.terms.keys(rows), snapshot=snapshot)
 
     def records_removed(self) -> None:
         """Remove vectors without a record, if they are kept outside the database."""

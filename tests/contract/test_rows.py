@@ -18,18 +18,18 @@ def test_rows_of_a_snapshot_stand_for_keys(store, vectors):
     by_text = {"long": axis(0, 1, 2), "late": axis(2), "left out": axis(1)}
     waiting = [one for one in vectors.pending(10, leased=False) if one.text != "waits"]
     vectors.add([VectorRow(key=one.key, vectors=by_text.get(one.text, axis(1))) for one in waiting])
-    query, seen, asked = Query(scope=ANA, text="late", without=("w",)), store.snapshot("ana"), axis(1)[0]
-    near = vectors.nearest_rows(query, asked, seen)
+    query, snapshot, asked = Query(scope=ANA, text="late", without=("w",)), store.snapshot("ana"), axis(1)[0]
+    near = vectors.nearest_rows(query, asked, snapshot)
     keys = [match[:2] for match in vectors.nearest(query, asked)]
-    assert seen.terms.keys(near) == keys
+    assert snapshot.terms.keys(near) == keys
     assert sorted(keys) == [("episode", "x"), ("message", "x"), ("message", "z")]
-    table = store.match(query, near, seen=seen)
-    assert table.keys == store.match(query, keys).keys == tuple(seen.terms.keys(table.rows))
+    table = store.match(query, near, snapshot=snapshot)
+    assert table.keys == store.match(query, keys).keys == tuple(snapshot.terms.keys(table.rows))
     for rows in (table.rows, near[::-1], near[:1]):
-        parts, wanted = vectors.read_rows(seen, rows), vectors.read(ANA, seen.terms.keys(rows))
+        parts, wanted = vectors.read_rows(snapshot, rows), vectors.read(ANA, snapshot.terms.keys(rows))
         np.testing.assert_array_equal(parts.rows, wanted.rows)
         np.testing.assert_array_equal(parts.vectors, wanted.vectors)
-    assert len(vectors.read_rows(seen, near).rows) == 5, "a record has all its parts"
+    assert len(vectors.read_rows(snapshot, near).rows) == 5, "a record has all its parts"
 
 
 def test_who_has_nothing_has_no_rows(store, vectors):

@@ -264,21 +264,21 @@ def test_a_snapshot_is_of_one_moment(store, vectors):
     store.put([message("early", id="a")])
     fill(vectors, {"early": one(0)})
 
-    def found(seen):
-        near = vectors.nearest(Query(scope=ANA, limit=10), one(0)[0], seen=seen)
+    def found(snapshot):
+        near = vectors.nearest(Query(scope=ANA, limit=10), one(0)[0], snapshot=snapshot)
         keys = [("message", match.id) for match in near]
-        table = store.match(Query(scope=ANA, text="early later"), keys, seen=seen)
+        table = store.match(Query(scope=ANA, text="early later"), keys, snapshot=snapshot)
         return [match.id for match in near], sorted(id_ for _, id_ in table.keys)
 
-    seen = store.snapshot("ana")
-    assert found(seen)[1] == ["a"]
+    snapshot = store.snapshot("ana")
+    assert found(snapshot)[1] == ["a"]
     store.put([message("later", id="b")])
     fill(vectors, {"later": one(0)})
-    assert found(seen)[1] == ["a"]
+    assert found(snapshot)[1] == ["a"]
     assert found(None) == found(store.snapshot("ana")) == (["b", "a"], ["a", "b"])
-    assert store.match(Query(scope=BEN, text="early"), seen=seen).keys == (), "others' are not in it"
-    assert vectors.nearest(Query(scope=BEN), one(0)[0], seen=seen) == []
-    assert len(vectors.read(BEN, [("message", "a")], seen=seen).rows) == 0
+    assert store.match(Query(scope=BEN, text="early"), snapshot=snapshot).keys == (), "others' are not in it"
+    assert vectors.nearest(Query(scope=BEN), one(0)[0], snapshot=snapshot) == []
+    assert len(vectors.read(BEN, [("message", "a")], snapshot=snapshot).rows) == 0
     assert [record.id for record in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
 
 
@@ -286,8 +286,8 @@ def test_a_snapshot_inside_a_transaction_keeps_nothing(store):
     def undone():
         with store.transaction():
             store.put([message("undone", id="a")])
-            seen = store.snapshot("ana")
-            assert store.match(Query(scope=ANA, text="undone"), seen=seen).keys == (("message", "a"),)
+            snapshot = store.snapshot("ana")
+            assert store.match(Query(scope=ANA, text="undone"), snapshot=snapshot).keys == (("message", "a"),)
             raise KeyError
 
     with pytest.raises(KeyError):

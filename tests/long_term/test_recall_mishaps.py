@@ -49,11 +49,11 @@ def test_a_search_that_waits_for_storage_keeps_no_other_from_computing(store, ve
     class Waiting(Store):
         """Another thread wants to compute while this one reads."""
 
-        def match(self, query, near=(), *, seen=None):
+        def match(self, query, near=(), *, snapshot=None):
             other = threading.Thread(target=_compute, args=(computed := threading.Event(),), daemon=True)
             other.start()
             free.append(computed.wait(10))
-            return super().match(query, near, seen=seen)
+            return super().match(query, near, snapshot=snapshot)
 
     store.put([message("nginx 502")])
     flush()
@@ -78,8 +78,8 @@ class Forgetful(Store):
 
     gone = ()
 
-    def match(self, query, near=(), *, seen=None):
-        found = super().match(query, near, seen=seen)
+    def match(self, query, near=(), *, snapshot=None):
+        found = super().match(query, near, snapshot=snapshot)
         if self.gone:
             self.delete(Query(scope=query.scope, ids=self.gone, limit=100))
         return found

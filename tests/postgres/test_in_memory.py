@@ -35,7 +35,7 @@ class Side:
         self.vectors.add(rows, name=name)
 
     def near(self, number: int) -> dict[str, float]:
-        found = self.vectors.nearest(MINE, axis(number), seen=self.store.snapshot("ana"))
+        found = self.vectors.nearest(MINE, axis(number), snapshot=self.store.snapshot("ana"))
         return {match.id: round(match.score, 3) for match in found}
 
     def held(self) -> InMemoryVectors:
@@ -112,7 +112,7 @@ def test_a_look_that_another_thread_overtook_loses_nothing(sides):
     there.save("1")
     there.embed("1")
     assert here.near(1) == {"0": 0.0, "1": 1.0}
-    assert [match.id for match in here.vectors.nearest(MINE, axis(1), seen=early)] == ["0"]
+    assert [match.id for match in here.vectors.nearest(MINE, axis(1), snapshot=early)] == ["0"]
     assert here.near(1) == {"0": 0.0, "1": 1.0}
 
 

@@ -74,11 +74,11 @@ def test_no_verb_reads_across(misled):
     assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
     assert vectors.nearest(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0]) == []
     assert len(vectors.read(BEN, KEYS).rows) == 0
-    seen = store.snapshot("ben")
-    assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")], seen=seen)) == 0
-    assert len(vectors.read(BEN, KEYS, seen=seen).rows) == 0
-    near = vectors.nearest_rows(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0], seen)
-    assert len(near) == len(vectors.read_rows(seen, near).rows) == 0
+    snapshot = store.snapshot("ben")
+    assert len(store.match(Query(scope=BEN, text="word"), [("message", "m")], snapshot=snapshot)) == 0
+    assert len(vectors.read(BEN, KEYS, snapshot=snapshot).rows) == 0
+    near = vectors.nearest_rows(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0], snapshot)
+    assert len(near) == len(vectors.read_rows(snapshot, near).rows) == 0
     assert vectors.pending(10, leased=False) == []
     assert vectors.count_set_aside("ben") == vectors.count_set_aside() == {}
     assert database.users() == []

@@ -64,7 +64,7 @@ def compare_fact(
     if not own.any():
         return None
     query = Query(scope=scope, kinds=("message", "fact"), limit=_NEAREST)
-    near = vectors.nearest(query, own.astype(np.float32), seen=snapshot)
+    near = vectors.nearest(query, own.astype(np.float32), snapshot=snapshot)
     keys: list[Key] = [(one.kind, one.id) for one in near]
     others = _candidate_facts(store, scope, keys, fact)
     if not others:
@@ -147,7 +147,7 @@ def _vector_key(fact: Fact, said: Mapping[str, Message]) -> Key:
 def _read_vectors(vectors: VectorIndex, snapshot: Snapshot, keys: Sequence[Key | None]) -> _Floats:
     """Return the vectors of the first parts of records (keys, dims), zeros for none."""
     asked = list(dict.fromkeys(key for key in keys if key))
-    parts = vectors.read(Scope(user_id=snapshot.user_id), asked, seen=snapshot)
+    parts = vectors.read(Scope(user_id=snapshot.user_id), asked, snapshot=snapshot)
     dims = parts.vectors.shape[1] if parts.vectors.ndim == 2 else 0
     of_key = {
         asked[row]: parts.vectors[place] for place, row in reversed(list(enumerate(parts.rows.tolist())))

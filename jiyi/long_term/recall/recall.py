@@ -161,7 +161,7 @@ class Recall:
             table, evidence = self._search_indexes(wide, required, snapshot)
             notes: tuple[str, ...] = ()
         except (EmbeddingError, IndexUnreachable) as error:
-            table, evidence = self.store.match(wide, required, seen=snapshot), None
+            table, evidence = self.store.match(wide, required, snapshot=snapshot), None
             notes = (_NO_VECTORS_NOTE.format(error),)
         if not table.eligible.any():
             return table, None, notes
@@ -179,12 +179,12 @@ class Recall:
         # messages that address someone by it, which in a dialogue are the other speaker's.
         text = remove_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])
         vector = self.embedder.embed([text], "query")[0]
-        self.vectors.claim(self.embedder.name, seen=snapshot)  # another process may have re-embedded the data
+        self.vectors.claim(self.embedder.name, snapshot=snapshot)  # others may have re-embedded the data
         near = self.vectors.nearest_rows(wide, vector, snapshot)
         if required:
             first = snapshot.terms.rows_of(required)
             near = np.concatenate([first, near[~np.isin(near, first)]])
-        table = self.store.match(wide, near, seen=snapshot)
+        table = self.store.match(wide, near, snapshot=snapshot)
         parts = self.vectors.read_rows(snapshot, table.rows)
         if not len(parts.rows):
             return table, None

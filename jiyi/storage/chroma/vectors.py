@@ -22,7 +22,8 @@ from jiyi.storage.chroma_binding import bind_to_chroma
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.relational.users import Snapshot
+from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -111,9 +112,9 @@ class ChromaVectors(VectorIndex):
             db.run("chroma_mark_going", {"user_id": user_id, "tokens": tokens})
         return complete
 
-    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        del seen
+        del snapshot
         self._drain()
 
         def nearest() -> list[Match]:
@@ -122,9 +123,11 @@ class ChromaVectors(VectorIndex):
 
         return self._db.attempt(nearest)
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
-        del exact, seen
+        del exact, snapshot
         space = self._spaces().number
 
         def allowed() -> dict[Key, tuple[int, str, int]]:

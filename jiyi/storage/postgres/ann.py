@@ -4,8 +4,7 @@ Comparing all is exact and takes time proportional to the user's vectors; the in
 Malkov & Yashunin, "Efficient and robust approximate nearest neighbor search using Hierarchical
 Navigable Small World graphs", IEEE TPAMI 42(4), 2020) takes about the same time for any size, but
 it is not split by user: it walks through the nearest vectors of all users and skips those of others.
-So it is faster only for users with many vectors and a large part of the table. ``bench/ann.py``
-measures both ways.
+So it is faster only for users with a large part of a large table (measured by ``bench/ann.py``).
 """
 
 import time
@@ -108,8 +107,7 @@ class AnnIndex:
     def make(self) -> str:
         """Create the index for the searched set, or create it again; return what was done.
 
-        Others read and write meanwhile. Indexes of other sets, and the rest of an interrupted run, are
-        dropped.
+        Others can read and write meanwhile. Indexes of other sets and of interrupted runs are dropped.
 
         Raises:
             WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction;

@@ -150,8 +150,7 @@ def _message(error: psycopg.Error) -> str:
 def retry(verb: Callable[[], _T], *, seconds: float, repeatable: bool) -> _T:
     """Call a function until it succeeds, fails with a permanent error, or the time is over.
 
-    Pauses double from 0.05 to 1 s, each shortened at random so that many clients do not
-    return at the same moment.
+    Pauses double from 0.05 to 1 s, shortened at random so that clients do not all return at once.
 
     ``repeatable`` as for `Database.attempt`; ``seconds``: how long to wait for a server that is away.
     """

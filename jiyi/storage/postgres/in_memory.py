@@ -35,11 +35,11 @@ class InMemoryVectors(UserVectors):
         return [*calls, *([Call("vectors_of_docs", {**whose, "docs": self.waiting})] if self.waiting else [])]
 
 
-def in_memory_vectors(database: Database, db: Connection, seen: Snapshot) -> InMemoryVectors | None:
+def in_memory_vectors(database: Database, db: Connection, snapshot: Snapshot) -> InMemoryVectors | None:
     """Return a user's vectors as of a snapshot; None if there are too many, or inside a transaction."""
     if db.in_transaction:
         return None
-    mine = cached_part(database, db, seen, InMemoryVectors, partial(_extend, db, seen))
+    mine = cached_part(database, db, snapshot, InMemoryVectors, partial(_extend, db, snapshot))
     return None if mine.too_many else mine
 
 
@@ -49,19 +49,19 @@ def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
     return numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
 
 
-def _extend(db: Connection, seen: Snapshot, mine: InMemoryVectors) -> None:
+def _extend(db: Connection, snapshot: Snapshot, mine: InMemoryVectors) -> None:
     """Add new vectors, or drop all if there are too many."""
-    if mine.space != seen.spaces.number:
-        mine.reset(seen.spaces.number)
-    if not mine.too_many and (seen.terms.size > MAX_IN_MEMORY or not _add_new(db, seen, mine)):
+    if mine.space != snapshot.spaces.number:
+        mine.reset(snapshot.spaces.number)
+    if not mine.too_many and (snapshot.terms.size > MAX_IN_MEMORY or not _add_new(db, snapshot, mine)):
         mine.reset(mine.space)
         mine.too_many = True
 
 
-def _add_new(db: Connection, seen: Snapshot, mine: InMemoryVectors) -> bool:
+def _add_new(db: Connection, snapshot: Snapshot, mine: InMemoryVectors) -> bool:
     """Add what the snapshot read already, or else read it now; return False if there are too many."""
-    answers = [answer for _, answer in seen.extra_answers] if _can_extend(seen, mine) else []
-    answers = answers or db.fetch_all(mine.calls(seen.user_id))
+    answers = [answer for _, answer in snapshot.extra_answers] if _can_extend(snapshot, mine) else []
+    answers = answers or db.fetch_all(mine.calls(snapshot.user_id))
     rows = [row for answer in answers for row in answer.rows]
     known = set(mine.docs[: mine.size].tolist()) if rows else ()
     rows = [row for row in rows if row[0] not in known]
@@ -70,17 +70,18 @@ def _add_new(db: Connection, seen: Snapshot, mine: InMemoryVectors) -> bool:
     if rows:
         docs = np.array([row[0] for row in rows], np.int64)
         mine.append(np.arange(mine.size, mine.size + len(rows)), docs, as_floats(rows))
-    last = max(mine.after, seen.terms.last_doc)
+    last = max(mine.after, snapshot.terms.last_doc)
     if rows or last > mine.after:
-        new = seen.terms.columns["doc"][np.searchsorted(seen.terms.columns["doc"], mine.after, "right") :]
+        all_docs = snapshot.terms.columns["doc"]
+        new = all_docs[np.searchsorted(all_docs, mine.after, "right") :]
         asked_for = np.concatenate([np.array(mine.waiting, np.int64), new])
         mine.waiting = asked_for[~np.isin(asked_for, mine.docs[: mine.size])].tolist()
         mine.after = last
     return True
 
 
-def _can_extend(seen: Snapshot, mine: InMemoryVectors) -> bool:
+def _can_extend(snapshot: Snapshot, mine: InMemoryVectors) -> bool:
     """Return whether the snapshot's answers fit the cached vectors, which other threads may have changed."""
-    values = seen.extra_answers[0][0].values if seen.extra_answers else {}
+    values = snapshot.extra_answers[0][0].values if snapshot.extra_answers else {}
     same = (values.get("generation"), values.get("space")) == (mine.generation, mine.space)
     return same and int(values["after"]) <= mine.after

@@ -49,8 +49,7 @@ class Installation:
     def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
         """Find the programs, and the user to run them on data in a folder.
 
-        That is this process's user; if that is root: ``run_as``, else the folder's owner, else
-        `postgres` or `nobody`.
+        It is this process's user; for root it is ``run_as``, the folder's owner, `postgres` or `nobody`.
 
         Raises:
             MissingExtra: the package is not installed.

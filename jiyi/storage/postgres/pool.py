@@ -44,8 +44,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 class _TimedConnection(psycopg.Connection[Any]):
     """A connection with a time limit for a silent server.
 
-    The timeouts of the server and of TCP do not help if something in between acknowledges every
-    byte and forwards none.
+    Timeouts of the server and of TCP do not help if a proxy acknowledges all bytes and forwards none.
     """
 
     patience: float | None = None  # seconds without a byte; None for no limit

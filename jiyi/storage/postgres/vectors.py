@@ -27,7 +27,7 @@ from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
 from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
-from jiyi.storage.vectors import Parts, PendingText, Seen, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -117,12 +117,12 @@ class PostgresVectors(VectorIndex):
             )
         return complete
 
-    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
-        seen, held = self._near_held(query, vector, seen)
+        snapshot, held = self._near_held(query, vector, snapshot)
         if held is not None:
-            return seen.terms.matches(*held)
-        mine = seen.terms
+            return snapshot.terms.matches(*held)
+        mine = snapshot.terms
         kinds = [kind for kind in mine.kinds() if kind in query.kinds]
         if not kinds:
             return []
@@ -152,25 +152,27 @@ class PostgresVectors(VectorIndex):
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
-    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+    def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
         """See `VectorIndex.nearest_rows`."""
-        _, held = self._near_held(query, vector, seen)
-        return super().nearest_rows(query, vector, seen) if held is None else seen.terms.rows_of_docs(held[0])
+        _, held = self._near_held(query, vector, snapshot)
+        if held is not None:
+            return snapshot.terms.rows_of_docs(held[0])
+        return super().nearest_rows(query, vector, snapshot)
 
     @retried()
     def _near_held(
-        self, query: Query, vector: Vector, seen: Seen
+        self, query: Query, vector: Vector, snapshot: Snapshot | None
     ) -> tuple[Snapshot, tuple[Ints, Floats] | None]:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
-            mine = in_memory_vectors(self._db, db, seen)
+            snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
+            mine = in_memory_vectors(self._db, db, snapshot)
             if mine is None:
-                return seen, None
+                return snapshot, None
             if mine.size and mine.dims != len(vector):
                 raise self._dims_mismatch(mine.dims, vector)
             docs = read_allowed_docs(db, query)
-        return seen, find_nearest(seen.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return snapshot, find_nearest(snapshot.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -190,33 +192,35 @@ class PostgresVectors(VectorIndex):
             raise
 
     @retried()
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         with self._db.read(scope.user_id) as db:
             if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
                 return read_uncached(db, scope.user_id, keys, partial(_read, db, scope.user_id))
-            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
-        return self.read_rows(seen, seen.terms.rows_of(keys))
+            snapshot = ensure_snapshot(self._db, db, scope.user_id, snapshot)
+        return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
 
     @retried()
-    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+    def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
-        with self._db.read(seen.user_id) as db:
+        with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
-                return super().read_rows(seen, rows)
-            mine = in_memory_vectors(self._db, db, seen)
-            return row_vectors(seen.terms, mine, rows) if mine else self._read_cached(db, seen, rows)
+                return super().read_rows(snapshot, rows)
+            mine = in_memory_vectors(self._db, db, snapshot)
+            return row_vectors(snapshot.terms, mine, rows) if mine else self._read_cached(db, snapshot, rows)
 
-    def _read_cached(self, db: PostgresConnection, seen: Snapshot, rows: Rows) -> Parts:
+    def _read_cached(self, db: PostgresConnection, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
-        assert seen.owner is not None
-        docs = np.where(rows >= 0, seen.terms.columns["doc"][rows], -1)
+        assert snapshot.owner is not None
+        docs = np.where(rows >= 0, snapshot.terms.columns["doc"][rows], -1)
 
         def extend(known: CachedVectors) -> None:
-            known.use_space(seen.spaces.number)
-            known.add(_read(db, seen.user_id, known.space, known.missing(docs[docs >= 0])))
+            known.use_space(snapshot.spaces.number)
+            known.add(_read(db, snapshot.user_id, known.space, known.missing(docs[docs >= 0])))
 
-        return self._db.cache.use(seen.user_id, CachedVectors, seen.owner[1], extend).parts(docs)
+        return self._db.cache.use(snapshot.user_id, CachedVectors, snapshot.owner[1], extend).parts(docs)
 
     def make_ann_index(self) -> str:
         """Make an approximate index for users with very many vectors; see `AnnIndex.make`."""

@@ -34,17 +34,17 @@ def find_records(db: Connection, query: Query) -> list[Record]:
 
 
 def find_by_keys(
-    db: Connection, user_id: str, keys: Iterable[Key], seen: Snapshot | None = None
+    db: Connection, user_id: str, keys: Iterable[Key], snapshot: Snapshot | None = None
 ) -> dict[Key, Record]:
     """Return a user's records by their keys, without missing ones; see `Store.find_by_keys`."""
-    cache = seen.terms.messages if seen else {}
+    cache = snapshot.terms.messages if snapshot else {}
     cached = {key: record for key in keys if (record := cache.get(key))}
     ids = grouped(dict.fromkeys(key for key in keys if key not in cached))
     calls = [_ids_call(kind, user_id, kind_ids, db.dialect) for kind, kind_ids in ids.items()]
     if cached:
         calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.fetch_all(calls) if calls else []
-    if seen and cached and answers.pop().rows != [(seen.changes,)]:
+    if snapshot and cached and answers.pop().rows != [(snapshot.changes,)]:
         return find_by_keys(db, user_id, keys)  # something was removed or amended meanwhile
     found = zip(ids, answers, strict=True)
     read = {(kind, r.id): r for kind, answer in found for r in _decode_answer(db, kind, answer)}

@@ -46,40 +46,43 @@ def take_snapshot(database: Database, db: Connection, user_id: str) -> Snapshot:
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
     owners, meta, rows, *answers = db.fetch_all([*calls, *more])
     extra = list(zip(more, answers, strict=True))
-    seen = Snapshot(user_id, parse_spaces(meta.rows), extra_answers=extra)
+    snapshot = Snapshot(user_id, parse_spaces(meta.rows), extra_answers=extra)
     for owner, generation, changes in owners.rows:
-        seen.owner, seen.changes = (owner, generation), changes
-        extend = partial(_extend_terms, db, seen, after, cast("list[TermRow]", rows.rows))
-        seen.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=not db.in_transaction)
-    return seen
-
-
-def ensure_snapshot(database: Database, db: Connection, user_id: str, seen: Snapshot | None) -> Snapshot:
-    """Return a snapshot if it is of this user, otherwise a new one."""
-    return seen if seen is not None and seen.user_id == user_id else take_snapshot(database, db, user_id)
-
-
-def cached_part(database: Database, db: Connection, seen: Snapshot, part: type[_H], extend: Extend[_H]) -> _H:
-    """Return a view of another cached part of the user; ``extend`` brings it up to date."""
-    if seen.owner is None:
-        return part(0)
-    if part not in seen.parts:
+        snapshot.owner, snapshot.changes = (owner, generation), changes
+        extend = partial(_add_terms, db, snapshot, after, cast("list[TermRow]", rows.rows))
         keep = not db.in_transaction
-        seen.parts[part] = database.cache.use(seen.user_id, part, seen.owner[1], extend, keep=keep)
-    return cast("_H", seen.parts[part])
+        snapshot.terms = database.cache.use(user_id, UserTerms, generation, extend, keep=keep)
+    return snapshot
 
 
-def _extend_terms(db: Connection, seen: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
+def ensure_snapshot(database: Database, db: Connection, user_id: str, snapshot: Snapshot | None) -> Snapshot:
+    """Return a snapshot if it is of this user, otherwise a new one."""
+    return snapshot if snapshot and snapshot.user_id == user_id else take_snapshot(database, db, user_id)
+
+
+def cached_part(
+    database: Database, db: Connection, snapshot: Snapshot, part: type[_H], extend: Extend[_H]
+) -> _H:
+    """Return a view of another cached part of the user; ``extend`` brings it up to date."""
+    if snapshot.owner is None:
+        return part(0)
+    if part not in snapshot.parts:
+        user_id, generation, keep = snapshot.user_id, snapshot.owner[1], not db.in_transaction
+        snapshot.parts[part] = database.cache.use(user_id, part, generation, extend, keep=keep)
+    return cast("_H", snapshot.parts[part])
+
+
+def _add_terms(db: Connection, snapshot: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
     """Add rows that were read after a number, if the cached ones end there, and all rows after them."""
-    if held.changes != seen.changes:
-        held.messages, held.changes = {}, seen.changes
+    if held.changes != snapshot.changes:
+        held.messages, held.changes = {}, snapshot.changes
     fits = held.last_doc == after
     if fits:
-        _append_rows(db, seen.user_id, held, new)
+        _append_rows(db, snapshot.user_id, held, new)
     while not fits or len(new) == _BATCH_SIZE:
-        call = _terms_after(seen.user_id, held.last_doc)
+        call = _terms_after(snapshot.user_id, held.last_doc)
         new = cast("list[TermRow]", db.rows(call.name, call.values))
-        _append_rows(db, seen.user_id, held, new)
+        _append_rows(db, snapshot.user_id, held, new)
         fits = True
 
 

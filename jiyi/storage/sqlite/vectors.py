@@ -22,7 +22,7 @@ from jiyi.storage.user_vectors import (
     find_nearest,
     row_vectors,
 )
-from jiyi.storage.vectors import Parts, Seen, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.vectors import Parts, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["SqliteVectors"]
 
@@ -33,8 +33,7 @@ _BATCH_SIZE = 10_000  # rows read at once
 class SqliteVectors(VectorIndex):
     """A `VectorIndex` on the same `SqliteDatabase` as the store.
 
-    One user's vectors are read once into the database's cache (see `UserVectors`) and extended as
-    new ones arrive.
+    A user's vectors are read once into the database's cache (see `UserVectors`) and then extended.
     """
 
     _db: SqliteDatabase
@@ -53,44 +52,46 @@ class SqliteVectors(VectorIndex):
                     db.run_many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
-    def nearest(self, query: Query, vector: Vector, *, seen: Seen = None) -> list[Match]:
+    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         with self._db.read() as db:
-            seen = ensure_snapshot(self._db, db, query.scope.user_id, seen)
-            return seen.terms.matches(*self._nearest(db, query, vector, seen))
+            snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
+            return snapshot.terms.matches(*self._find(db, query, vector, snapshot))
 
-    def nearest_rows(self, query: Query, vector: Vector, seen: Snapshot) -> Rows:
+    def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
         """See `VectorIndex.nearest_rows`."""
         with self._db.read() as db:
-            return seen.terms.rows_of_docs(self._nearest(db, query, vector, seen)[0])
+            return snapshot.terms.rows_of_docs(self._find(db, query, vector, snapshot)[0])
 
-    def _nearest(self, db: Connection, query: Query, vector: Vector, seen: Snapshot) -> tuple[Ints, Floats]:
+    def _find(self, db: Connection, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
         """Return the numbers of the records that `nearest` finds, and their cosines."""
-        mine = self._vectors_of(db, seen)
+        mine = self._vectors_of(db, snapshot)
         if not mine.size:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         if mine.dims != len(vector):
             raise self._dims_mismatch(mine.dims, vector)
         docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
         fetch = partial(_read_parts, db, dims=mine.dims)
-        return find_nearest(seen.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
+        return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
-    def read(self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, seen: Seen = None) -> Parts:
+    def read(
+        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
+    ) -> Parts:
         """See `VectorIndex.read`."""
         with self._db.read() as db:
             if exact:
                 return read_uncached(db, scope.user_id, keys, partial(_read_docs, db))
-            seen = ensure_snapshot(self._db, db, scope.user_id, seen)
-        return self.read_rows(seen, seen.terms.rows_of(keys))
+            snapshot = ensure_snapshot(self._db, db, scope.user_id, snapshot)
+        return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
 
-    def read_rows(self, seen: Snapshot, rows: Rows) -> Parts:
+    def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
         with self._db.read() as db:
-            return row_vectors(seen.terms, self._vectors_of(db, seen), rows)
+            return row_vectors(snapshot.terms, self._vectors_of(db, snapshot), rows)
 
-    def _vectors_of(self, db: Connection, seen: Snapshot) -> UserVectors:
-        owner = seen.owner[0] if seen.owner else 0
-        return cached_part(self._db, db, seen, UserVectors, partial(_read_new, db, owner, seen.spaces.number))
+    def _vectors_of(self, db: Connection, snapshot: Snapshot) -> UserVectors:
+        owner, space = snapshot.owner[0] if snapshot.owner else 0, snapshot.spaces.number
+        return cached_part(self._db, db, snapshot, UserVectors, partial(_read_new, db, owner, space))
 
     def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:  # noqa: ARG002
         """Return what selects the vectors to compare; None compares all of them."""

@@ -96,8 +96,7 @@ def read_batches(
 ) -> Iterator[tuple[Sequence[Entry], Mapping[str, Words]]]:
     """Yield one part of a user's memory, oldest first, in batches of at most `BATCH_SIZE` records.
 
-    With ``words`` messages come with their analysed words, by id: analysing them again would be the
-    slowest part of a copy.
+    With ``words`` messages come with their analysed words, by id, as analysing them again is slow.
     """
     if part == "trash":
         everything = Query(scope=scope, kinds=FORGETTABLE, limit=BATCH_SIZE)

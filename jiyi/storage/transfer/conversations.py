@@ -30,9 +30,8 @@ def read_conversations(
     with a list of messages, one or a list of ``{"messages": [...]}``, or
     ``{"conversations": [...]}`` of the neutral format. A message may have ``id``,
     ``session_id`` and ``created_at`` (ISO 8601 or seconds since 1970). A message without an
-    id gets one that depends only on its session and content (and, for repetitions, on how often
-    the content occurred), so that importing a file twice, even with lines repaired or added,
-    finds the same ids.
+    id gets one that depends only on its session and content (and on how often the content occurred
+    before), so that importing a file again, even with lines repaired or added, finds the same ids.
 
     Args:
         path: the file, UTF-8.

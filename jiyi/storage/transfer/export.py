@@ -1,8 +1,7 @@
 """Writing and reading a memory as JSON lines: a header, then one record per line.
 
 A line holds a whole record except its user, vectors and token counts; the last two are computed
-again. Reading checks every type, so that an edited line is either a valid record or an `InputError`
-that says what is wrong.
+again. Reading checks every type: an edited line is a valid record or an `InputError` that says why not.
 """
 
 import json
