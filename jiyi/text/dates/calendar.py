@@ -1,8 +1,7 @@
-"""Calendar arithmetic on whole days: weeks, months, seasons, what is next to them and inside them.
+"""Calendar arithmetic on whole days: weeks, months, seasons, and the days next to them and inside them.
 
-Days are proleptic Gregorian ordinals (`datetime.date.toordinal`). Weeks begin on Monday (ISO 8601);
-seasons are those of the northern hemisphere, spring from March. A year, month or day that does not
-exist raises ValueError or OverflowError.
+Days are ordinals (`datetime.date.toordinal`). Weeks begin on Monday (ISO 8601), spring begins in March.
+A year, month or day that does not exist raises ValueError or OverflowError.
 """
 
 from collections.abc import Callable
@@ -38,8 +37,7 @@ __all__ = [
 Unit = Literal["day", "weekend", "week", "month", "quarter", "season", "half", "year", "span"]
 """What a stretch of days is; "span" is any other."""
 
-Part = Literal["start", "middle", "end"]
-"""Which part of a stretch of days."""
+Part = Literal["start", "middle", "end"]  # of a stretch of days
 
 _SEASONS = {"spring": (3, 3), "summer": (6, 3), "autumn": (9, 3), "winter": (12, 3)}
 _HOLIDAYS = {"summer break": (7, 2), "winter break": (1, 2)}  # 暑假, 寒假
@@ -53,7 +51,7 @@ class Days:
     end: int  # the ordinal of the day after the last
     unit: Unit = "day"  # what they are
     exact: bool = True  # no year was guessed and the words are not vague
-    turn: Literal["", "week", "year"] = ""  # said without a year (or week): what was guessed
+    guessed: Literal["", "week", "year"] = ""  # what the words leave out
     weak: bool = False  # counts only as a part of a longer expression
     open: bool = False  # lasts until the present moment
 
@@ -194,13 +192,13 @@ def nth(days: Days, unit: Unit, count: int, name: int | None = None) -> Days:
         found = Days(first, add_months(first, size), unit)
     if not days.first <= found.first < days.end:
         raise ValueError("not so many in it")
-    return replace(found, exact=days.exact, turn=days.turn)
+    return replace(found, exact=days.exact, guessed=days.guessed)
 
 
 def day_number(today: int, number: int, name: int | None = None, side: int = -1) -> Days | None:
     """Return the nearest day with this number in its month (and this weekday), not after today.
 
-    With side 1, not before today. None without any within a year.
+    With side 1 it is not before today. None if there is none within a year.
     """
     at = date.fromordinal(today)
     for step in range(13):
@@ -234,10 +232,10 @@ def narrow(days: Days, part: Part) -> Days:
 
 
 def locate(at: Callable[[int], Days | None], today: int, number: int | None, step: int | None = None) -> Days:
-    """Return what comes back every year in the year ``number``, or where that is None as ``step`` says.
+    """Return what recurs every year as it is in the year ``number`` or, if that is None, by ``step``.
 
-    -1 is the latest that is over, 0 the present one or this year's, 1 the first still to begin;
-    None is the latest that has begun (said without a year, so not exact).
+    A step of -1 is the latest that is over, 0 the present one or this year's, 1 the first that begins
+    later; None is the latest that has begun, which is not exact.
 
     Raises:
         ValueError: there is none, or ``at`` does not know one that has to be asked.
@@ -256,7 +254,7 @@ def locate(at: Callable[[int], Days | None], today: int, number: int | None, ste
             continue
         found = _require(found)
         if step is None and found.first <= today:
-            return replace(found, exact=False, turn="year")
+            return replace(found, exact=False, guessed="year")
         if (step == -1 and found.end <= today) or (step == 1 and found.first > today):
             return found
     raise ValueError("no such day")
@@ -273,16 +271,16 @@ def in_year(days: Days, number: int) -> Days:
     at = date.fromordinal(days.first)
     first = date(number, at.month, at.day).toordinal()
     end = _next_month(first) if days.unit == "month" else first + days.end - days.first
-    return replace(days, first=first, end=end, exact=True, turn="")
+    return replace(days, first=first, end=end, exact=True, guessed="")
 
 
 def around(days: Days, unit: Unit) -> Days:
-    """Return the unit around a day; longer stretches stay: the week of 9 June."""
+    """Return the unit that a day is in ("the week of 9 June"); longer stretches are returned unchanged."""
     return replace(shift_day(days.first, unit, 0), exact=days.exact) if days.unit == "day" else days
 
 
 def count_from_day(day: int, amount: Amount, unit: Unit, side: int) -> Days:
-    """Return the units so many before (side -1) or after (1) that of ``day``; vague where the amount is."""
+    """Return the unit ``amount`` before (side -1) or after (1) that of ``day``; a span if vague."""
     if amount.low == amount.high and amount.low != int(amount.low):
         amount, unit = _in_smaller(amount.low, unit)
     one = shift_day(day, unit, side * int(amount.low))
@@ -293,7 +291,7 @@ def count_from_day(day: int, amount: Amount, unit: Unit, side: int) -> Days:
 
 
 def count_from(days: Days, amount: Amount, unit: Unit, side: int) -> Days | None:
-    """Return what is counted back or on from a day (two weeks after 3 May), None for longer stretches."""
+    """Return the unit counted back or on from a day (two weeks after 3 May); None for longer stretches."""
     if days.unit != "day":
         return None
     found = count_from_day(days.first, amount, unit, side)
@@ -301,7 +299,7 @@ def count_from(days: Days, amount: Amount, unit: Unit, side: int) -> Days | None
 
 
 def _in_smaller(number: float, unit: Unit) -> tuple[Amount, Unit]:
-    """Return half years in months, half months and weeks in days, give or take a little."""
+    """Return half years in months, and half months and weeks in days, as a range around the number."""
     if unit == "year":
         return Amount(number * 12 - 1, number * 12 + 1), "month"
     size, slack = {"month": (30, 3), "week": (7, 1)}.get(unit, (1, 0))

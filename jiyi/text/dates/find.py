@@ -1,4 +1,4 @@
-"""Time expressions found in a text: the matches of both languages, put together with their neighbours."""
+"""Finds the time expressions of a text: merges the matches of both languages with their neighbours."""
 
 import re
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class TimeSpan:
     end: datetime  # aware, exclusive, after start
     text: str  # the words
     at: int  # where in the text they begin
-    exact: bool  # False where the year (of "Friday", the week) was guessed, or the words are vague
+    exact: bool  # False if the year (for "Friday", the week) was guessed, or the words are vague
 
 
 _ENGLISH = Grammar("en", lead=r"\b")
@@ -63,16 +63,16 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
         NaiveDatetime: ``now`` has no time zone.
     """
     try:
-        scene = Context(text=_normalize(text), raw=text, now=aware(now, "now").astimezone(zone))
+        context = Context(text=_normalize(text), raw=text, now=aware(now, "now").astimezone(zone))
     except OverflowError:  # the first or last hours of the calendar
         return []
-    pieces = _apply_prefixes(scene, _find_pieces(scene))
-    if any(piece.days and piece.days.turn == "week" for piece in pieces):
-        pieces = _without_lone_weekdays(scene, pieces)
-    pieces = _join_ranges(scene, pieces)
-    if _MAYBE_SINCE.search(scene.text):
-        pieces = [_extend_to_now(scene, piece) for piece in pieces]
-    spans = (_to_time_span(scene, piece) for piece in pieces)
+    pieces = _apply_prefixes(context, _find_pieces(context))
+    if any(piece.days and piece.days.guessed == "week" for piece in pieces):
+        pieces = _without_lone_weekdays(context, pieces)
+    pieces = _join_ranges(context, pieces)
+    if _MAYBE_SINCE.search(context.text):
+        pieces = [_extend_to_now(context, piece) for piece in pieces]
+    spans = (_to_time_span(context, piece) for piece in pieces)
     return [span for span in spans if span is not None]
 
 
@@ -100,27 +100,27 @@ def _normalize_char(match: re.Match[str]) -> str:
     return _SIMPLIFIED[character] if character in _SIMPLIFIED else chr(ord(character) - 0xFEE0).lower()
 
 
-def _find_pieces(scene: Context) -> list[Piece]:
-    """Return what both languages find, the earlier and longer first, each with what follows it."""
+def _find_pieces(context: Context) -> list[Piece]:
+    """Return the pieces that both languages find, in order, each with the words after it that change it."""
     found: list[Piece] = []
-    if _LATIN.search(scene.text):
-        found.extend(_ENGLISH.find(scene))
-    if not scene.text.isascii():
+    if _LATIN.search(context.text):
+        found.extend(_ENGLISH.find(context))
+    if not context.text.isascii():
         both = bool(found)
-        found.extend(_CHINESE.find(scene))
+        found.extend(_CHINESE.find(context))
         if both:
             found.sort(key=lambda piece: (piece.at, -piece.end))
     pieces: list[Piece] = []
     for piece in found:
         if pieces and piece.at < pieces[-1].end:
             continue
-        pieces.append(piece if scene.text.isascii() else _with_words_after(scene, piece))
+        pieces.append(piece if context.text.isascii() else _apply_suffixes(context, piece))
     return pieces
 
 
-def _with_words_after(scene: Context, piece: Piece) -> Piece:
+def _apply_suffixes(context: Context, piece: Piece) -> Piece:
     for _ in range(2):  # 6月9日前一周的第一天
-        after = _CHINESE_AFTER.match(scene, piece.end) if piece.days else None
+        after = _CHINESE_AFTER.match(context, piece.end) if piece.days else None
         if after is None or (changed := _apply_change(after, piece)) is None:
             return piece
         piece = Piece(piece.at, after.end, changed)
@@ -137,13 +137,13 @@ def _apply_change(change: Piece, piece: Piece) -> Days | None:
     return days and replace(days, weak=False)
 
 
-def _apply_prefixes(scene: Context, pieces: list[Piece]) -> list[Piece]:
+def _apply_prefixes(context: Context, pieces: list[Piece]) -> list[Piece]:
     """Put words such as "the week before" together with the expression that follows."""
     merged: list[Piece] = []
     for piece in reversed(pieces):
         if piece.days is not None:
             merged.append(piece)
-        elif merged and _separated_by(scene, piece, merged[-1], _PREFIX_GAP):
+        elif merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP):
             days = _apply_change(piece, merged[-1])
             if days is not None:
                 merged[-1] = Piece(piece.at, merged[-1].end, days)
@@ -151,34 +151,34 @@ def _apply_prefixes(scene: Context, pieces: list[Piece]) -> list[Piece]:
     return merged
 
 
-def _separated_by(scene: Context, one: Piece, other: Piece, pattern: re.Pattern[str]) -> bool:
-    if other.at - one.end > _MAX_GAP:
+def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pattern[str]) -> bool:
+    if second.at - first.end > _MAX_GAP:
         return False
-    return pattern.fullmatch(scene.text, one.end, other.at) is not None
+    return pattern.fullmatch(context.text, first.end, second.at) is not None
 
 
-def _without_lone_weekdays(scene: Context, pieces: list[Piece]) -> list[Piece]:
+def _without_lone_weekdays(context: Context, pieces: list[Piece]) -> list[Piece]:
     """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
     kept: list[Piece] = []
     for piece in pieces:
         previous = kept[-1] if kept else None
-        if previous and previous.days and piece.days and _separated_by(scene, previous, piece, _DAY_GAP):
-            lone = [days.turn == "week" for days in (previous.days, piece.days)]
-            if lone == [True, False] and piece.days.unit == "day":
+        if previous and previous.days and piece.days and _separated_by(context, previous, piece, _DAY_GAP):
+            is_weekday = [days.guessed == "week" for days in (previous.days, piece.days)]
+            if is_weekday == [True, False] and piece.days.unit == "day":
                 kept[-1] = piece
                 continue
-            if lone == [False, True] and previous.days.unit == "day":
+            if is_weekday == [False, True] and previous.days.unit == "day":
                 continue
         kept.append(piece)
     return kept
 
 
-def _join_ranges(scene: Context, pieces: list[Piece]) -> list[Piece]:
+def _join_ranges(context: Context, pieces: list[Piece]) -> list[Piece]:
     """Join "from A to B", "A - B" and "between A and B"."""
     joined: list[Piece] = []
     for piece in pieces:
         previous = joined[-1] if joined else None
-        if previous and previous.days and piece.days and _is_range(scene, previous, piece):
+        if previous and previous.days and piece.days and _is_range(context, previous, piece):
             days = _join_days(previous.days, piece.days)
             if days is not None:
                 joined[-1] = Piece(previous.at, piece.end, days)
@@ -187,61 +187,62 @@ def _join_ranges(scene: Context, pieces: list[Piece]) -> list[Piece]:
     return [piece for piece in joined if piece.days and not piece.days.weak]
 
 
-def _is_range(scene: Context, one: Piece, other: Piece) -> bool:
-    if _separated_by(scene, one, other, _TO):
+def _is_range(context: Context, first: Piece, second: Piece) -> bool:
+    if _separated_by(context, first, second, _TO):
         return True
-    if not _separated_by(scene, one, other, _AND):
+    if not _separated_by(context, first, second, _AND):
         return False
-    head = scene.text[max(0, one.at - 12) : one.at]
-    return head.endswith(("between ", "between the ")) or scene.text.startswith("之间", other.end)
+    before = context.text[max(0, first.at - 12) : first.at]
+    return before.endswith(("between ", "between the ")) or context.text.startswith("之间", second.end)
 
 
-def _join_days(one: Days, other: Days) -> Days | None:
-    """Return the stretch from ``one`` to ``other``; a year that only one of them names counts for both."""
-    exact = one.exact and other.exact
+def _join_days(left: Days, right: Days) -> Days | None:
+    """Return the stretch from ``left`` to ``right``; a year that only one of them names counts for both."""
+    exact = left.exact and right.exact
     try:
-        if one.turn == "year" and other.turn == "":
-            at = date.fromordinal(other.first).year
-            one = in_year(one, at) if in_year(one, at).first <= other.first else in_year(one, at - 1)
-            exact = other.exact
-        elif other.turn == "year":
-            at = date.fromordinal(one.first).year
-            said = in_year(other, at)
-            other = said if said.first >= one.first else in_year(other, at + 1)
-            exact = one.exact
+        if left.guessed == "year" and right.guessed == "":
+            at = date.fromordinal(right.first).year
+            left = in_year(left, at) if in_year(left, at).first <= right.first else in_year(left, at - 1)
+            exact = right.exact
+        elif right.guessed == "year":
+            at = date.fromordinal(left.first).year
+            dated = in_year(right, at)
+            right = dated if dated.first >= left.first else in_year(right, at + 1)
+            exact = left.exact
     except (ValueError, OverflowError):
         return None
-    if other.turn == "week" and other.first < one.first:
-        later = 7 * ((one.first - other.first + 6) // 7)
-        other = replace(other, first=other.first + later, end=other.end + later)
-    weak = one.weak and other.weak and not one.unit == other.unit == "year"
-    if other.first < one.first or other.end <= one.end or weak:
+    if right.guessed == "week" and right.first < left.first:
+        later = 7 * ((left.first - right.first + 6) // 7)
+        right = replace(right, first=right.first + later, end=right.end + later)
+    weak = left.weak and right.weak and not left.unit == right.unit == "year"
+    if right.first < left.first or right.end <= left.end or weak:
         return None
-    return Days(one.first, other.end, "span", exact, one.turn, open=other.open)
+    return Days(left.first, right.end, "span", exact, left.guessed, open=right.open)
 
 
-def _extend_to_now(scene: Context, piece: Piece) -> Piece:
-    """Let what is said with "since" last until now."""
+def _extend_to_now(context: Context, piece: Piece) -> Piece:
+    """Extend an expression with "since" until now."""
     days = piece.days
-    if days is None or days.open or days.first >= scene.today:
+    if days is None or days.open or days.first >= context.today:
         return piece
-    head = scene.text[max(0, piece.at - _MAX_GAP) : piece.at]
-    since = _SINCE.search(head) or _UNTIL_NOW.match(scene.text, piece.end)
-    if not since and not (_FROM.search(head) and _STARTING.match(scene.text, piece.end)):
+    before = context.text[max(0, piece.at - _MAX_GAP) : piece.at]
+    since = _SINCE.search(before) or _UNTIL_NOW.match(context.text, piece.end)
+    if not since and not (_FROM.search(before) and _STARTING.match(context.text, piece.end)):
         return piece
-    return Piece(piece.at, piece.end, replace(days, end=scene.today + 1, unit="span", open=True))
+    return Piece(piece.at, piece.end, replace(days, end=context.today + 1, unit="span", open=True))
 
 
-def _to_time_span(scene: Context, piece: Piece) -> TimeSpan | None:
+def _to_time_span(context: Context, piece: Piece) -> TimeSpan | None:
     days = piece.days
     if days is None or not _FIRST <= days.first < days.end <= _LAST:
         return None
-    start, end = (_midnight(day, scene) for day in (days.first, days.end))
-    if days.open and scene.now > start:
-        end = scene.now
-    return TimeSpan(start=start, end=end, text=scene.raw[piece.at : piece.end], at=piece.at, exact=days.exact)
+    start, end = (_midnight(day, context) for day in (days.first, days.end))
+    if days.open and context.now > start:
+        end = context.now
+    words = context.raw[piece.at : piece.end]
+    return TimeSpan(start=start, end=end, text=words, at=piece.at, exact=days.exact)
 
 
-def _midnight(day: int, scene: Context) -> datetime:
+def _midnight(day: int, context: Context) -> datetime:
     at = date.fromordinal(day)
-    return datetime(at.year, at.month, at.day, tzinfo=scene.now.tzinfo)
+    return datetime(at.year, at.month, at.day, tzinfo=context.now.tzinfo)

@@ -1,7 +1,7 @@
-"""Rules that find time expressions: patterns tried together, each with a function that says what it means.
+"""Rules that find time expressions: one pattern each, and a function that computes what a match means.
 
-The rules are data: `en.toml` describes the format. A check says by the words around a match whether it is a
-date at all: True, False where it counts only as a part of a longer one ("may" in "early may"), None for no.
+The rules are data: `en.toml` describes the format. A check decides by the words around a match: True if it is
+a date, False if it counts only as a part of a longer one ("may" in "early may"), None if it is no date.
 """
 
 import re
@@ -25,70 +25,71 @@ _NEAREST = re.compile("的[一那这]?[家个]")
 _DEFINITE = ("over the ", "during the ", "since ")
 
 
-def _year_first(said: Slots) -> bool | None:
+def _year_first(slots: Slots) -> bool | None:
     """2023.5.7 is a version after "=" or "version"."""
-    mark = said.text("mark")
-    if mark != said.match["mark_2"]:
+    mark = slots.text("mark")
+    if mark != slots.match["mark_2"]:
         return None
-    return None if mark == "." and (said.head(1) == "=" or said.word_before() == "version") else True
+    return None if mark == "." and (slots.head(1) == "=" or slots.word_before() == "version") else True
 
 
-def _day_in_digits(said: Slots) -> bool | None:
+def _day_in_digits(slots: Slots) -> bool | None:
     """5/7 is a day after words such as "on", else it may be a fraction; it may also end a range."""
-    if (said.number("first"), said.number("second")) == (24, 7):
+    if (slots.number("first"), slots.number("second")) == (24, 7):
         return None
-    return said.is_after("day_in_digits") or _after_preposition(said)
+    return slots.is_after("day_in_digits") or _after_preposition(slots)
 
 
-def _after_preposition(said: Slots) -> bool:
-    return said.head(1) in _PREPOSITIONS and said.match.start() > 0
+def _after_preposition(slots: Slots) -> bool:
+    return slots.head(1) in _PREPOSITIONS and slots.match.start() > 0
 
 
-def _is_verb(said: Slots) -> bool:
+def _is_verb(slots: Slots) -> bool:
     """Return whether "may" or "march" may be a verb."""
-    if said.text("month") not in _ALSO_VERBS or said.is_capital("month"):
+    if slots.text("month") not in _ALSO_VERBS or slots.is_capital("month"):
         return False
-    return said.word_before(said.match.start("month")) not in said.words.before["month"]
+    return slots.word_before(slots.match.start("month")) not in slots.words.before["month"]
 
 
-def _day_of_month(said: Slots) -> bool | None:
-    if said.head(1) in (":", "."):  # 10:30 May 7
+def _day_of_month(slots: Slots) -> bool | None:
+    if slots.head(1) in (":", "."):  # 10:30 May 7
         return None
-    sure = said.text("th") or said.text("year") or said.text("of") == " of " or said.is_after("day")
-    return True if sure or not _is_verb(said) else None
+    sure = slots.text("th") or slots.text("year") or slots.text("of") == " of " or slots.is_after("day")
+    return True if sure or not _is_verb(slots) else None
 
 
-def _one_month(said: Slots) -> bool | None:
+def _one_month(slots: Slots) -> bool | None:
     """A month alone: only of names that are no other word."""
-    month, which = said.match["month"], said.text("which")
-    capital = said.is_capital("month")
-    word = which or said.word_before(said.match.start("month"))
-    before = said.words.before
+    month, which = slots.match["month"], slots.text("which")
+    capital = slots.is_capital("month")
+    word = which or slots.word_before(slots.match.start("month"))
+    before = slots.words.before
     if word in before["any"] or (word == "this" and month in _ALSO_VERBS and not capital):
         return None
     known = which is not None or word in before["month"] or month in _SURE_MONTHS
-    if known or _after_preposition(said) or (month == "august" and capital):
+    if known or _after_preposition(slots) or (month == "august" and capital):
         return True
     return False if capital or word in before["part"] else None
 
 
-def _one_weekday(said: Slots) -> bool | None:
+def _one_weekday(slots: Slots) -> bool | None:
     """Of "sun", "sat", "wed" and the like, only those that are days here; none of "every Friday"."""
-    day = said.match["weekday"]
-    if said.is_after("any"):
+    day = slots.match["weekday"]
+    if slots.is_after("any"):
         return None
     if day.endswith("day"):
         return True
-    known = said.text("which") is not None or said.is_after("day")
-    return (known and (said.is_capital("weekday") or day not in _ALSO_WORDS)) or None
+    known = slots.text("which") is not None or slots.is_after("day")
+    return (known and (slots.is_capital("weekday") or day not in _ALSO_WORDS)) or None
 
 
-def _no_place(said: Slots) -> bool | None:
+def _no_place(slots: Slots) -> bool | None:
     """Not of places: 离我最近, 最近的一家."""
-    if said.match[0] != "最近":
+    if slots.match[0] != "最近":
         return True
-    head = said.head(6)
-    return None if "离" in head or "距" in head or _NEAREST.match(said.scene.text, said.match.end()) else True
+    head = slots.head(6)
+    after = _NEAREST.match(slots.context.text, slots.match.end())
+    return None if "离" in head or "距" in head or after else True
 
 
 _Check = Callable[[Slots], bool | None]
@@ -100,27 +101,30 @@ _CHECKS: Mapping[str, _Check] = {
     "one_weekday": _one_weekday,
     "no_place": _no_place,
     # 2022 is a year after words such as "in"; else only in "the end of 2022" and in ranges.
-    "year_alone": lambda said: said.is_after("year") or said.head(9) == "the year ",
-    "month_with_year": lambda said: None if _is_verb(said) and not said.match["year"][0].isdigit() else True,
-    "before_day": lambda said: said.is_after("day") or None,
+    "year_alone": lambda slots: slots.is_after("year") or slots.head(9) == "the year ",
+    "month_with_year": lambda slots: not _is_verb(slots) or slots.match["year"][0].isdigit() or None,
+    "before_day": lambda slots: slots.is_after("day") or None,
     # Not of "the last week of school", of a longer number, or of "haven't met in a week".
-    "no_part_of_other": lambda said: (
-        None if said.step and said.scene.text.startswith(" of ", said.match.end()) else True
+    "no_part_of_other": lambda slots: (
+        None if slots.step and slots.context.text.startswith(" of ", slots.match.end()) else True
     ),
-    "ago": lambda said: None if said.head(1) in (".", ",") else True,
-    "ahead": lambda said: None if said.match[0] == "in a day" or _NOT_AHEAD.search(said.head(40)) else True,
+    "ago": lambda slots: None if slots.head(1) in (".", ",") else True,
+    "ahead": lambda slots: (
+        None if slots.match[0] == "in a day" or _NOT_AHEAD.search(slots.head(40)) else True
+    ),
     # Not of "batteries last two weeks".
-    "last_as_adjective": lambda said: (
-        True if said.text("side") != "last" or said.text("the") or said.is_after("last") else None
+    "last_as_adjective": lambda slots: (
+        True if slots.text("side") != "last" or slots.text("the") or slots.is_after("last") else None
     ),
     # A season alone, only after "over the", "since" and the like; Q1, which may be a question, after "in".
-    "season": lambda said: bool(said.text("year") or said.text("which")) or said.head(11).endswith(_DEFINITE),
-    "quarter": lambda said: True if said.text("year") or said.is_after("month") else None,
-    "one_holiday": lambda said: None if said.is_after("any") else True,
-    "not_every": lambda said: None if "每" in said.head(3) else True,
-    "weekend": lambda said: said.is_after("weekend") or None,
+    "season": lambda slots: (
+        bool(slots.text("year") or slots.text("which")) or slots.head(11).endswith(_DEFINITE)
+    ),
+    "quarter": lambda slots: True if slots.text("year") or slots.is_after("month") else None,
+    "one_holiday": lambda slots: None if slots.is_after("any") else True,
+    "not_every": lambda slots: None if "每" in slots.head(3) else True,
+    "weekend": lambda slots: slots.is_after("weekend") or None,
 }
-
 
 _T = TypeVar("_T")
 
@@ -133,9 +137,9 @@ class _cached(Generic[_T]):
     def __init__(self, make: Callable[[Any], _T]) -> None:
         self._make = make
 
-    def __get__(self, one: Any, _: type) -> _T:
-        made = one.__dict__[self._make.__name__] = self._make(one)
-        return made
+    def __get__(self, instance: Any, _: type) -> _T:
+        value = instance.__dict__[self._make.__name__] = self._make(instance)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Piece:
     at: int  # position of the first character
     end: int  # position after the last character
     days: Days | None  # the days it names
-    change: Change | None = None  # instead of days: what it does to the piece that follows
+    change: Change | None = None  # instead of days: how it changes the piece that follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +170,21 @@ class Grammar:
 
     def any(self, text: str) -> bool:
         """Return whether some pattern matches in ``text``."""
-        return self._together.search(text) is not None
+        return self._combined.search(text) is not None
 
-    def find(self, scene: Context) -> Iterator[Piece]:
+    def find(self, context: Context) -> Iterator[Piece]:
         """Yield the pieces that mean something, in order, without overlaps."""
-        search, at = self._together.search, 0
-        while found := search(scene.text, at):
-            piece = self._piece(found.lastindex or 1, found.start(), scene)
+        search, at = self._combined.search, 0
+        while found := search(context.text, at):
+            piece = self._piece(found.lastindex or 1, found.start(), context)
             at = piece.end if piece else found.start() + 1
             if piece and (piece.days or piece.change):
                 yield piece
 
-    def match(self, scene: Context, at: int) -> Piece | None:
-        """Return what means something and begins at ``at``."""
-        found = self._together.match(scene.text, at)
-        return self._piece(found.lastindex or 1, at, scene) if found else None
+    def match(self, context: Context, at: int) -> Piece | None:
+        """Return the piece that begins at ``at``, if there is one."""
+        found = self._combined.match(context.text, at)
+        return self._piece(found.lastindex or 1, at, context) if found else None
 
     @_cached
     def _data(self) -> Mapping[str, Any]:
@@ -200,7 +204,7 @@ class Grammar:
         data = self._data
         return Words(
             slots=data["words"],
-            holidays=[(name, re.compile(self._filled(words))) for name, words in data["holidays"].items()],
+            holidays=[(name, re.compile(self._fill(words))) for name, words in data["holidays"].items()],
             before={kind: frozenset(words.split()) for kind, words in data["before"].items()},
             after={kind: tuple(words.split()) for kind, words in data["after"].items()},
         )
@@ -209,7 +213,7 @@ class Grammar:
     def _rules(self) -> list[_Rule]:
         return [
             _Rule(
-                self._filled(one["pattern"]),
+                self._fill(one["pattern"]),
                 meaning(one["meaning"]),
                 _CHECKS[one["check"]] if "check" in one else lambda _: True,
                 one.get("given", {}),
@@ -218,35 +222,35 @@ class Grammar:
         ]
 
     @_cached
-    def _together(self) -> re.Pattern[str]:
+    def _combined(self) -> re.Pattern[str]:
         rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
-        begins = _lookahead(self._begins()) if self.rules == "rules" else ""
-        return re.compile(f"{self.lead}{begins}(?:{rules})", re.ASCII)
+        beginnings = _lookahead(self._beginnings()) if self.rules == "rules" else ""
+        return re.compile(f"{self.lead}{beginnings}(?:{rules})", re.ASCII)
 
-    def _filled(self, pattern: str) -> str:
+    def _fill(self, pattern: str) -> str:
         return fill_parts(pattern, self._parts).replace("\n", "")
 
-    def _begins(self) -> list[str]:
+    def _beginnings(self) -> list[str]:
         data = self._data["begins"]
-        begins = [*map(self._filled, data["patterns"]), *data["words"].split()]
+        beginnings = [*map(self._fill, data["patterns"]), *data["words"].split()]
         for one in data.get("followed", ()):
             words = one["words"].split() if "words" in one else self._data["words"][one["slot"]]
-            then = self._filled(one["then"])
-            begins += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
-        return begins
+            then = self._fill(one["then"])
+            beginnings += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
+        return beginnings
 
-    def _piece(self, number: int, at: int, scene: Context) -> Piece | None:
+    def _piece(self, number: int, at: int, context: Context) -> Piece | None:
         rule = self._rules[number - 1]
-        match = re.compile(rule.pattern, re.ASCII).match(scene.text, at)  # re keeps what it compiled
+        match = re.compile(rule.pattern, re.ASCII).match(context.text, at)  # re keeps what it compiled
         if match is None:
             return None
-        said = Slots(match, scene, self._words, rule.given)
-        sure = rule.check(said)
+        slots = Slots(match, context, self._words, rule.given)
+        sure = rule.check(slots)
         if sure is None:
             return None
         try:
-            found = rule.meaning(said)
-        except (ValueError, OverflowError):  # no such day: nor do parts of the words name one
+            found = rule.meaning(slots)
+        except (ValueError, OverflowError):  # no such day; parts of the words name none either
             return Piece(at, match.end(), None)
         if found is None:
             return None
@@ -264,9 +268,9 @@ def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _lookahead(begins: Sequence[str]) -> str:
-    """Return a pattern that consumes nothing and looks for one of ``begins``, by their first characters."""
-    by_first = _by_first(begins)
+def _lookahead(beginnings: Sequence[str]) -> str:
+    """Return a pattern that consumes nothing and looks for a beginning, by first characters."""
+    by_first = _by_first(beginnings)
     firsts = "".join(first.strip("[]") for first in by_first)
     looks = "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in by_first.items())
     return f"(?=[{firsts}])(?={looks})"

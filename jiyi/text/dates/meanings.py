@@ -1,6 +1,6 @@
-"""What the matches of the patterns mean, Chinese and English alike: functions of their slots.
+"""Functions that compute from the slots of a match what it means, for Chinese and English alike.
 
-A meaning gives days, or what to change in the expression next to it, or None for no date. A year,
+They return days, or how to change the expression next to the match, or None if it is no date. A year,
 month or day that does not exist raises ValueError or OverflowError.
 """
 
@@ -17,9 +17,7 @@ from jiyi.text.lexicon import read_toml
 
 __all__ = ["Change", "holiday", "holiday_week", "meaning"]
 
-_FIRST_YEAR = 2015
-
-
+_FIRST_YEAR = 2015  # of the table of Chinese holidays
 _tables = cache(partial(read_toml, __package__, "holidays"))
 
 
@@ -83,221 +81,223 @@ def holiday_week(year: int, name: str) -> Days | None:
 
 
 Change = Callable[[Days], Days | None]
-"""What words like "the week before" make of the expression next to them."""
+"""How words like "the week before" change the expression next to them."""
 
 _CLOCK = ("hour", "minute")
 _VAGUE_ZH = ("几", "两", "好几", "数")
 
 
-def _part(said: Slots, days: Days) -> Days:
-    return calendar.narrow(days, said.part) if said.part else days
+def _part(slots: Slots, days: Days) -> Days:
+    return calendar.narrow(days, slots.part) if slots.part else days
 
 
-def _month_day(said: Slots) -> Days:
+def _month_day(slots: Slots) -> Days:
     """7 May 2023, May 1-3, the fifth of May, last May, 5月7日, 2023年5月初."""
-    month, day, last = said.month, said.number("day"), said.number("last_day")
-    step = said.step
+    month, day, last = slots.month, slots.number("day"), slots.number("last_day")
+    step = slots.step
     if step is None:
-        step = said.words.slots["which"].get(said.word_before())
+        step = slots.words.slots["which"].get(slots.word_before())
     found = calendar.locate(
-        lambda year: calendar.month_day(year, month, day, last), said.scene.today, said.year, step
+        lambda year: calendar.month_day(year, month, day, last), slots.context.today, slots.year, step
     )
-    return _part(said, found)
+    return _part(slots, found)
 
 
-def _month_or_day_first(said: Slots) -> Days | None:
+def _month_or_day_first(slots: Slots) -> Days | None:
     """05/07/2023 and 5/7, month first; 15/07/2023 and 5.7.2023 have the day first."""
-    month, day, year = said.number("first") or 0, said.number("second") or 0, said.text("year")
-    mark = said.text("mark")
+    month, day, year = slots.number("first") or 0, slots.number("second") or 0, slots.text("year")
+    mark = slots.text("mark")
     if month > 12 or (mark == "." and day <= 12):
         month, day = day, month
     if year is None:
-        found = calendar.locate(lambda at: calendar.month_day(at, month, day), said.scene.today, None)
-        return replace(found, exact=False, turn="year")
+        found = calendar.locate(lambda at: calendar.month_day(at, month, day), slots.context.today, None)
+        return replace(found, exact=False, guessed="year")
     number = int(year)
-    if mark != said.match["mark_2"] or (len(year) == 2 and (mark != "/" or 40 < number < 70)):
+    if mark != slots.match["mark_2"] or (len(year) == 2 and (mark != "/" or 40 < number < 70)):
         return None
     if len(year) == 2:
         number += 2000 if number <= 40 else 1900
     return calendar.month_day(number, month, day)
 
 
-def _months(said: Slots) -> Days | None:
+def _months(slots: Slots) -> Days | None:
     """3到5月."""
-    first, last = said.number("first_month") or 0, said.month
+    first, last = slots.number("first_month") or 0, slots.month
     if first >= last:
         return None
 
     def at(year: int) -> Days:
         return Days(calendar.month_day(year, first).first, calendar.month_day(year, last).end, "span")
 
-    return calendar.locate(at, said.scene.today, said.year)
+    return calendar.locate(at, slots.context.today, slots.year)
 
 
-def _year(said: Slots) -> Days:
+def _year(slots: Slots) -> Days:
     """2022, 2022年底."""
-    return _part(said, calendar.year(said.year or 0))
+    return _part(slots, calendar.year(slots.year or 0))
 
 
-def _years(said: Slots) -> Days | None:
+def _years(slots: Slots) -> Days | None:
     """2019-2021."""
-    first, last = _year(said), calendar.year(int(said.match["last_year"]))
+    first, last = _year(slots), calendar.year(int(slots.match["last_year"]))
     return Days(first.first, last.end, "span") if first.first < last.first else None
 
 
-def _half_year(said: Slots) -> Days:
+def _half_year(slots: Slots) -> Days:
     """上半年, 去年下半年."""
     found = calendar.part_of_year(
-        said.year or said.scene.now.year, "half", 1 if said.text("half_year") == "上" else 2
+        slots.year or slots.context.now.year, "half", 1 if slots.text("half_year") == "上" else 2
     )
-    return replace(found, exact=said.year is not None)
+    return replace(found, exact=slots.year is not None)
 
 
-def _quarter(said: Slots) -> Days:
+def _quarter(slots: Slots) -> Days:
     """Q1 2023, 第三季度."""
-    number = said.number("quarter") or 0
+    number = slots.number("quarter") or 0
     return calendar.locate(
-        lambda year: calendar.part_of_year(year, "quarter", number), said.scene.today, said.year
+        lambda year: calendar.part_of_year(year, "quarter", number), slots.context.today, slots.year
     )
 
 
-def _season(said: Slots) -> Days:
+def _season(slots: Slots) -> Days:
     """Summer 2022, last summer, 去夏, 暑假."""
-    name, year = said.value("season"), said.year
-    if name == "winter" and said.text("year") in ("this year", "今年") and said.scene.now.month < 3:
-        year = said.scene.now.year - 1
-    return calendar.locate(lambda at: calendar.season(at, name), said.scene.today, year, said.step)
+    name, year = slots.value("season"), slots.year
+    if name == "winter" and slots.text("year") in ("this year", "今年") and slots.context.now.month < 3:
+        year = slots.context.now.year - 1
+    return calendar.locate(lambda at: calendar.season(at, name), slots.context.today, year, slots.step)
 
 
-def _holiday(said: Slots) -> Days:
+def _holiday(slots: Slots) -> Days:
     """Christmas 2022, last Christmas, 国庆假期."""
-    text, (start, end) = said.scene.text, said.match.span("holiday")
+    text, (start, end) = slots.context.text, slots.match.span("holiday")
     found = [
-        (name, match.end()) for name, words in said.words.holidays if (match := words.match(text, start))
+        (name, match.end()) for name, words in slots.words.holidays if (match := words.match(text, start))
     ]
     name = next((name for name, at in found if at == end), found[0][0])
-    days = holiday_week if said.text("days_off") else holiday
-    return calendar.locate(partial(days, name=name), said.scene.today, said.year, said.step)
+    days = holiday_week if slots.text("days_off") else holiday
+    return calendar.locate(partial(days, name=name), slots.context.today, slots.year, slots.step)
 
 
-def _in_year(said: Slots) -> Days | Change | None:
+def _in_year(slots: Slots) -> Days | Change | None:
     """2023年5月7日, 去年夏天, 2022年底, 去年第三季度, 明年春节, 去年今天."""
     for slot in ("month", "season", "quarter", "half_year", "holiday"):
-        if said.text(slot):
-            return meaning("month_day" if slot == "month" else slot)(said)
-    if said.text("this_day"):
-        return calendar.month_day(said.year or 0, said.scene.now.month, said.scene.now.day)
-    return _year(said)
+        if slots.text(slot):
+            return meaning("month_day" if slot == "month" else slot)(slots)
+    if slots.text("this_day"):
+        return calendar.month_day(slots.year or 0, slots.context.now.month, slots.context.now.day)
+    return _year(slots)
 
 
-def _named_day(said: Slots) -> Days:
+def _named_day(slots: Slots) -> Days:
     """Yesterday, 昨天."""
-    return one_day(said.scene.today + int(said.words.slots["day_name"][said.match[0]]))
+    return one_day(slots.context.today + int(slots.words.slots["day_name"][slots.match[0]]))
 
 
-def _recent(said: Slots) -> Days:
+def _recent(slots: Slots) -> Days:
     """Recently, 最近."""
-    return _rolling(said.scene, Amount(0, said.words.slots["recent"][said.match[0]]), "day", -1)
+    return _rolling(slots.context, Amount(0, slots.words.slots["recent"][slots.match[0]]), "day", -1)
 
 
-def _day_of_some_month(said: Slots) -> Days | None:
+def _day_of_some_month(slots: Slots) -> Days | None:
     """On the 15th, 15号晚上: the latest that fits."""
-    return calendar.day_number(said.scene.today, said.number("day") or 0)
+    return calendar.day_number(slots.context.today, slots.number("day") or 0)
 
 
-def _unit_near(said: Slots) -> Days:
+def _unit_near(slots: Slots) -> Days:
     """This month, 上上周, 上季度, 上周三, Friday last week, the 5th of last month, 这个月底."""
-    found = calendar.shift_day(said.scene.today, said.unit, said.step or 0)
-    if said.weekday is not None:
-        return one_day(found.first + said.weekday)
-    day = said.number("day")
-    return calendar.nth(found, "day", day) if day else _part(said, found)
+    found = calendar.shift_day(slots.context.today, slots.unit, slots.step or 0)
+    if slots.weekday is not None:
+        return one_day(found.first + slots.weekday)
+    day = slots.number("day")
+    return calendar.nth(found, "day", day) if day else _part(slots, found)
 
 
-def _week_or_last_days(said: Slots) -> Days:
+def _week_or_last_days(slots: Slots) -> Days:
     """Last week, as a calendar week; "the past week" and "the last week" are the last seven days."""
-    which = said.text("which") or ""
-    rolls = said.text("the") or "past" in which or which == "coming"
-    if said.unit == "weekend" or not said.step or not rolls:
-        return _unit_near(said)
-    return _rolling(said.scene, Amount(1, 1), said.unit, said.step)
+    which = slots.text("which") or ""
+    rolls = slots.text("the") or "past" in which or which == "coming"
+    if slots.unit == "weekend" or not slots.step or not rolls:
+        return _unit_near(slots)
+    return _rolling(slots.context, Amount(1, 1), slots.unit, slots.step)
 
 
-def _weekend(said: Slots) -> Days:
+def _weekend(slots: Slots) -> Days:
     """Over the weekend, 周末: the latest that has begun."""
-    today = said.scene.today
+    today = slots.context.today
     found = calendar.shift_day(today, "weekend", 0)
     if found.first > today:
         found = calendar.shift_day(today, "weekend", -1)
-    return replace(found, exact=False, turn="week")
+    return replace(found, exact=False, guessed="week")
 
 
-def _two_away(said: Slots) -> Days:
+def _two_away(slots: Slots) -> Days:
     """The week before last, the Friday after next."""
-    if said.weekday is None:
-        return calendar.shift_day(said.scene.today, said.unit, 2 * said.side)
-    return one_day(calendar.weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side)
+    if slots.weekday is None:
+        return calendar.shift_day(slots.context.today, slots.unit, 2 * slots.side)
+    return one_day(calendar.weekday_near(slots.context.today, slots.weekday, slots.side) + 7 * slots.side)
 
 
-def _weekday_numbered(said: Slots) -> Days | None:
+def _weekday_numbered(slots: Slots) -> Days | None:
     """Friday the 27th."""
-    today, ahead = said.scene.today, said.step is not None and said.step >= 0
+    today, ahead = slots.context.today, slots.step is not None and slots.step >= 0
     base = today - calendar.weekday(today) if ahead else today
-    return calendar.day_number(base, said.number("day") or 0, said.weekday, 1 if ahead else -1)
+    return calendar.day_number(base, slots.number("day") or 0, slots.weekday, 1 if ahead else -1)
 
 
-def _weekday_alone(said: Slots) -> Days:
+def _weekday_alone(slots: Slots) -> Days:
     """Last, this, next Friday; Friday and 周五 are the latest one, by Friday and 周五前 the coming one."""
-    today, name, step = said.scene.today, said.weekday or 0, said.step
+    today, name, step = slots.context.today, slots.weekday or 0, slots.step
     if step is None:
-        after = said.scene.text.startswith(said.words.after["coming"], said.match.end())
-        ahead = after or said.is_after("coming")
+        after = slots.context.text.startswith(slots.words.after["coming"], slots.match.end())
+        ahead = after or slots.is_after("coming")
         day = calendar.weekday_near(today - 1 if ahead else today + 1, name, 1 if ahead else -1)
-        return replace(one_day(day), exact=False, turn="week")
+        return replace(one_day(day), exact=False, guessed="week")
     if step < 0:
         return one_day(calendar.weekday_near(today, name, -1))
-    if (said.text("which") or "").endswith("coming"):
+    if (slots.text("which") or "").endswith("coming"):
         return one_day(calendar.weekday_near(today, name, 1))
     return one_day(calendar.shift_day(today, "week", step).first + name)
 
 
-def _counted_from_now(said: Slots) -> Days | None:
+def _counted_from_now(slots: Slots) -> Days | None:
     """Two weeks ago, in three days, two Fridays ago, 三天前, 一个月后."""
-    if said.weekday is not None:
-        weeks = int(said.amount().high) - 1
+    if slots.weekday is not None:
+        weeks = int(slots.amount().high) - 1
         return one_day(
-            calendar.weekday_near(said.scene.today, said.weekday, said.side) + 7 * said.side * weeks
+            calendar.weekday_near(slots.context.today, slots.weekday, slots.side) + 7 * slots.side * weeks
         )
-    found = said.measured()
-    return found and _from_now(said.scene, *found, said.side)
+    found = slots.measured()
+    return found and _from_now(slots.context, *found, slots.side)
 
 
-def _last_several(said: Slots) -> Days | None:
+def _last_several(slots: Slots) -> Days | None:
     """The past two weeks, the next few days, 过去两周, 最近三天, 前几天, 过几天."""
-    found, which, many = said.measured(), said.text("side"), said.text("n")
-    if found is None or (which in ("前", "过", "上") and many not in _VAGUE_ZH) or said.match[0] == "这一天":
+    found, which, many = slots.measured(), slots.text("side"), slots.text("n")
+    if found is None or (which in ("前", "过", "上") and many not in _VAGUE_ZH) or slots.match[0] == "这一天":
         return None
     amount, unit = found
     if many == "两" and which in ("前", "过", "这"):
         amount = Amount(1, 3)
-    return _rolling(said.scene, amount, unit, said.side)
+    return _rolling(slots.context, amount, unit, slots.side)
 
 
-def _from_now(scene: Context, amount: Amount, unit: Measure, side: int) -> Days:
-    """Return what is so many units before or after the present moment; hours and minutes as their days."""
+def _from_now(context: Context, amount: Amount, unit: Measure, side: int) -> Days:
+    """Return the unit ``amount`` units from now; for hours and minutes, the day of that moment."""
     if unit in _CLOCK:
         size = timedelta(hours=1) if unit == "hour" else timedelta(minutes=1)
-        one, other = ((scene.now + side * number * size).toordinal() for number in (amount.low, amount.high))
+        one, other = (
+            (context.now + side * number * size).toordinal() for number in (amount.low, amount.high)
+        )
         return Days(min(one, other), max(one, other) + 1, "day" if one == other else "span")
-    return calendar.count_from_day(scene.today, amount, cast(Unit, unit), side)
+    return calendar.count_from_day(context.today, amount, cast(Unit, unit), side)
 
 
-def _rolling(scene: Context, amount: Amount, unit: Measure, side: int) -> Days:
-    """Return the last so many units up to now, or the next so many from today on."""
+def _rolling(context: Context, amount: Amount, unit: Measure, side: int) -> Days:
+    """Return the last ``amount`` units up to now, or the next ones from today on."""
     number, exact = amount.high, amount.low == amount.high
-    today = scene.today
+    today = context.today
     if unit in _CLOCK:
-        other = _from_now(scene, Amount(number, number), unit, side).first
+        other = _from_now(context, Amount(number, number), unit, side).first
     elif unit in ("year", "quarter", "month"):
         size = {"year": 12, "quarter": 3, "month": 1}[unit]
         other = calendar.add_months(today, side * int(number * size))
@@ -308,33 +308,33 @@ def _rolling(scene: Context, amount: Amount, unit: Measure, side: int) -> Days:
     return Days(today, other + 1, "span", exact)
 
 
-def _part_of(said: Slots) -> Change:
+def _part_of(slots: Slots) -> Change:
     """Early, in the middle of, at the end of."""
-    return partial(calendar.narrow, part=said.part or "start")
+    return partial(calendar.narrow, part=slots.part or "start")
 
 
-def _unit_around(said: Slots) -> Change:
+def _unit_around(slots: Slots) -> Change:
     """The week of, 那周."""
-    return partial(calendar.around, unit=said.unit)
+    return partial(calendar.around, unit=slots.unit)
 
 
-def _nth_in(said: Slots) -> Change:
+def _nth_in(slots: Slots) -> Change:
     """The first week of, the last Friday of, 的最后一天, 的第一个周五."""
-    nth = said.text("nth")
-    count = -1 if nth in (None, "last") else said.number("nth") or 0
-    name = said.weekday
-    unit: Unit = said.unit if name is None else "day"
+    nth = slots.text("nth")
+    count = -1 if nth in (None, "last") else slots.number("nth") or 0
+    name = slots.weekday
+    unit: Unit = slots.unit if name is None else "day"
     return lambda days: None if days.unit == "day" else calendar.nth(days, unit, count, name)
 
 
-def _units_beside(said: Slots) -> Change | None:
+def _units_beside(slots: Slots) -> Change | None:
     """The week before, 前一周, 第二天, 的上一周, 之前的周五: right before or after."""
-    if said.weekday is not None:
-        return partial(_weekday_beside, name=said.weekday, side=said.side)
-    found = said.measured() if said.text("n") else (Amount(1, 1), said.unit)
+    if slots.weekday is not None:
+        return partial(_weekday_beside, name=slots.weekday, side=slots.side)
+    found = slots.measured() if slots.text("n") else (Amount(1, 1), slots.unit)
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.adjacent, unit=cast(Unit, found[1]), count=said.side * int(found[0].high))
+    return partial(calendar.adjacent, unit=cast(Unit, found[1]), count=slots.side * int(found[0].high))
 
 
 def _weekday_beside(days: Days, name: int, side: int) -> Days:
@@ -342,25 +342,21 @@ def _weekday_beside(days: Days, name: int, side: int) -> Days:
     return replace(one_day(day), exact=days.exact)
 
 
-def _units_from(said: Slots) -> Change | None:
+def _units_from(slots: Slots) -> Change | None:
     """Two weeks after, 一周后: counted from a day."""
-    found = said.measured()
+    found = slots.measured()
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.count_from, amount=found[0], unit=cast(Unit, found[1]), side=said.side)
+    return partial(calendar.count_from, amount=found[0], unit=cast(Unit, found[1]), side=slots.side)
 
 
-def _units_before_or_after(said: Slots) -> Change | None:
+def _units_before_or_after(slots: Slots) -> Change | None:
     """The week before, two weeks after, the Friday before."""
-    beside = said.weekday is not None or said.text("the") or not said.text("n") or said.unit == "weekend"
-    return _units_beside(said) if beside else _units_from(said)
+    beside = slots.weekday is not None or slots.text("the") or not slots.text("n") or slots.unit == "weekend"
+    return _units_beside(slots) if beside else _units_from(slots)
 
 
 def meaning(name: str) -> Callable[[Slots], Days | Change | None]:
-    """Return the function of this module that the data files call so.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the function of this module that the data files call ``name``; KeyError if there is none."""
     found: Callable[[Slots], Days | Change | None] = globals()[f"_{name}"]
     return found
