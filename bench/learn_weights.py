@@ -1,15 +1,14 @@
-"""Learn the weights of recall, and say how well they do on families and hands they did not learn from.
+"""Learn the weights of recall, and measure them on file families and writers that were held out.
 
     python bench/learn_weights.py FILE... [--vectors DIR] [--keep-ranking] [--families] [--hands N] [--write]
 
 FILE is a file of the neutral format (docs/evaluate.md) or of talks (bench/data/README.md). Each
-conversation goes into a memory of its own; features and signs are those that a search computes. Learned
-are, one after the other: the ranking; which of two statements has taken the other's place; the same among
-what a question found; the last order of the best messages; and that nothing answers. The later steps
-learn from what the earlier ones say of conversations they did not learn from. ``--keep-ranking`` leaves
-the ranking as it is. ``--families`` prints the figures with each family of files held out (the same name
-in several languages; all talks are one family), ``--hands N`` those with the hands of
-talks held out, in N groups.
+conversation gets its own memory; the features are those that a search computes. These are learned in turn:
+the ranking; whether a statement has replaced an earlier one; the same for two messages that a question
+found; the final order of the best messages; and whether nothing answers. Each step learns from the results
+of the earlier steps on conversations that those did not learn from. ``--keep-ranking`` leaves the ranking
+unchanged. ``--families`` prints the figures with each family of files held out (one name in several
+languages; all talks are one family), ``--hands N`` with the writers of talks held out, in N groups.
 ``--write`` learns from everything and writes jiyi/long_term/recall/weights.json.
 """
 
@@ -47,13 +46,13 @@ from jiyi.long_term.recall.weights import Weights
 PAIR_PENALTY = 2e-3
 ORDER_PENALTY = 3e-3
 NOTHING_PENALTY = 5e-3
-FEWEST = 150  # candidates of a question that are learned from: the likeliest, and the evidence
-APART = 1.0  # what it counts that evidence stands above what is stale, beside above all
-HARD = ("talks", "everyday")  # written to be hard: of how usual talk is found they say nothing
-UNANSWERED = 0.7  # what an unanswerable question counts beside an answerable one
-STRANGE = 0.3  # what a question of another conversation counts
-SHORTLIST = 60  # messages among which the last order is learned
-NEGATIVES = 0.25  # of the pairs that are none, those that are learned from
+FEWEST = 150  # candidates of a question to learn from: the best ones, besides the evidence
+APART = 1.0  # weight of ranking evidence above stale messages, relative to above all
+HARD = ("talks", "everyday")  # written to be hard, so the ranking does not learn from them
+UNANSWERED = 0.7  # weight of an unanswerable question, relative to an answerable one
+STRANGE = 0.3  # weight of a question about another conversation
+SHORTLIST = 60  # messages of which the final order is learned
+NEGATIVES = 0.25  # share of the pairs without a replacement to learn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Learned:
 
 
 def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
-    """Learn one thing after the other; the ranking only where none is given."""
+    """Learn all weights in turn; those of the ranking only if none are given."""
     rankings = [ranking] * INNER if ranking else [learn_ranking(asked, part) for part in range(INNER)]
     ranking = ranking or learn_ranking(asked)
     apart = [Learned(weights, {}, {}, {"score": 1.0}, {}, {}) for weights in rankings]
@@ -110,7 +109,7 @@ def learn_ranking(asked: Sequence[Asked], without: int = -1) -> Weights:
 
 
 def known_pairs(one: Asked, ranked: Ranked) -> Iterator[tuple[Floats, float, float]]:
-    """Give the pairs that a question finds: signs, whether the later took the earlier's place, and weight."""
+    """Yield the features of each pair found, whether the later replaced the earlier, and a weight."""
     draw = random.Random(one.question.id)
     found = rows_to_compare(ranked)
     group = build_statements(ranked, np.array(found), [extract_features(one.texts[row]) for row in found])
@@ -127,7 +126,7 @@ def fitted_pairs(pairs: Sequence[tuple[int, Floats, float, float]]) -> Weights:
 
 
 def _taken(one: Asked, earlier: int, later: int) -> tuple[bool, float]:
-    """Return whether the later row took the earlier one's place, and how much that is worth; 0: unknown."""
+    """Return whether the later row replaced the earlier one, and the weight of the pair; 0 if unknown."""
     if one.replaced is not None and (earlier, later) in one.replaced:
         return True, 1.0
     if one.question.kind == "current" and earlier in one.stale:
