@@ -1,7 +1,7 @@
 """Phrases that name their subject and value in full: names, likes, corrections, tasks, settings."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import islice
@@ -11,6 +11,7 @@ from jiyi.extraction.clauses import is_chinese
 from jiyi.extraction.statement import Action, Statement
 from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
+from jiyi.text.lexicon import Hints
 from jiyi.text.modality import Mode
 
 __all__ = [
@@ -43,7 +44,7 @@ def find_phrases(sentence: str) -> Iterator[tuple[Phrase, re.Match[str]]]:
     lower = sentence.lower()
     sentence = _LOWER_CASE_I.sub("I", sentence)
     phrases, hints = _load_phrases("zh" if is_chinese(sentence) else "en")
-    for place in sorted({place for hint, places in hints.items() if hint in lower for place in places}):
+    for place in hints.places(lower):
         if match := _compiled(phrases[place].pattern).search(sentence):
             yield phrases[place], match
 
@@ -115,12 +116,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 @cache
-def _load_phrases(language: str) -> tuple[Sequence[Phrase], Mapping[str, Sequence[int]]]:
-    """Return the phrases of a language, and for each hint the indexes of the phrases that have it."""
-    phrases: list[Phrase] = []
-    hints: dict[str, list[int]] = {}  # in lower case; a sentence that a phrase matches has one of them
-    for place, row in enumerate(load_table("forms")[language]):
-        for hint in row["hints"]:
-            hints.setdefault(hint, []).append(place)
-        phrases.append(Phrase(**{name: value for name, value in row.items() if name != "hints"}))
-    return phrases, hints
+def _load_phrases(language: str) -> tuple[Sequence[Phrase], Hints]:
+    """Return the phrases of a language, and the hints in sentences, in lower case, that they match."""
+    rows = load_table("forms")[language]
+    phrases = [Phrase(**{name: value for name, value in row.items() if name != "hints"}) for row in rows]
+    return phrases, Hints(row["hints"] for row in rows)

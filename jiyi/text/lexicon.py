@@ -2,12 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["fill_parts", "jieba", "lexicon", "read_toml"]
+__all__ = ["Hints", "fill_parts", "jieba", "lexicon", "read_toml"]
 
 _PART = re.compile(r"\{([A-Za-z]\w*)\}")
 
@@ -29,6 +29,22 @@ def fill_parts(pattern: str, parts: Mapping[str, str]) -> str:
     while _PART.search(pattern):
         pattern = _PART.sub(lambda name: parts[name[1]], pattern)
     return pattern
+
+
+class Hints:
+    """Selects the patterns that can match a text: those one of whose ``hints`` it contains."""
+
+    def __init__(self, hints: Iterable[Iterable[str]]) -> None:
+        places: dict[str, list[int]] = {}
+        for place, hint in ((place, hint) for place, some in enumerate(hints) for hint in some):
+            places.setdefault(hint, []).append(place)
+        self._all = tuple(places.items())
+        self._ascii = tuple((hint, some) for hint, some in self._all if hint.isascii())
+
+    def places(self, text: str) -> list[int]:
+        """Return the places of the patterns that may match, ascending."""
+        table = self._ascii if text.isascii() else self._all
+        return sorted({place for hint, places in table if hint in text for place in places})
 
 
 def lexicon(package: str, name: str, *, flags: int = 0) -> SimpleNamespace:

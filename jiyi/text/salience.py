@@ -23,7 +23,6 @@ _QUESTION, _NUMBER, _DATE, _NAME, _DECISION, _GREETING = (
 _CHANGED = (Trait.CHANGES | Trait.CORRECTS | Trait.RETRACTS | Trait.REVERTS).value
 _ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
 
-
 _signs = cache(partial(lexicon, __package__, "salience"))
 
 

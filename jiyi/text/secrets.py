@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from jiyi.text.analyse import query_terms
-from jiyi.text.lexicon import fill_parts, read_toml
+from jiyi.text.lexicon import Hints, fill_parts, read_toml
 
 __all__ = ["Secrecy", "Secret", "SecretKind", "secrets"]
 
@@ -65,12 +65,8 @@ def _cached_secrets(text: str) -> tuple[Secret, ...]:
 def _find_secrets(text: str) -> tuple[Secret, ...]:
     found: list[Secret] = []
     rules, lower, taken = _load_rules(), text.lower(), bytearray(len(text))
-    hints = {hint for hint in rules.hints if hint in lower}
-    if _FOUR_DIGITS.search(text):
-        hints.add(_NUMBER)
-    for rule in rules.rules if hints else ():
-        if hints.isdisjoint(rule.hints):
-            continue
+    for place in rules.hints.places(lower + _NUMBER if _FOUR_DIGITS.search(text) else lower):
+        rule = rules.rules[place]
         for match in rule.pattern.finditer(text):
             start, end = match.span("value")
             end = start + len(text[start:end].rstrip(_TAIL))
@@ -129,7 +125,6 @@ class _Rule(NamedTuple):
     """A pattern of one kind of secret."""
 
     kind: SecretKind
-    hints: frozenset[str]  # a text with the secret contains one of them
     pattern: re.Pattern[str]  # its group "value" is the secret
     check: _Check
 
@@ -138,7 +133,7 @@ class _SecretRules(NamedTuple):
     """The compiled data file."""
 
     rules: list[_Rule]  # the first match of a place counts
-    hints: frozenset[str]  # of all rules, without numbers
+    hints: Hints  # a text with the secret of a rule contains one of the rule's
     asks: Mapping[SecretKind, re.Pattern[str]]  # matches a question for the secret
     stands_for: Mapping[str, Mapping[SecretKind, str]]  # replacements by language and kind
     harmless: Mapping[str, frozenset[str]]  # words that are no value, by language
@@ -150,7 +145,6 @@ def _load_rules() -> _SecretRules:
     rules = [
         _Rule(
             rule["kind"],
-            frozenset(rule["hints"]),
             re.compile(fill_parts(rule["pattern"], data["parts"])),
             globals()[f"_is_{rule.get('check', 'any')}"],
         )
@@ -158,7 +152,7 @@ def _load_rules() -> _SecretRules:
     ]
     return _SecretRules(
         rules,
-        hints=frozenset().union(*(rule.hints for rule in rules)) - {_NUMBER},
+        hints=Hints(rule["hints"] for rule in data["rule"]),
         asks={kind: re.compile(words) for kind, words in data["asks"].items()},
         stands_for={
             language: {kind: words.format(name=names[language]) for kind, names in data["names"].items()}

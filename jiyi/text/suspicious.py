@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from jiyi.text.lexicon import read_toml
+from jiyi.text.lexicon import Hints, read_toml
 
 __all__ = ["suspicious"]
 
@@ -30,10 +30,11 @@ def suspicious(text: str) -> str:
     raw = _INVISIBLE.sub("", unicodedata.normalize("NFKC", ends)).casefold()
     plain = _SPACED.sub(lambda found: found[0][::2], _QUOTED.sub(" ", raw))
     forms = (plain, plain.translate(_LEET)) if _SPELT.search(plain) else (plain,)
+    signs, hints = _load_signs()
     for form in forms:
-        for sign in _signs():
-            if sign.holds(raw if sign.raw else form):
-                return sign.kind
+        for place in hints.places(raw if form == raw else f"{raw}\n{form}"):
+            if signs[place].holds(raw if signs[place].raw else form):
+                return signs[place].kind
     return ""
 
 
@@ -43,6 +44,7 @@ class _Sign:
 
     kind: str
     all: tuple[re.Pattern[str], ...]
+    hints: tuple[str, ...] = ("",)  # each text that the first pattern matches contains one of them
     anywhere: bool = False  # in the whole text, not in one sentence
     raw: bool = False  # also inside quotation marks
 
@@ -54,8 +56,9 @@ class _Sign:
 
 
 @cache
-def _signs() -> tuple[_Sign, ...]:
-    return tuple(
+def _load_signs() -> tuple[tuple[_Sign, ...], Hints]:
+    signs = tuple(
         _Sign(**{**sign, "all": tuple(map(re.compile, sign["all"]))})
         for sign in read_toml(__package__, "suspicious")["signs"]
     )
+    return signs, Hints(sign.hints for sign in signs)

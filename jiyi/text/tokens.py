@@ -153,19 +153,9 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
     gpt-4.5, gpt-5, o1, o3, o4, chatgpt-* (o200k_base); gpt-4, gpt-3.5, text-embedding-3,
     text-embedding-ada-002 (cl100k_base); gpt-oss (o200k_harmony); qwen3.5.
 
-    Every other model gets an estimate meant to err upwards (``exact`` is False):
-
-    * o200k_base x 1.25. Held-out check, this estimate against qwen3.5's true counts (1,380
-      Chinese and 4,775 English chat messages, 228 pieces of code, 67 of JSON dense with
-      digits): too low for 0.1 %, 0 %, 0 % and 7.5 % of them, at worst by 5 %; too high on the
-      whole by 71 %, 20 %, 14 % and 2 %. For a vocabulary poor in Chinese it would be too
-      low: cl100k_base takes 1.3 times this estimate on Chinese text (and less on all else).
-    * cl100k_base x 1.35 for families said to take more tokens than OpenAI's, and for old
-      ones poor in Chinese (claude, llama-2, mixtral, mistral-7b, vicuna). It was too low for
-      none of the texts above with any vocabulary at hand; Chinese comes out 1.35 to 3 times
-      too high. Claude's vocabulary is not published, so it cannot be checked offline.
-
-    ``TokenCounter(encoding=..., factor=...)`` replaces either by a ratio of your own.
+    Every other model gets an estimate meant to err upwards (``exact`` is False): o200k_base x 1.25, or
+    cl100k_base x 1.35 for claude, llama-2, mixtral, mistral-7b and vicuna. How it was checked: docs/text.md.
+    ``TokenCounter(encoding=..., factor=...)`` takes a ratio of your own.
 
     Raises:
         InputError: ``model`` is empty.

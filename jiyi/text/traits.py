@@ -60,7 +60,6 @@ _TRAITS_BY_MODE = [
     (Mode.PLANNED.value, Trait.PLANS.value),
 ]
 
-
 _LATIN = re.compile(r"[a-z]+(?:'[a-z]+)*")
 _NOT_WORDS = re.compile(r"[\W_]+")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -68,7 +67,6 @@ _DIGIT = re.compile(r"\d")
 
 _ASKS_ZH = ("吗", "呢")
 _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
-
 
 _signs = cache(partial(lexicon, __package__, "traits"))
 
