@@ -1,6 +1,7 @@
 """What is in force: signs of statements, pairs of them, the order they make, and whether anything answers."""
 
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -70,6 +71,17 @@ def test_nothing_said_after_the_time_asked_about_takes_a_place():
     _, _, earlier = compare(found, question("which port is it?", days=10), about, texts)
     assert not earlier.outdated.any()
     assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
+
+
+@pytest.mark.parametrize(("lead", "first"), [(1.0, 1), (6.0, 0)])
+def test_what_hardly_matches_the_question_moves_above_nothing(lead, first):
+    found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
+    measured = compute_features(
+        question("which port is it?", days=100), found, evidence([[1, 0.1, 0], [1, 0.2, 0]])
+    )
+    ranked = replace(rank(measured, found), rows=np.array([0, 1]), scores=np.array([lead, 0], np.float32))
+    best = compare_messages(ranked, {0: "the port is 8443", 1: "the port is now 9443"})
+    assert best.rows[best.scores.argmax()] == first
 
 
 def test_signs_are_of_what_a_statement_holds():

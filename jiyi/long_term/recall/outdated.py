@@ -32,7 +32,6 @@ __all__ = [
     "Comparison",
     "build_statements",
     "compare_messages",
-    "final_order",
     "reassign_scores",
     "rows_to_compare",
     "succession_features",
@@ -43,6 +42,7 @@ SURE = 0.6  # lowest probability for `Hit.outdated_by`
 MAYBE = 0.35  # lowest probability for `Hit.maybe_outdated_by`
 REORDER = 0.22  # lowest probability for moving the later message up: an error costs little
 _REORDER_IF_CHANGED = 0.12  # the same if the question implies a change
+_MAX_LEAD = 5.0  # by which the score of the earlier may be higher: what hardly matches is no answer
 
 _Floats = NDArray[np.float64]
 _FAR_APART = 4.0  # deviations by which an answer stands out from the rest of a large memory
@@ -136,7 +136,8 @@ def compare_messages(
         replaced = np.where(_comparable_pairs(features, group, texts.values(), repeats), likely, 0.0)
         order_features = _order_feature_matrix(features, group, scores, texts=list(texts.values()))
         order_scores = weighted_sum(order, ORDER_FEATURES, order_features)
-        final_scores = reassign_scores(scores, final_order(features, group, order_scores, replaced))
+        movable = np.where(scores >= scores[:, None] - _MAX_LEAD, replaced, 0.0)
+        final_scores = reassign_scores(scores, _final_order(features, group, order_scores, movable))
     outdated = replaced.max(axis=1, initial=0.0)
     successor = replaced.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     return Comparison(
@@ -151,7 +152,7 @@ def compare_messages(
     )
 
 
-def final_order(features: Features, group: pairs.Statements, order: _Floats, replaced: _Floats) -> list[int]:
+def _final_order(features: Features, group: pairs.Statements, order: _Floats, replaced: _Floats) -> list[int]:
     """Return the positions of the first ten messages in their final order.
 
     Messages are sorted by ``order``. Then each message moves directly before the first of those that it
