@@ -27,7 +27,7 @@ from jiyi.embeddings import E5Embedder
 from jiyi.evaluate import open_sqlite
 from jiyi.evaluate.systems import MemorySystem
 from jiyi.long_term.facts import succession
-from jiyi.long_term.facts.succession import FACT_SIGNS, is_comparable
+from jiyi.long_term.facts.succession import FACT_FEATURES, is_comparable
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.recall.weights import Weights, sigmoid, weighted_sum
 from jiyi.manager import MemoryManager
@@ -113,11 +113,11 @@ def _points(fact: Fact, change: Change) -> dict[int, int]:
 
 def learn(pairs: Sequence[Pair]) -> Weights:
     targets = [float(pair.taken) for pair in pairs]
-    return fitted(FACT_SIGNS, [pair.signs for pair in pairs], targets, [1.0] * len(pairs), PENALTY)
+    return fitted(FACT_FEATURES, [pair.signs for pair in pairs], targets, [1.0] * len(pairs), PENALTY)
 
 
 def report(name: str, weights: Weights, pairs: Sequence[Pair], values: Sequence[Value]) -> None:
-    likely = sigmoid(weighted_sum(weights, FACT_SIGNS, np.stack([pair.signs for pair in pairs])))
+    likely = sigmoid(weighted_sum(weights, FACT_FEATURES, np.stack([pair.signs for pair in pairs])))
     ended: dict[tuple[str, str], float] = {}
     for pair, one in zip(pairs, likely.tolist(), strict=True):
         ended[pair.earlier] = max(ended.get(pair.earlier, 0.0), one)

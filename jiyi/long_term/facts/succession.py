@@ -26,20 +26,20 @@ from jiyi.records import Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Key, Snapshot, Store, VectorIndex
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["FACT_SIGNS", "MAYBE", "SURE", "Succession", "compare_fact", "facts_to_restore", "is_comparable"]
+__all__ = ["FACT_FEATURES", "Succession", "compare_fact", "facts_to_restore", "is_comparable"]
 
 _Floats = NDArray[np.float64]
-_FACT_FEATURES = (
+_VALUE_FEATURES = (
     *("same subject", "same point", "same point of a subject", "one names a point", "both name one"),
     *("same category", "confidence of the earlier", "confidence of the later"),
 )
-FACT_SIGNS = (*PAIR_FEATURES, *_FACT_FEATURES)  # names of the features of an earlier and a later fact
+FACT_FEATURES = (*PAIR_FEATURES, *_VALUE_FEATURES)  # names of the features of an earlier and a later fact
 _NEAREST = 100  # messages and facts; their mean is subtracted from the vectors
 _MAX_NEAR = 400  # facts with these sources
 _MAX_COMPARED = 15  # of these
 _EXEMPT = ("plan", "todo", "note", "rule")  # that neither end other facts this way nor are ended
-SURE = 0.9  # probability from which a fact is superseded
-MAYBE = 0.1  # probability for one newer fact from which a fact is unsure
+_SURE = 0.9  # probability from which a fact is superseded
+_MAYBE = 0.1  # probability for one newer fact from which a fact is unsure
 _MAYBE_NAMED = 0.2  # the same for a fact with a named point: its slot shows most changes
 _MAX_WAITING = 10_000  # facts queued in this process
 _MAX_TRIES = 20  # for a fact that is not stored or has no vector yet
@@ -54,46 +54,46 @@ def is_comparable(fact: Fact) -> bool:
 def compare_fact(
     store: Store, vectors: VectorIndex, fact: Fact, snapshot: Snapshot
 ) -> tuple[Sequence[Fact], NDArray[np.float64]] | None:
-    """Return the facts that one is compared with, and their features (others, `FACT_SIGNS`).
+    """Return the facts that one is compared with, and their features (others, `FACT_FEATURES`).
 
     None if there are none or the fact has no vector. Vectors are those of a snapshot of the user.
     """
     scope = user_scope(fact.scope)
-    said = _sources_of(store, scope, [fact])
-    own = _read_vectors(vectors, snapshot, [_vector_key(fact, said)])[0]
+    source = _sources_of(store, scope, [fact])
+    own = _read_vectors(vectors, snapshot, [_vector_key(fact, source)])[0]
     if not own.any():
         return None
     query = Query(scope=scope, kinds=("message", "fact"), limit=_NEAREST)
     near = vectors.nearest(query, own.astype(np.float32), snapshot=snapshot)
-    keys: list[Key] = [(one.kind, one.id) for one in near]
+    keys: list[Key] = [(match.kind, match.id) for match in near]
     others = _candidate_facts(store, scope, keys, fact)
     if not others:
         return None
     facts = [fact, *others]
-    said = _sources_of(store, scope, facts)
+    source = _sources_of(store, scope, facts)
     middle = _mean_vector(_read_vectors(vectors, snapshot, [key for key in keys if key[0] == "message"]))
-    centred = _center(_read_vectors(vectors, snapshot, [_vector_key(one, said) for one in facts]), middle)
+    centred = _center(_read_vectors(vectors, snapshot, [_vector_key(f, source) for f in facts]), middle)
     order = [place for place in np.argsort(-(centred @ centred[0]), kind="stable").tolist() if place]
     order = [0, *(place for place in order if centred[place].any())][: _MAX_COMPARED + 1]
     if len(order) < 2:
         return None
     chosen = [facts[place] for place in order]
-    before = _preceding_messages(store, scope, chosen, said)
-    turns = _read_vectors(vectors, snapshot, [("message", one.id) if one else None for one in before])
-    of_place = [said.get(one.id) for one in chosen]
-    place = {message.id: number for number, message in enumerate(of_place) if message}
-    roles = [message.role if message else "user" for message in of_place]
-    asked = [one is not None and one.text.rstrip().endswith(("?", "？")) for one in before]
+    before = _preceding_messages(store, scope, chosen, source)
+    turns = _read_vectors(vectors, snapshot, [("message", m.id) if m else None for m in before])
+    messages = [source.get(f.id) for f in chosen]
+    place = {message.id: number for number, message in enumerate(messages) if message}
+    roles = [message.role if message else "user" for message in messages]
+    asked = [m is not None and m.text.rstrip().endswith(("?", "？")) for m in before]
     group = Statements(
-        features=[extract_features(one.text) for one in chosen],
+        features=[extract_features(f.text) for f in chosen],
         vectors=centred[order],
         before=_center(turns, middle),
-        reply_to=np.array([place.get(one.id, -1) if one else -1 for one in before], np.intp),
-        after_assistant=np.array([float(one is not None and one.role == "assistant") for one in before]),
+        reply_to=np.array([place.get(m.id, -1) if m else -1 for m in before], np.intp),
+        after_assistant=np.array([float(m is not None and m.role == "assistant") for m in before]),
         after_question=np.array(asked, np.float64),
-        at=np.array([to_micros(start_of(one)) for one in chosen], np.int64),
-        session=_number_names([_position(message)[0] for message in of_place]),
-        speaker=_number_names([one.speaker for one in chosen]),
+        at=np.array([to_micros(start_of(f)) for f in chosen], np.int64),
+        session=_number_names([_position(message)[0] for message in messages]),
+        speaker=_number_names([f.speaker for f in chosen]),
         role=np.array([ROLE_NAMES.index(role) if role in ROLE_NAMES else 0 for role in roles], np.int64),
         vector_count=len(keys),
     )
@@ -110,17 +110,17 @@ def _candidate_facts(store: Store, scope: Scope, near: Sequence[Key], fact: Fact
         if ids := tuple(id_ for what, id_ in near if what == kind):
             narrowed: dict[str, Any] = {part: ids, "limit": _MAX_NEAR}
             some = find_facts(store, scope, fact_status=("active", "unsure"), **narrowed)
-            found.update((one.id, one) for one in some)
-    return [one for one in found.values() if one.id != fact.id and _may_replace(fact, one)]
+            found.update((f.id, f) for f in some)
+    return [f for f in found.values() if f.id != fact.id and _may_replace(fact, f)]
 
 
-def _may_replace(one: Fact, other: Fact) -> bool:
+def _may_replace(fact: Fact, other: Fact) -> bool:
     """Return whether one of two facts may replace the other: not if both were said at once."""
     return (
         is_comparable(other)
-        and start_of(one) != start_of(other)
-        and one.created_at != other.created_at
-        and value_key(one.object) != value_key(other.object)
+        and start_of(fact) != start_of(other)
+        and fact.created_at != other.created_at
+        and value_key(fact.object) != value_key(other.object)
     )
 
 
@@ -129,18 +129,18 @@ def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, 
     if not ids:
         return {}
     query = Query(scope=scope, kinds=("message",), ids=ids, limit=len(ids))
-    found = {one.id: one for one in cast("list[Message]", store.find(query))}
+    found = {m.id: m for m in cast("list[Message]", store.find(query))}
     out: dict[str, Message] = {}
     for fact in facts:
         of_fact = [found[id_] for id_ in fact.sources if id_ in found]
-        at = [one for one in of_fact if one.created_at == fact.created_at]
+        at = [m for m in of_fact if m.created_at == fact.created_at]
         if of_fact:
             out[fact.id] = (at or of_fact)[-1]
     return out
 
 
-def _vector_key(fact: Fact, said: Mapping[str, Message]) -> Key:
-    message = said.get(fact.id)
+def _vector_key(fact: Fact, source: Mapping[str, Message]) -> Key:
+    message = source.get(fact.id)
     return ("message", message.id) if message else ("fact", fact.id)
 
 
@@ -173,15 +173,15 @@ def _center(vectors: _Floats, middle: _Floats) -> _Floats:
 
 
 def _preceding_messages(
-    store: Store, scope: Scope, facts: Sequence[Fact], said: Mapping[str, Message]
+    store: Store, scope: Scope, facts: Sequence[Fact], source: Mapping[str, Message]
 ) -> list[Message | None]:
     """Return the message just before each fact in its session."""
-    places = [_position(said.get(fact.id)) for fact in facts]
+    places = [_position(source.get(fact.id)) for fact in facts]
     stretches = tuple((session, seq - 1, seq - 1) for session, seq in dict.fromkeys(places) if seq > 0)
     if not stretches:
         return [None] * len(facts)
     query = Query(scope=scope, kinds=("message",), stretches=stretches, limit=len(stretches))
-    found = {_position(one): one for one in cast("list[Message]", store.find(query))}
+    found = {_position(m): m for m in cast("list[Message]", store.find(query))}
     return [found.get((session, seq - 1)) for session, seq in places]
 
 
@@ -196,8 +196,8 @@ def _fact_features(earlier: Fact, later: Fact) -> list[float]:
     subject = entity_key(earlier.subject) == entity_key(later.subject)
     point = predicate_key(earlier.predicate) == predicate_key(later.predicate)
     named = single_valued(earlier.predicate), single_valued(later.predicate)
-    signs = [subject, point, subject and point, any(named), all(named), earlier.category == later.category]
-    return [*map(float, signs), earlier.confidence, later.confidence]
+    same = [subject, point, subject and point, any(named), all(named), earlier.category == later.category]
+    return [*map(float, same), earlier.confidence, later.confidence]
 
 
 def _number_names(names: Sequence[str | None]) -> NDArray[np.int64]:
@@ -265,12 +265,12 @@ class Succession:
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether any of them could be."""
         facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
-        ranged = [fact for fact in facts.values() if is_comparable(fact)]
-        said = _sources_of(self._store, scope, ranged)
-        keys = [_vector_key(fact, said) for fact in ranged]
+        compared = [fact for fact in facts.values() if is_comparable(fact)]
+        source = _sources_of(self._store, scope, compared)
+        keys = [_vector_key(fact, source) for fact in compared]
         snapshot = self._store.snapshot(scope.user_id)
         vectors = _read_vectors(self._vectors, snapshot, keys) if keys else ()
-        lacking = {fact.id for fact, vector in zip(ranged, vectors, strict=True) if not vector.any()}
+        lacking = {fact.id for fact, vector in zip(compared, vectors, strict=True) if not vector.any()}
         ready = facts.keys() - lacking
         late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _MAX_TRIES}
         self._late.setdefault(scope, {}).update(late)
@@ -287,14 +287,14 @@ class Succession:
         found = find_facts(self._store, scope, ids=(id_,), limit=1)
         group = compare_fact(self._store, self._vectors, found[0], snapshot) if found else None
         if group is not None:
-            others, signs = group
-            likely = sigmoid(weighted_sum(FACTS, FACT_SIGNS, signs))
-            self._store.together(partial(self._judge, scope, found[0], others, likely))
+            others, features = group
+            likely = sigmoid(weighted_sum(FACTS, FACT_FEATURES, features))
+            self._store.together(partial(self._write, scope, found[0], others, likely))
 
-    def _judge(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
+    def _write(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
         """Write the result of a comparison, except for facts that have changed since."""
         ids = (fact.id, *(other.id for other in others))
-        now = {one.id: one for one in find_facts(self._store, user_scope(scope), ids=ids, limit=len(ids))}
+        now = {f.id: f for f in find_facts(self._store, user_scope(scope), ids=ids, limit=len(ids))}
         same = [place for place, other in enumerate(others) if now.get(other.id) == other]
         if now.get(fact.id) == fact and same:
             self._store.put(_updated_facts(fact, [others[place] for place in same], likely[same]))
@@ -321,15 +321,15 @@ def _updated_facts(first: Fact, others: Sequence[Fact], likely: NDArray[np.float
     """Return the facts that change; only pairs with the first one are considered."""
     facts = {first.id: first, **{other.id: other for other in others}}
     pairs = sorted(zip(likely.tolist(), others, strict=True), key=lambda pair: -pair[0])
-    for chance_of_it, other in pairs:
-        fact, by = (facts[one.id] for one in sorted((first, other), key=start_of))
-        least = max(MAYBE, _MAYBE_NAMED) if single_valued(fact.predicate) else MAYBE
-        if chance_of_it < least or fact.status == "superseded" or fact.pinned:
+    for probability, other in pairs:
+        fact, by = (facts[f.id] for f in sorted((first, other), key=start_of))
+        least = max(_MAYBE, _MAYBE_NAMED) if single_valued(fact.predicate) else _MAYBE
+        if probability < least or fact.status == "superseded" or fact.pinned:
             continue
         own = _may_end(by, fact)
         if not own and fact.speaker in (None, OWNER):
             continue  # what others say leaves no doubt about the owner's word
-        if own and chance_of_it >= SURE:
+        if own and probability >= _SURE:
             facts[fact.id] = replace(fact, status="superseded", superseded_by=by.id, valid_to=start_of(by))
             if by.supersedes is None:
                 facts[by.id] = replace(by, supersedes=fact.id)
