@@ -111,7 +111,7 @@ def kind_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
 
 def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> Conditions:
     """Return the conditions of a query on ``documents AS d``; ``kinds`` replace those of the query."""
-    # If a condition (or a single predicate) has its own index, SQLite must not scan all of a user's kind.
+    # A condition with its own index (so has one predicate) must not let SQLite scan all records.
     few = bool(query.sources or query.target or query.entity or query.subject or query.namespace)
     aside = dialect.fragments["aside"] if few or isinstance(query.predicate, str) else ""
     # Each of the stretches names the user itself.
