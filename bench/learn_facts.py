@@ -61,7 +61,7 @@ def read_all(files: Sequence[str], vectors: str) -> tuple[list[Pair], list[Value
     pairs: list[Pair] = []
     values: list[Value] = []
     kept = KeptEmbedder(E5Embedder(threads=2), vectors)
-    with patch.multiple(succession, SURE=2.0, MAYBE=2.0), kept as embedder:
+    with patch.multiple(succession, _SURE=2.0, _MAYBE=2.0), kept as embedder:
         for file in files:
             dataset, changes = load(file)
             for conversation in dataset.conversations:
