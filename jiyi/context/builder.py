@@ -20,8 +20,6 @@ from jiyi.text import TokenCounter
 
 __all__ = ["Materials", "build_window"]
 
-_BELOW = "below the threshold"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materials:
@@ -37,7 +35,7 @@ class Materials:
     tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent with the messages
     broken: Sequence[Dropped] = ()  # tool calls without results, already removed
     blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
-    below: Sequence[Block] = ()  # found, but not relevant enough to be shown
+    below: Sequence[ReportItem] = ()  # found, but not relevant enough to be shown
     asked_at: datetime | None = None  # shown above the blocks
     nothing_relevant: float | None = None  # probability that the memory holds no answer
     shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
@@ -144,13 +142,12 @@ class _Assembly:
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
         told = {block.key for block in prefix.profile}
-        below = [block for block in materials.below if block.key not in told]
         self._report = ReportBuilder(
             counter,
             left_out=[
                 *left_out,
                 *(message_item(d.message, "history", d.reason, counter) for d in materials.broken),
-                *(block_item(b, f"{_BELOW}; {b.note}" if b.note else _BELOW) for b in below),
+                *(item for item in materials.below if (item.kind, item.id) not in told),
             ],
             steps=list(materials.steps),
             saved=dict(materials.saved),

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.context.prefix import Prefix
-from jiyi.records import SECTIONS, Block, Budget, Message, Report, ReportItem, ReportStep, Section
+from jiyi.records import (
+    SECTIONS,
+    Block,
+    Budget,
+    Message,
+    Report,
+    ReportItem,
+    ReportStep,
+    Section,
+    short_title,
+)
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter
@@ -12,7 +22,6 @@ from jiyi.text.suspicious import suspicious
 
 __all__ = ["ReportBuilder", "block_item", "message_item"]
 
-_TITLE_LENGTH = 60
 _SUSPICIOUS_MARK = "; suspicious: "
 _WARNING = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
 _SECTION_REASONS: Mapping[Section, str] = {
@@ -124,7 +133,7 @@ def message_item(message: Message, section: Section, reason: str, counter: Token
         id=message.id,
         tokens=counter.count(message),
         reason=reason,
-        title=_short_title(f"{message.role}: {message.search_text}"),
+        title=short_title(f"{message.role}: {message.search_text}"),
         created_at=message.created_at,
     )
 
@@ -137,7 +146,7 @@ def block_item(block: Block, reason: str, tokens: int | None = None) -> ReportIt
         id=block.source_id,
         tokens=block.tokens if tokens is None else tokens,
         reason=reason,
-        title=_short_title(block.title or block.text),
+        title=short_title(block.title or block.text),
         created_at=block.created_at,
     )
 
@@ -154,10 +163,3 @@ def _suspicion_mark(text: str) -> str:
     """Return the mark of a stored text that may try to instruct the model, or ""."""
     kind = suspicious(text)
     return f"{_SUSPICIOUS_MARK}{kind}" if kind else ""
-
-
-def _short_title(text: str) -> str:
-    flat = " ".join(text[: _TITLE_LENGTH + 20].split())
-    if len(flat) <= _TITLE_LENGTH and len(text) > _TITLE_LENGTH + 20:  # rare: much white space
-        flat = " ".join(text[: 4 * _TITLE_LENGTH].split())
-    return flat if len(flat) <= _TITLE_LENGTH else flat[: _TITLE_LENGTH - 1] + "…"

@@ -22,8 +22,10 @@ from jiyi.records import (
     Knowledge,
     Message,
     Query,
+    ReportItem,
     Searchable,
     Section,
+    short_title,
 )
 from jiyi.storage import Store, kind_of
 from jiyi.text import Secrecy, TokenCounter, analyse, excerpt, query_terms, sentences
@@ -70,8 +72,8 @@ class BlockWriter:
     # Hides secrets that the question does not ask for; see `Secrecy`.
     secrecy: Callable[..., str] = lambda text, *_: text
 
-    def __call__(self, hit: Hit, score: float | None = None, *, note: str = "", **more: Any) -> Block:
-        """Return a hit as a block; ``score``, ``note`` and ``more`` replace its own."""
+    def __call__(self, hit: Hit, score: float | None = None, **more: Any) -> Block:
+        """Return a hit as a block; ``score`` and ``more`` replace its own."""
         rendered = self._render(hit)
         text = self.secrecy(rendered, *hit.wordings)
         shown, tokens, shortened = self._shorten(hit, text)
@@ -90,8 +92,21 @@ class BlockWriter:
             place=(message.seq or 0) if message else 0,
             whole=not shortened,
             score=(hit.score if score is None else score) - (_length_penalty(tokens) if is_talk else 0.0),
-            note=note or "; ".join(filter(None, ["" if text == rendered else "secret hidden", shortened])),
+            note="; ".join(filter(None, ["" if text == rendered else "secret hidden", shortened])),
             **more,
+        )
+
+    def report_item(self, hit: Hit, reason: str) -> ReportItem:
+        """Return the report's line about a hit that is left out."""
+        text = self.secrecy(self._render(hit), *hit.wordings)
+        return ReportItem(
+            section=_SECTIONS.get(hit.kind, "knowledge"),
+            kind=hit.kind,
+            id=hit.id,
+            tokens=min(self.counter.count_text(text), self.max_tokens),
+            reason=reason,
+            title=short_title(text),
+            created_at=hit.created_at,
         )
 
     def _render(self, hit: Hit) -> str:
@@ -188,7 +203,7 @@ class Recalled:
     """What recall found for a window."""
 
     blocks: tuple[Block, ...] = ()  # best first
-    below: tuple[Block, ...] = ()  # hits below the floor
+    below: tuple[ReportItem, ...] = ()  # hits below the floor
     nothing_relevant: float | None = None  # probability that the memory holds no answer
     notes: tuple[str, ...] = ()  # degradations, such as an embedder that failed
 
@@ -244,7 +259,7 @@ def recall_blocks(
     below = [(hit, p) for hit, p in possible if p < floor and hit.id not in shown_ids]
     return Recalled(
         blocks=tuple(blocks),
-        below=tuple(write(hit, note=f"relevance {p:.2f}") for hit, p in below),
+        below=tuple(write.report_item(hit, f"below the threshold; relevance {p:.2f}") for hit, p in below),
         nothing_relevant=found.nothing_relevant,
         notes=found.notes,
     )

@@ -53,6 +53,7 @@ class UserVectors:
     step: float = 1.0  # what one step of a rounded number stands for
     dims: int = 0  # numbers in a vector
     expected: int = 0  # rows to allocate at first
+    _rows_in: tuple[UserTerms, Rows | None] | None = None  # of a view: see `rows_in`
 
     @property
     def nbytes(self) -> int:
@@ -87,6 +88,13 @@ class UserVectors:
         n = self.size
         return replace(self, parts=self.parts[:n], docs=self.docs[:n], rows=self.rows[:n])
 
+    def rows_in(self, terms: UserTerms) -> Rows | None:
+        """Return the row of each vector of a `view`, -1 for none; None if each has the row of its place."""
+        if self._rows_in is None or self._rows_in[0] is not terms:
+            equal = np.array_equal(self.docs, terms.columns["doc"])
+            self._rows_in = terms, None if equal else terms.rows_of_docs(self.docs)
+        return self._rows_in[1]
+
     def nearest(
         self,
         vector: Floats,
@@ -106,32 +114,48 @@ class UserVectors:
             preselect: returns for some groups the places of the only vectors to compare, given
                 their number; in other groups all are compared.
         """
-        if not (groups >= 0).any():
+        places = np.flatnonzero(groups >= 0)
+        if not len(places):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         most = max(_RESCORED, _RESCORED_PER_HIT * limit)
         chosen = preselect(most) if preselect is not None else {}
+        if chosen or self.mean is not None:
+            places, cosines = self._rescore(vector, groups, chosen, most, fetch)
+        else:
+            cosines = self._scores(vector, places)[places]
+        first, best = _best_parts(self.docs[places], cosines.astype(np.float32))
+        docs = self.docs[places[first]]
+        top = _best_of_groups(docs, best, groups[places[first]], limit)
+        return docs[top], best[top]
+
+    def _rescore(
+        self,
+        vector: Floats,
+        groups: NDArray[np.int8],
+        chosen: Mapping[int, NDArray[np.intp]],
+        most: int,
+        fetch: Callable[[Ints], Floats],
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return the places that may be nearest and their exact cosines; see `nearest`."""
         left = groups >= 0
         for group in chosen:
             left &= groups != group
         unselected = np.flatnonzero(left)
         scores = self._scores(vector, unselected) if len(unselected) else np.empty(0, np.float32)
-        docs, cosines = [], []
+        kept = []
         for group in range(int(groups.max()) + 1):
             places = chosen[group] if group in chosen else np.flatnonzero(groups == group)
-            if not len(places):
-                continue
-            if self.mean is not None:
-                places = places if group in chosen else _top_places(scores, places, most)
-                exact = fetch(self.parts[places]) @ vector
-            else:
-                exact = self.rows[places] @ vector if group in chosen else scores[places]
-            records, best = _best_parts(self.docs[places], exact.astype(np.float32))
-            top = _top(records, best, limit)
-            docs.append(records[top])
-            cosines.append(best[top])
-        found, values = np.concatenate(docs), np.concatenate(cosines)
-        order = np.lexsort((-found, -values))
-        return found[order], values[order]
+            if self.mean is not None and group not in chosen:
+                places = _top_places(scores, places, most)
+            kept.append(places)
+        if self.mean is not None:
+            exact = [fetch(self.parts[places]) @ vector if len(places) else scores[:0] for places in kept]
+        else:
+            exact = [
+                self.rows[places] @ vector if group in chosen else scores[places]
+                for group, places in enumerate(kept)
+            ]
+        return np.concatenate(kept), np.concatenate(exact)
 
     def vectors(self, places: NDArray[np.intp]) -> Floats:
         """Return the vectors at these places, of length 1; rounded ones are approximate."""
@@ -185,7 +209,7 @@ def find_nearest(
     """
     groups = KIND_NUMBERS_BY_LABEL[rows.columns["label"]]
     groups[~(rows_in_scope(rows, query) & matching_rows(rows, query, docs))] = -1
-    if (places := _rows_of_vectors(mine, rows)) is not None:
+    if (places := mine.rows_in(rows)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)
     chosen = preselect and partial(preselect, single, groups)
@@ -198,15 +222,10 @@ def row_vectors(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
     owner = np.full(rows.size + 1, -1, np.intp)  # the last is for row -1, no row
     owner[wanted] = np.arange(len(wanted))
     owner[-1] = -1
-    places = _rows_of_vectors(mine, rows)
+    places = mine.rows_in(rows)
     owners = owner[: mine.size] if places is None else owner[places]
     found = np.flatnonzero(owners >= 0)
     return Parts(rows=owners[found], vectors=mine.vectors(found))
-
-
-def _rows_of_vectors(mine: UserVectors, rows: UserTerms) -> Rows | None:
-    """Return the row of each vector, -1 for none; None if the n-th vector is that of the n-th row."""
-    return None if np.array_equal(mine.docs, rows.columns["doc"]) else rows.rows_of_docs(mine.docs)
 
 
 def _top_places(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:
@@ -216,15 +235,24 @@ def _top_places(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[
     return np.sort(places[np.argpartition(scores[places], len(places) - most)[-most:]])
 
 
-def _best_parts(docs: Ints, scores: Floats) -> tuple[Ints, Floats]:
-    """Reduce the scores of parts to the best of each record."""
-    starts = np.flatnonzero(np.r_[True, docs[1:] != docs[:-1]])
-    return docs[starts], np.maximum.reduceat(scores, starts)
+def _best_parts(docs: Ints, scores: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Return the place of the first part of each record, and the best score of its parts."""
+    begins = np.ones(len(docs), np.bool_)
+    np.not_equal(docs[1:], docs[:-1], out=begins[1:])
+    starts = np.flatnonzero(begins)
+    return starts, scores if len(starts) == len(docs) else np.maximum.reduceat(scores, starts)
 
 
-def _top(docs: Ints, scores: Floats, limit: int) -> NDArray[np.intp]:
-    """Return the places of the best scores, best first."""
-    places = np.arange(len(scores))
-    if len(scores) > limit:
-        places = np.flatnonzero(scores >= np.partition(scores, len(scores) - limit)[len(scores) - limit])
-    return places[np.lexsort((-docs[places], -scores[places]))[:limit]]
+def _best_of_groups(docs: Ints, scores: Floats, groups: NDArray[np.int8], limit: int) -> NDArray[np.intp]:
+    """Return the places of the best scores, ``limit`` of each group, best first; newer ones win ties."""
+    kept = []
+    for group in np.flatnonzero(np.bincount(groups)).tolist():
+        places = np.flatnonzero(groups == group)
+        if len(places) > limit:
+            own = scores[places]
+            places = places[own >= np.partition(own, len(own) - limit)[len(own) - limit]]
+            if len(places) > limit:
+                places = places[np.lexsort((-docs[places], -scores[places]))[:limit]]
+        kept.append(places)
+    places = np.concatenate(kept)
+    return places[np.lexsort((-docs[places], -scores[places]))]

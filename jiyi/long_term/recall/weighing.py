@@ -122,15 +122,16 @@ def make_hits(
     shares = ranked.why([item.row for item in chosen])
     for (score, row, record, why), share in zip(chosen, shares, strict=True):
         certain = row in sure or "asked_point" in why  # an answer is not doubted for the rest of its message
+        key = table.key(row)
         yield Hit(
             record=record,
-            kind=table.key(row)[0],
+            kind=key[0],
             score=score,
             relevance=relevance[row],
             similarity=float(features.similarity[row]),
             why={**why, **share},
             outdated_by=_successor(record, table, sure.get(row)),
-            maybe_outdated_by=None if certain else doubted.get(_source_key(record, table.key(row))),
+            maybe_outdated_by=None if certain or not doubted else doubted.get(_source_key(record, key)),
         )
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -99,7 +98,7 @@ class SqliteDatabase(Database):
         self._write_lock = threading.RLock()
         self._depth = 0
         self._writing = threading.local()
-        self._readers: queue.LifoQueue[SqliteConnection] = queue.LifoQueue()
+        self._readers: list[SqliteConnection] = []  # the idle ones; appending and popping are atomic
         self._reader_slots = threading.BoundedSemaphore(_READERS)
         self._writer = None
         self._connections: list[SqliteConnection] = []  # all that were opened
@@ -186,7 +185,7 @@ class SqliteDatabase(Database):
                 try:
                     yield connection
                 finally:
-                    self._readers.put(connection)
+                    self._readers.append(connection)
                     if self._closed:
                         self._close_readers()
 
@@ -256,8 +255,8 @@ class SqliteDatabase(Database):
     def _close_readers(self) -> None:
         while True:
             try:
-                self._close_connection(self._readers.get_nowait().raw)
-            except queue.Empty:
+                self._close_connection(self._readers.pop().raw)
+            except IndexError:
                 return
 
     def _close_connection(self, connection: apsw.Connection) -> None:
@@ -286,8 +285,8 @@ class SqliteDatabase(Database):
     def _borrow_reader(self) -> SqliteConnection:
         self._open_writer()
         try:
-            return self._readers.get_nowait()
-        except queue.Empty:
+            return self._readers.pop()
+        except IndexError:
             connection = SqliteConnection(self._connect(), self.damage)
             try:
                 self._file.check()
@@ -301,6 +300,8 @@ class SqliteDatabase(Database):
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._name, flags=apsw.SQLITE_OPEN_READWRITE)
         connection.set_busy_timeout(self._timeout_ms)
+        # Otherwise SQLite plans a statement again whenever the value of a range condition changes.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute("PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL; PRAGMA cache_size=-16000")
         return connection
 
