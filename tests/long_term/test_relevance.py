@@ -24,8 +24,8 @@ def filled(store, flush):
 def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor(store, recall):
     found = recalled(recall, "which disk is full?", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
-    assert {b.source_id for b in found.below} == {"other-f", "other-k", "other-e"}
-    assert all(b.note.startswith("relevance 0.") for b in found.below)
+    assert {item.id for item in found.below} == {"other-f", "other-k", "other-e"}
+    assert all(item.reason.startswith("below the threshold; relevance 0.") for item in found.below)
     assert found.nothing_relevant is not None
 
 

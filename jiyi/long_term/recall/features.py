@@ -120,7 +120,9 @@ def compute_features(question: Question, table: Candidates, evidence: Evidence |
         **_content_features(question, table, dialogue),
         **_time_features(question, table),
     }
-    matrix = np.stack([columns[name] for name in FEATURE_NAMES], axis=1).astype(np.float32)
+    matrix = np.empty((len(table), len(FEATURE_NAMES)), np.float32)
+    for place, name in enumerate(FEATURE_NAMES):
+        matrix[:, place] = columns[name]
     return Features(
         matrix=matrix,
         cover=cover,
@@ -257,14 +259,15 @@ def _content_features(question: Question, table: Candidates, dialogue: Column) -
         found: Column = ((table.traits & trait.value) != 0).astype(np.float32)
         return found
 
+    nothing = np.zeros(len(table), np.float32)
     spoken = table.roles != ROLES.index("tool")  # the length of a tool's output says nothing
     return {
         "length": dialogue
         * np.log1p(np.where(spoken, np.minimum(table.length, _MAX_LENGTH), 0), dtype=np.float32),
         "small_talk": np.maximum(has(Trait.GREETING), table.length <= 3),
         "asks": dialogue * has(Trait.ASKS_LAST),
-        "tells_number": has(Trait.NUMBER) * question.how_many,
-        "tells_time": has(Trait.DATE) * question.when,
+        "tells_number": has(Trait.NUMBER) if question.how_many else nothing,
+        "tells_time": has(Trait.DATE) if question.when else nothing,
     }
 
 

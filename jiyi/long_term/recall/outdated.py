@@ -219,7 +219,7 @@ def succession_features(
     # Minus the mean of few vectors, none of them can be far from the others or near the question.
     few = 1 / max(group.vector_count - 1, 1)
     apart, near = apart + _FAR_APART * few, (near + few) / (1 + few)
-    fits = _has_asked_kind(features, group.features)
+    fits = _has_asked_kind(features, group)
     columns = [
         *(logits, np.maximum(logits, _MIN_LOGIT)),
         *(lag[:, None], lag, lag - lag[:, None]),
@@ -239,8 +239,7 @@ def _missing_question_terms(features: Features, group: pairs.Statements) -> tupl
     same words, the question asks for the one that it names.
     """
     wanted = features.question.terms
-    has = np.array([[float(term in item.terms) for term in wanted] for item in group.features])
-    has = has.reshape(len(group), len(wanted))
+    has = group.has_term[:, [group.terms[term] for term in wanted if term in group.terms]]
     missing = has @ (1 - has.T) / max(len(wanted), 1)
     return missing, missing * np.maximum(group.cosines[: len(group), : len(group)], 0)
 
@@ -251,10 +250,9 @@ def _order_feature_matrix(
     """Return (n, `ORDER_FEATURES`)."""
     time = features.question.time
     kind = time.kind if time else ""
-    timed = [_has_asked_kind(features, group.features), *_temporary_validity(features, group, texts)]
-    scalars = np.reshape([item.scalars for item in group.features], (len(group), len(pairs.SCALARS)))
+    timed = [_has_asked_kind(features, group), *_temporary_validity(features, group, texts)]
     by_assistant = group.role == pairs.ROLE_NAMES.index("assistant")
-    non_statements = [*scalars[:, _NON_STATEMENT_COLUMNS].T, by_assistant]
+    non_statements = [*group.scalars[:, _NON_STATEMENT_COLUMNS].T, by_assistant]
     columns = [scores, *(column * (kind == name) for name in ("now", "then") for column in timed)]
     return np.stack([*columns, *(column * (kind == "now") for column in non_statements)], axis=1)
 
@@ -281,13 +279,12 @@ def _latest_relevant_time(features: Features) -> int:
     return (time.moment if time and time.kind == "then" else features.question.asked_at) + DAY
 
 
-def _has_asked_kind(features: Features, contents: Sequence[pairs.StatementFeatures]) -> _Floats:
+def _has_asked_kind(features: Features, group: pairs.Statements) -> _Floats:
     """Return whether each statement has a value of a kind asked for; 0.5 for all if none is asked for."""
     _, wanted = pairs.classify_question(features.question.text)
     if not wanted.any():
-        return np.full(len(contents), 0.5)
-    kinds = np.reshape([item.kinds for item in contents], (len(contents), len(wanted)))
-    return np.asarray(kinds @ wanted > 0, np.float64)
+        return np.full(len(group), 0.5)
+    return np.asarray(group.kinds @ wanted > 0, np.float64)
 
 
 def _temporary_validity(
@@ -297,8 +294,7 @@ def _temporary_validity(
     time = features.question.time
     moment = time.moment if time else features.question.asked_at
     valid, invalid = np.zeros(len(group)), np.zeros(len(group))
-    for place, item in enumerate(group.features):
-        if item.scalars[_TEMPORARY]:
-            start, end = validity(texts[place], int(group.at[place]))
-            (valid if start <= moment <= end + DAY else invalid)[place] = 1
+    for place in np.flatnonzero(group.scalars[:, _TEMPORARY]).tolist():
+        start, end = validity(texts[place], int(group.at[place]))
+        (valid if start <= moment <= end + DAY else invalid)[place] = 1
     return valid, invalid

@@ -74,7 +74,7 @@ class StatementFeatures:
     values: tuple[str, ...]  # distinct values, case-folded
     names: tuple[str, ...]  # distinct names, case-folded
     terms: tuple[str, ...]  # distinct search terms
-    frame: tuple[str, ...]  # the terms that are in none of its values
+    framed: NDArray[np.bool_]  # of each term, whether it is in none of its values
     chinese: bool  # it is written in Chinese
 
 
@@ -101,8 +101,8 @@ def extract_features(text: str, known_traits: int | None = None) -> StatementFea
     ]
     values, names = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, name_matches))
     joined = " ".join(values)
-    frame = tuple([term for term in terms if term not in joined])
-    return StatementFeatures(np.array(scalars), kinds, values, names, terms, frame, language(sample) == "zh")
+    framed = np.array([term not in joined for term in terms], np.bool_)
+    return StatementFeatures(np.array(scalars), kinds, values, names, terms, framed, language(sample) == "zh")
 
 
 @lru_cache(maxsize=1024)
@@ -141,6 +141,11 @@ class Statements:
     role: NDArray[np.int64]  # index in `ROLE_NAMES`
     vector_count: int  # number of vectors in the mean
     cosines: _Floats = field(init=False)  # (2 n, 2 n) of the vectors and those before; 0 without a vector
+    kinds: _Floats = field(init=False)  # (n, `VALUE_KINDS`)
+    scalars: _Floats = field(init=False)  # (n, `SCALARS`)
+    terms: Mapping[str, int] = field(init=False)  # the column of each term in ``has_term``
+    has_term: _Floats = field(init=False)  # (n, terms): 1 where a statement has a term
+    frames: _Floats = field(init=False)  # the same without the terms that are in its values
 
     def __post_init__(self) -> None:
         """Compute the cosines; the one expected of n vectors minus their mean, -1 / (n - 1), becomes 0."""
@@ -148,6 +153,17 @@ class Statements:
         has_vector, expected = both.any(axis=1), 1 / max(self.vector_count - 1, 1)
         cosines = (both @ both.T + expected) / (1 + expected) * np.logical_and.outer(has_vector, has_vector)
         object.__setattr__(self, "cosines", cosines)
+        n = len(self.features)
+        for name, width in (("kinds", len(VALUE_KINDS)), ("scalars", len(SCALARS))):
+            of_each = [getattr(item, name) for item in self.features]
+            object.__setattr__(self, name, np.reshape(of_each, (n, width)))
+        columns, rows, places = _number_words([item.terms for item in self.features])
+        has_term, frames = np.zeros((2, n, len(columns)))
+        has_term[rows, places] = 1
+        if n:
+            frames[rows, places] = np.concatenate([item.framed for item in self.features])
+        for name, value in (("terms", columns), ("has_term", has_term), ("frames", frames)):
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -171,11 +187,9 @@ def pair_features(group: Statements) -> _Floats:
 
 def _feature_arrays(group: Statements) -> tuple[_Floats, _Floats, _Floats]:
     """Return (n, n, `_JOINT`), (n, `VALUE_KINDS`), and (n, `SCALARS` and `ROLE_NAMES`)."""
-    kinds = np.reshape([item.kinds for item in group.features], (len(group), len(VALUE_KINDS)))
-    scalars = np.reshape([item.scalars for item in group.features], (len(group), len(SCALARS)))
     roles = group.role[:, None] == np.arange(len(ROLE_NAMES))
-    both = [*_similarities(group), *_shared_values(group, kinds), *_contexts(group), *_frames(group)]
-    return stack_columns(both, len(group)), kinds, np.concatenate([scalars, roles], axis=1)
+    both = [*_similarities(group), *_shared_values(group), *_contexts(group), *_frames(group)]
+    return stack_columns(both, len(group)), group.kinds, np.concatenate([group.scalars, roles], axis=1)
 
 
 def stack_columns(columns: Sequence[_Column], count: int) -> _Floats:
@@ -190,7 +204,7 @@ def _similarities(group: Statements) -> list[_Column]:
     n = len(group)
     cosine = group.cosines[:n, :n]
     to_later = np.where(_is_later(group), cosine, -np.inf)
-    shared, own = _shared_rarity([item.terms for item in group.features])
+    shared, own = _shared_rarity(group.has_term)
     return [
         cosine,
         1 / (1 + _rank(to_later, axis=0)),
@@ -210,15 +224,15 @@ def _frames(group: Statements) -> list[_Column]:
 
     "The staging port is 8081" and "the production port is 9090" differ by one word each.
     """
-    shared, own = _shared_rarity([item.frame for item in group.features])
+    shared, own = _shared_rarity(group.frames)
     swapped = np.minimum(own[:, None], own) - shared
     alike = shared / np.sqrt(own[:, None] * own)
     return [alike, alike * np.minimum(swapped, _MAX_SWAPPED)]
 
 
-def _shared_values(group: Statements, kinds: _Floats) -> list[_Column]:
+def _shared_values(group: Statements) -> list[_Column]:
     values = _incidence([item.values for item in group.features])
-    names = _incidence([item.names for item in group.features])
+    names, kinds = _incidence([item.names for item in group.features]), group.kinds
     same_values, same_kinds = values @ values.T, kinds[:, :-1] @ kinds[:, :-1].T
     same_names, has_name = names @ names.T, names.max(axis=1, initial=0)
     return [
@@ -248,11 +262,10 @@ def _is_later(group: Statements) -> NDArray[np.bool_]:
     return np.asarray(group.at[None, :] > group.at[:, None])
 
 
-def _shared_rarity(groups: Sequence[Sequence[str]]) -> tuple[_Floats, _Floats]:
+def _shared_rarity(has: _Floats) -> tuple[_Floats, _Floats]:
     """Return the total rarity of the words that two groups share (n, n), and of each group's words (n,)."""
-    has = _incidence(groups)
     counts = has.sum(axis=0)
-    rarity = np.log1p((len(groups) - counts + 0.5) / (counts + 0.5))
+    rarity = np.log1p((len(has) - counts + 0.5) / (counts + 0.5))
     return (has * rarity) @ has.T, has @ rarity + 1e-9
 
 
@@ -263,8 +276,14 @@ def _rank(values: _Floats, *, axis: int) -> _Floats:
 
 def _incidence(groups: Sequence[Sequence[str]]) -> _Floats:
     """Return (n, all words): 1 where a group has a word."""
+    columns, rows, places = _number_words(groups)
+    out = np.zeros((len(groups), len(columns)))
+    out[rows, places] = 1
+    return out
+
+
+def _number_words(groups: Sequence[Sequence[str]]) -> tuple[dict[str, int], NDArray[np.intp], list[int]]:
+    """Return a number for each word, and the group and the number of every word of the groups."""
     columns: dict[str, int] = {}
     places = [columns.setdefault(word, len(columns)) for words in groups for word in words]
-    out = np.zeros((len(groups), len(columns)))
-    out[np.repeat(np.arange(len(groups)), [len(words) for words in groups]), places] = 1
-    return out
+    return columns, np.repeat(np.arange(len(groups)), [len(words) for words in groups]), places

@@ -113,7 +113,8 @@ def _words(table: Candidates, order: NDArray[np.intp], same: float, repeats: Seq
     has = table.words[order[:_FIRST]] > 0
     stored = np.delete(table.words, repeats, axis=0) if len(repeats) else table.words
     unknown = float(rarity[~stored.any(axis=0)].sum())
-    one, three, ten = (float(rarity[has[:rows].any(axis=0)].sum()) for rows in (1, 3, _FIRST))
+    found = np.logical_or.accumulate(has, axis=0)[[0, min(2, len(has) - 1), -1]]  # in the first 1, 3, 10
+    one, three, ten = (found @ rarity).tolist()
     return [unknown, unknown * same, one, three, ten, float((has @ rarity).max()), one * same, three * same]
 
 
@@ -128,7 +129,7 @@ def _kinds(features: Features, order: NDArray[np.intp], compared: Comparison) ->
     classes, wanted = classify_question(features.question.text)
     place = {row: number for number, row in enumerate(compared.rows.tolist())}
     found = [compared.contents[place[row]].kinds for row in order[:_FIRST].tolist() if row in place]
-    fits = [float(kinds @ wanted > 0) for kinds in found] or [0.0]
+    fits = (np.array(found) @ wanted > 0).astype(np.float64).tolist() if found else [0.0]
     any_wanted = float(wanted.any())
     part = [fits[0], sum(fits[:3]) / len(fits[:3]), sum(fits) / len(fits), max(fits)]
     return [*(value if any_wanted else 0.5 for value in part), any_wanted, *classes.tolist()]
@@ -145,6 +146,8 @@ def _named(ranked: Ranked, best: int) -> list[float]:
 
     The answer to a question about the wrong person is found with another speaker.
     """
+    if not ranked.features.names_speaker:
+        return [0.0, 0.0]
     who = ranked.features.column("speaker")
     ranking = who[ranked.rows]
     mine, others = ranked.rows[ranking > 0], ranked.rows[ranking < 0]
