@@ -34,20 +34,21 @@ class _Quiet:
         self.begin()
 
     def begin(self) -> None:
-        self.turn = threading.Condition(threading.Lock())
+        self.lock = threading.Lock()
+        self.turn = threading.Condition(self.lock)
         self.forks = 0  # that wait
         self.inside: dict[int, int] = {}  # blocks by thread
 
     def __enter__(self) -> None:
         me = threading.get_ident()
-        with self.turn:
+        with self.lock:
             if self.forks and me not in self.inside:
                 self.turn.wait_for(lambda: not self.forks)
             self.inside[me] = self.inside.get(me, 0) + 1
 
     def __exit__(self, *_: object) -> None:
         me = threading.get_ident()
-        with self.turn:
+        with self.lock:
             left = self.inside.pop(me, 1) - 1
             if left > 0:
                 self.inside[me] = left

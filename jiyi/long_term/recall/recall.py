@@ -108,7 +108,8 @@ class Recall:
         answers = self._find_answer_keys(query)
         required = [key for answer in answers for key in answer]
         snapshot = snapshot or self.store.snapshot(query.scope.user_id)
-        wide = replace(query, limit=max(limits.values()))
+        most = max(limits.values())
+        wide = query if query.limit == most else replace(query, limit=most)
         table, features, notes = self.find_candidates(wide, snapshot, required)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
