@@ -102,7 +102,7 @@ def learn(asked: Sequence[Asked], ranking: Weights | None = None) -> Learned:
 
 def learn_ranking(asked: Sequence[Asked], without: int = -1) -> Weights:
     """Learn the ranking from usual talk, without a part of it."""
-    talk = [one for one in asked if one.evidence and one.features.turn_share > 0 and one.family not in HARD]
+    talk = [one for one in asked if one.evidence and one.features.is_dialogue and one.family not in HARD]
     return named(
         FEATURE_NAMES, listwise([(_likely(one), _share(one)) for one in talk if one.part != without])
     )

@@ -4,20 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jiyi.context.prefix import Prefix
-from jiyi.records import (
-    SECTIONS,
-    Block,
-    Budget,
-    Message,
-    Report,
-    ReportItem,
-    ReportStep,
-    Section,
-    short_title,
-)
+from jiyi.records import SECTIONS, Block, Budget, Message, Report, ReportItem, ReportStep, Section
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
-from jiyi.text import TokenCounter
+from jiyi.text import TokenCounter, first_words
 from jiyi.text.suspicious import suspicious
 
 __all__ = ["ReportBuilder", "block_item", "message_item"]
@@ -133,7 +123,7 @@ def message_item(message: Message, section: Section, reason: str, counter: Token
         id=message.id,
         tokens=counter.count(message),
         reason=reason,
-        title=short_title(f"{message.role}: {message.search_text}"),
+        title=first_words(f"{message.role}: {message.search_text}"),
         created_at=message.created_at,
     )
 
@@ -146,7 +136,7 @@ def block_item(block: Block, reason: str, tokens: int | None = None) -> ReportIt
         id=block.source_id,
         tokens=block.tokens if tokens is None else tokens,
         reason=reason,
-        title=short_title(block.title or block.text),
+        title=first_words(block.title or block.text),
         created_at=block.created_at,
     )
 

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from jiyi.records.budget import Budget, Section
 from jiyi.records.query import Kind
 
-__all__ = ["Block", "BlockKind", "Report", "ReportItem", "ReportStep", "Window", "short_title"]
-
-_TITLE_LENGTH = 60
+__all__ = ["Block", "BlockKind", "Report", "ReportItem", "ReportStep", "Window"]
 
 BlockKind = Kind | Literal["skill"]
 """What a block was made from: a record or a skill."""
@@ -122,11 +120,3 @@ def _item_to_dict(item: ReportItem) -> dict[str, Any]:
     out = asdict(item)
     out["created_at"] = item.created_at.isoformat() if item.created_at else None
     return out
-
-
-def short_title(text: str) -> str:
-    """Return the first words of a text on one line, for a `ReportItem`."""
-    flat = " ".join(text[: _TITLE_LENGTH + 20].split())
-    if len(flat) <= _TITLE_LENGTH and len(text) > _TITLE_LENGTH + 20:  # rare: much white space
-        flat = " ".join(text[: 4 * _TITLE_LENGTH].split())
-    return flat if len(flat) <= _TITLE_LENGTH else flat[: _TITLE_LENGTH - 1] + "…"

@@ -119,43 +119,21 @@ class UserVectors:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         most = max(_RESCORED, _RESCORED_PER_HIT * limit)
         chosen = preselect(most) if preselect is not None else {}
+        rest = places[~np.isin(groups[places], list(chosen))] if chosen else places
+        scores = self._scores(vector, rest)
         if chosen or self.mean is not None:
-            places, cosines = self._rescore(vector, groups, chosen, most, fetch)
+            of_group = [rest[groups[rest] == group] for group in range(int(groups.max()) + 1)]
+            if self.mean is not None:
+                of_group = [_top_places(scores, some, most) for some in of_group]
+            places = np.concatenate([chosen.get(group, some) for group, some in enumerate(of_group)])
+            vectors = self.rows[places] if self.mean is None else fetch(self.parts[places])
+            cosines = vectors @ vector
         else:
-            cosines = self._scores(vector, places)[places]
+            cosines = scores[places]
         first, best = _best_parts(self.docs[places], cosines.astype(np.float32))
         docs = self.docs[places[first]]
         top = _best_of_groups(docs, best, groups[places[first]], limit)
         return docs[top], best[top]
-
-    def _rescore(
-        self,
-        vector: Floats,
-        groups: NDArray[np.int8],
-        chosen: Mapping[int, NDArray[np.intp]],
-        most: int,
-        fetch: Callable[[Ints], Floats],
-    ) -> tuple[NDArray[np.intp], Floats]:
-        """Return the places that may be nearest and their exact cosines; see `nearest`."""
-        left = groups >= 0
-        for group in chosen:
-            left &= groups != group
-        unselected = np.flatnonzero(left)
-        scores = self._scores(vector, unselected) if len(unselected) else np.empty(0, np.float32)
-        kept = []
-        for group in range(int(groups.max()) + 1):
-            places = chosen[group] if group in chosen else np.flatnonzero(groups == group)
-            if self.mean is not None and group not in chosen:
-                places = _top_places(scores, places, most)
-            kept.append(places)
-        if self.mean is not None:
-            exact = [fetch(self.parts[places]) @ vector if len(places) else scores[:0] for places in kept]
-        else:
-            exact = [
-                self.rows[places] @ vector if group in chosen else scores[places]
-                for group, places in enumerate(kept)
-            ]
-        return np.concatenate(kept), np.concatenate(exact)
 
     def vectors(self, places: NDArray[np.intp]) -> Floats:
         """Return the vectors at these places, of length 1; rounded ones are approximate."""

@@ -1,7 +1,7 @@
 """Language without input or output: token counts, search terms, excerpts, dates, traits and secrets."""
 
 from jiyi.text.analyse import analyse, language, query_terms
-from jiyi.text.cut import sentences
+from jiyi.text.cut import first_words, sentences
 from jiyi.text.dates import TimeSpan, find_dates, has_date
 from jiyi.text.excerpt import excerpt
 from jiyi.text.keys import entity_key, predicate_key
@@ -24,6 +24,7 @@ __all__ = [
     "entity_key",
     "excerpt",
     "find_dates",
+    "first_words",
     "has_date",
     "language",
     "modes",

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from jiyi.text.lexicon import jieba
 
-__all__ = ["clip", "sentence_ends", "sentences", "split_line", "word_break"]
+__all__ = ["clip", "first_words", "sentence_ends", "sentences", "split_line", "word_break"]
 
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]+")
 _WORD = re.compile(r"[^\s\u3000-\u303f\u3400-\u9fff\uff00-\uffef]+")
@@ -46,6 +46,12 @@ def clip(text: str, most: int) -> str:
         return text
     ends = [found.end() for found in _END.finditer(text, most // 2, most - 1)]
     return text[: ends[-1] if ends else word_break(text, most - 1) or most - 1].rstrip() + "…"
+
+
+def first_words(text: str, most: int = 60) -> str:
+    """Return the beginning of a text on one line of at most ``most`` characters, ending in "…" if cut."""
+    flat = " ".join(text[: 4 * most].split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def split_line(line: str, size: int, marks: Sequence[re.Pattern[str]], most: int = 0) -> Iterator[str]:

@@ -21,7 +21,7 @@ from jiyi.long_term.recall.weighing import score_records
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
-def made(matrix, cover, named=False, turn_share=1.0):
+def made(matrix, cover, named=False, is_dialogue=True):
     nothing = np.zeros(len(matrix), np.float32)
     return Features(
         matrix=matrix,
@@ -31,7 +31,7 @@ def made(matrix, cover, named=False, turn_share=1.0):
         vector_count=0,
         nearness=nothing,
         distance=0.0,
-        turn_share=turn_share,
+        is_dialogue=is_dialogue,
         names_speaker=named,
         question=question(),
     )
@@ -125,7 +125,7 @@ def test_why_leaves_out_what_moved_nothing():
 
 def test_notes_are_ranked_by_the_plain_sum():
     found = table(Row(), Row())
-    notes = replace(features([{"words": 2, "tells_time": 50}, {"words": 1, "meaning": 2}]), turn_share=0.0)
+    notes = replace(features([{"words": 2, "tells_time": 50}, {"words": 1, "meaning": 2}]), is_dialogue=False)
     assert rank(notes, found, only(words=1, tells_time=1)).rows.tolist() == [1, 0]
     assert rank(notes, found).scores == pytest.approx(
         [2 * PLAIN["words"], PLAIN["words"] + 2 * PLAIN["meaning"]]

@@ -31,6 +31,7 @@ from jiyi.records import (
     stable_id,
 )
 from jiyi.storage import Amendment, Key, key_of, kind_of
+from jiyi.text import first_words
 
 __all__ = [
     "REQUESTED",
@@ -110,8 +111,9 @@ class RestoreReceipt:
 
 def describe(record: Record, action: _Action, why: str, *, with_text: bool = True) -> Forgotten:
     """Return the item of a receipt for a record, with the beginning of its text on one line."""
-    text = _excerpt(record) if with_text else ""
-    return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=text)
+    text = (record.request if isinstance(record, Task) else text_of(record)) if with_text else ""
+    shown = first_words(text, _MAX_TEXT_CHARS)
+    return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=shown)
 
 
 def limit_items(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
@@ -122,12 +124,6 @@ def limit_items(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
 def count_kinds(keys: Iterable[Key]) -> Mapping[Kind, int]:
     """Return the number of keys of each kind."""
     return dict(Counter(kind for kind, _ in keys))
-
-
-def _excerpt(record: Record) -> str:
-    text = record.request if isinstance(record, Task) else text_of(record)
-    line = " ".join(text[: 4 * _MAX_TEXT_CHARS].split())
-    return line if len(line) <= _MAX_TEXT_CHARS else line[: _MAX_TEXT_CHARS - 1] + "…"
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ class Features:
     vector_count: int  # number of vectors that differ from the mean
     nearness: Column  # cosine of these vectors with the question's vector minus the same mean, -1..1
     distance: float  # of the question's vector from the mean
-    turn_share: float  # share of neighbours in sessions spoken by somebody else, 0..1
+    is_dialogue: bool  # speakers take turns in some session
     names_speaker: bool  # the question names exactly one speaker
     question: Question
 
@@ -131,7 +131,7 @@ def compute_features(question: Question, table: Candidates, evidence: Evidence |
         vector_count=vector_count,
         nearness=nearness,
         distance=distance,
-        turn_share=_share_of_turns(table),
+        is_dialogue=bool(dialogue.any()),
         names_speaker=len(named) == 1,
         question=question,
     )
@@ -306,13 +306,6 @@ def turn_taking(table: Candidates) -> Column:
     inside = table.session >= 0
     out[inside] = share[table.session[inside]]
     return out
-
-
-def _share_of_turns(table: Candidates) -> float:
-    """Return the share of all neighbours spoken by somebody else, 0 to 1; 0 if there are none."""
-    joined = table.previous >= 0
-    turned = joined & (table.speaker != table.speaker[table.previous])
-    return float(turned.sum() / max(int(joined.sum()), 1))
 
 
 def borrow_words(words: NDArray[np.float32], table: Candidates, dialogue: Column) -> NDArray[np.float32]:

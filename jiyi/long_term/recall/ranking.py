@@ -58,7 +58,7 @@ def rank(features: Features, table: Candidates, weights: Weights = WEIGHTS) -> R
 
     The weights are learned from conversations; without turn taking `PLAIN` is used instead.
     """
-    used = weights if features.turn_share > 0 else PLAIN
+    used = weights if features.is_dialogue else PLAIN
     shares = features.matrix * weight_vector(used, FEATURE_NAMES).astype(np.float32)
     scores: Column = shares.sum(axis=1)
     rows = np.flatnonzero(table.eligible)

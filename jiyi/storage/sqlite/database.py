@@ -253,11 +253,9 @@ class SqliteDatabase(Database):
                 self._close_connection(self._writer.raw)
 
     def _close_readers(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(IndexError):
+            while True:
                 self._close_connection(self._readers.pop().raw)
-            except IndexError:
-                return
 
     def _close_connection(self, connection: apsw.Connection) -> None:
         """Close a connection; if the file was replaced, the log must not be written into the new one."""

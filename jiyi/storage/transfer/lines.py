@@ -9,6 +9,7 @@ from typing import Any
 from jiyi.errors import ImportFailed
 from jiyi.records import Kind, Record
 from jiyi.storage.transfer.files import open_to_read
+from jiyi.text import first_words
 
 __all__ = ["NOT_JSON", "Found", "ImportReceipt", "Rejected", "json_lines"]
 
@@ -37,8 +38,7 @@ class Rejected:
     @classmethod
     def because(cls, where: str, reason: object) -> "Rejected":
         """Return a rejection with its reason cut to a readable length."""
-        words = str(reason)
-        return cls(where=where, reason=words if len(words) <= _MAX_REASON else words[: _MAX_REASON - 1] + "…")
+        return cls(where=where, reason=first_words(str(reason), _MAX_REASON))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

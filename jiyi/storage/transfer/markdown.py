@@ -25,6 +25,7 @@ from jiyi.records import (
 from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.export import ExportReceipt, write_export
+from jiyi.text import first_words
 from jiyi.text import language as language_of
 
 __all__ = ["export_markdown"]
@@ -200,8 +201,7 @@ class _Writer:
 
 def _line(text: str) -> str:
     """Return a text in one line with Markdown escaped."""
-    words = " ".join(text.split())
-    words = words if len(words) <= _MAX_LINE_CHARS else words[: _MAX_LINE_CHARS - 1] + "…"
+    words = first_words(text, _MAX_LINE_CHARS)
     return "".join(f"\\{c}" if c in "\\`*_[]<>#|" else c for c in words)
 
 
