@@ -7,18 +7,16 @@ from functools import partial, wraps
 from itertools import accumulate
 from typing import Any
 
-from jiyi.errors import JiyiError, MissingExtra, NotFound
-from jiyi.integrations.keeping import every
+from jiyi.errors import JiyiError, NotFound
+from jiyi.integrations.keeping import every, needed
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
 __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 
-try:
+with needed("the Anthropic SDK", "anthropic"):
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-except ImportError as error:
-    raise MissingExtra('the Anthropic SDK is missing: pip install "jiyi[anthropic]"') from error
 
 
 _ROOT = "/memories"

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from jiyi.clock import read_moment
-from jiyi.errors import InputError, MissingExtra
+from jiyi.errors import InputError
 from jiyi.importers.claude_code import parse_turn
-from jiyi.integrations.keeping import every, kept_as, raw_of, settled
+from jiyi.integrations.keeping import every, kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, digest, whole
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -147,11 +147,8 @@ class JiyiSessionStore:
 
     def _folded(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         """Return a session's summary with new entries in it."""
-        try:
+        with needed("the Claude Agent SDK", "claude-agent-sdk"):
             from claude_agent_sdk import fold_session_summary
-        except ImportError as error:
-            told = 'the Claude Agent SDK is missing: pip install "jiyi[claude-agent-sdk]"'
-            raise MissingExtra(told) from error
         before = self._summary(conversation)
         now = int(self._memory.parts.clock().timestamp() * 1_000)
         mtime = max(now, before["mtime"] + 1) if before else now
@@ -193,9 +190,10 @@ def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
     """Return the messages that an entry is: one without words where it says nothing to anybody."""
     date = _moment(raw.get("timestamp"))
     try:
-        messages = kept_as(raw, _bodies(raw, agents) or [_WORDLESS], created_at=date)
+        first, *rest = _bodies(raw, agents) or [_WORDLESS]
+        messages = [kept(raw, first, created_at=date), *(kept(None, one, created_at=date) for one in rest)]
     except InputError:  # words in a form unknown here, such as a result without its call's id
-        messages = kept_as(raw, [_WORDLESS], created_at=date)
+        messages = [kept(raw, _WORDLESS, created_at=date)]
     uuid = raw.get("uuid")
     if isinstance(uuid, str) and uuid:
         id_ = f"claude-agent-sdk:{digest(repr((conversation, uuid)))}"

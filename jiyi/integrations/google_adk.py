@@ -15,21 +15,19 @@ from pydantic import ValidationError
 
 from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import InputError, MissingExtra, NotFound
+from jiyi.errors import InputError, NotFound
 from jiyi.importers.recognise import is_server
-from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.keeping import kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, digest, told, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message
 
-try:
+with needed("Google ADK", "google-adk"):
     from google.adk.events import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai import types
-except ImportError as error:
-    raise MissingExtra('Google ADK is missing: pip install "jiyi[google-adk]"') from error
 
 __all__ = ["JiyiMemoryService", "register"]
 

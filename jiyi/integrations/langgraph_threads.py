@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
-from jiyi.integrations.keeping import every
+from jiyi.integrations.keeping import every, reached
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -254,12 +254,8 @@ def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     return all(_field(metadata, name) == value for name, value in filter.items())
 
 
-def _field(metadata: Any, name: str) -> Any:
-    if name in metadata:
-        return metadata[name]
-    for part in name.split("."):
-        metadata = metadata.get(part) if isinstance(metadata, Mapping) else None
-    return metadata
+def _field(metadata: Mapping[str, Any], name: str) -> Any:
+    return metadata[name] if name in metadata else reached(metadata, name)
 
 
 def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:

@@ -14,7 +14,7 @@ import threading
 import zlib
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from secrets import token_urlsafe
@@ -155,7 +155,7 @@ class Rows:
 
 def unpacked(packed: Sequence[Any], serde: Serde, read: Read) -> list[Any]:
     """Return the values that these stand for."""
-    leaves = [_leaves(one, read) for one in packed]
+    leaves = [(list(_down(one, read)) or [[]])[-1] for one in packed]
     rows = read({ref for refs in leaves for ref in refs})
     return [
         _value(one, [rows[ref] for ref in refs], serde, read)
@@ -163,12 +163,13 @@ def unpacked(packed: Sequence[Any], serde: Serde, read: Read) -> list[Any]:
     ]
 
 
-def _leaves(packed: Any, read: Read) -> list[str]:
+def _down(packed: Any, read: Read) -> Iterator[list[str]]:
+    """Give the references of each level of a packed value, those of its parts last."""
     refs = list[str]()
     for level in reversed(_levels_of(packed)):
         rows = read(refs) if refs else {}
         refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
-    return refs
+        yield refs
 
 
 def _value(packed: Any, rows: Sequence[Row], serde: Serde, read: Read) -> Any:
@@ -190,14 +191,7 @@ def _values(row: Row, read: Read) -> list[list[str]]:
 
 def refs_of(packed: Iterable[Any], read: Read) -> set[str]:
     """Return all rows that packed values need; only those of references are read."""
-    out = set[str]()
-    for one in packed:
-        refs = list[str]()
-        for level in reversed(_levels_of(one)):
-            rows = read(refs) if refs else {}
-            refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
-            out.update(refs)
-    return out
+    return {ref for one in packed for refs in _down(one, read) for ref in refs}
 
 
 def refs_in(packed: Iterable[Any], held: Mapping[str, Iterable[str]]) -> set[str]:

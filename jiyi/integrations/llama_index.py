@@ -14,19 +14,18 @@ from typing import Any
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import BadMessage, MissingExtra
+from jiyi.errors import BadMessage
+from jiyi.importers.entries import tool_call
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.keeping import kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, Recalled, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-try:
+with needed("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
-except ImportError as error:
-    raise MissingExtra('LlamaIndex is missing: pip install "jiyi[llama-index]"') from error
 
 __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
@@ -223,11 +222,9 @@ def _calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls: dict[str, dict[str, Any]] = {}
     for block in raw["blocks"]:
         if block["block_type"] == "tool_call":
-            name, given = block["tool_name"], block["tool_kwargs"]
-            arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-            # Without an id a result has the name of its tool.
-            call = {"id": block["tool_call_id"] or name, "type": "function"}
-            calls[call["id"]] = {**call, "function": {"name": name, "arguments": arguments}}
+            name = block["tool_name"]  # without an id a result has the name of its tool
+            call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
+            calls[call["id"]] = call
     written = raw["additional_kwargs"].get("tool_calls")
     for call in written if isinstance(written, list) else ():
         if isinstance(call, dict) and call.get("id") and isinstance(call.get("function"), dict):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import InputError, MissingExtra
+from jiyi.errors import InputError
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled, warned
+from jiyi.integrations.keeping import kept, needed, raw_of, settled, warned
 from jiyi.integrations.recalling import Owner, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -22,12 +22,10 @@ from jiyi.text import TokenCounter
 
 __all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
-try:
+with needed("the OpenAI Agents SDK", "openai-agents"):
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
-except ImportError as error:
-    raise MissingExtra('the OpenAI Agents SDK is missing: pip install "jiyi[openai-agents]"') from error
 
 
 _Item = dict[str, Any]

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jiyi.errors import MissingExtra
+from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import raw_of, warned
+from jiyi.integrations.keeping import needed, raw_of, user_in, warned
 from jiyi.integrations.recalling import Entry, Owner, Saver, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -22,7 +22,7 @@ from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemory", "UserOf"]
 
-try:
+with needed("pydantic-ai", "pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import (
@@ -40,9 +40,6 @@ try:
     )
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
     from pydantic_ai.run import AgentRunResult
-
-except ImportError as error:
-    raise MissingExtra('pydantic-ai is missing: pip install "jiyi[pydantic-ai]"') from error
 
 
 UserOf = Callable[[Any], str | None]
@@ -86,7 +83,7 @@ class JiyiMemory(AbstractCapability[Any]):
     ) -> None:
         self.last: Fitted | None = None
         self._memory = memory
-        self._user_of = user_of or (lambda ctx: user_id if user_id is not None else _user(ctx.deps))
+        self._user_of = user_of or (lambda ctx: user_id if user_id is not None else user_in(ctx.deps))
         self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
         self._saver = Saver()
         self._toolset = self._tools() if tools else None
@@ -153,11 +150,6 @@ class JiyiMemory(AbstractCapability[Any]):
 
         made = [Tool(one, description=verbs.TOLD[one.__name__]) for one in (remember, recall, forget)]
         return FunctionToolset(made, id="jiyi-memory")
-
-
-def _user(deps: Any) -> Any:
-    # Whatever it is: what is no text must not become somebody else's memory.
-    return deps.get("user_id") if isinstance(deps, Mapping) else getattr(deps, "user_id", None)
 
 
 _PICTURE: dict[str, Any] = {"type": "image_url", "image_url": {"url": ""}}  # counted without looking into it
@@ -292,8 +284,7 @@ def _answered(message: ModelResponse, counter: TokenCounter) -> Message:
     calls, odd = [], []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            body = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            calls.append({"id": part.tool_call_id, "type": "function", "function": body})
+            calls.append(tool_call(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif part.part_kind == "file":
             odd.append(_PICTURE)
         elif not isinstance(part, TextPart):

@@ -8,18 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import MissingExtra
-from jiyi.integrations.keeping import settled
+from jiyi.integrations.keeping import needed, settled
 from jiyi.integrations.recalling import digest, told
 from jiyi.manager import MemoryManager
 from jiyi.records import Hits, Message
 from jiyi.records.checks import new_id
 
-try:
+with needed("Strands Agents", "strands"):
     from strands import tool
     from strands.memory import AddMessagesContext, InvocationTrigger, MemoryEntry, SearchOptions
-except ImportError as error:
-    raise MissingExtra('Strands Agents is missing: pip install "jiyi[strands]"') from error
 
 __all__ = ["JiyiMemoryStore"]
 
