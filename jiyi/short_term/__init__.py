@@ -7,7 +7,6 @@ the sessions in use, `SummaryUpdater` their stored summaries.
 """
 
 from jiyi.records.atoms import *
-from jiyi.short_term.importance import *
 from jiyi.short_term.policies import *
 from jiyi.short_term.policy import *
 from jiyi.short_term.sessions import *
