@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jiyi.cli.options import Output, memory_command, note_pending_vectors, parse_moment
 from jiyi.cli.terminal import fail, format_time, note, safe, shorten, stdout
-from jiyi.cli.windows import ROLE_STYLES, format_doubt, speaker_label, window_view
+from jiyi.cli.windows import STYLES, format_doubt, speaker_label, window_view
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Hit, Hits, Kind, Message
 
@@ -106,7 +106,7 @@ def _hit_heading(hit: Hit, zone: tzinfo) -> Text:
     """Return the line above a hit: speaker or kind, time, session, and warnings."""
     message = hit.record if isinstance(hit.record, Message) else None
     facts = Text(speaker_label(message) if message else hit.kind)
-    facts.stylize(ROLE_STYLES[message.role] if message else "blue")
+    facts.stylize(STYLES["role"][message.role] if message else "blue")
     scope = hit.record.scope
     for part in (format_time(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
         if part:
