@@ -65,7 +65,7 @@ def chat(
                 budget=_window_budget(budget, settings),
                 system=system,
             )
-            chat_session = _ChatSession(memory, agent, session or _new_session_id())
+            chat_session = _ChatSession(memory, agent, session or f"chat-{utc_now():%Y%m%d-%H%M%S}")
             chat_session.greet(llm.name, db)
             chat_session.run()
     if chat_session.failed:
@@ -248,7 +248,3 @@ def _window_budget(given: int | None, settings: Settings) -> Budget | None:
 def _prefers_chinese(settings: Settings) -> bool:
     locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
     return settings.language == "zh" or (settings.language == "auto" and locale.startswith("zh"))
-
-
-def _new_session_id() -> str:
-    return f"chat-{utc_now():%Y%m%d-%H%M%S}"

@@ -224,17 +224,12 @@ class PruneTokens:
     - Never longer than its input; a text that is not pruned comes back as it is.
     - Deterministic; 1,000 tokens take 20 to 50 ms.
 
-    Args:
-        rate: the share of tokens to leave, above 0 and at most 1; ``max_tokens`` of a call replaces it.
-        force_tokens: texts that stay wherever they stand as written.
-        counter: counts the tokens.
-
     Raises:
         InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
     """
 
-    rate: float = 0.5
-    force_tokens: Sequence[str] = field(default=(), kw_only=True)
+    rate: float = 0.5  # share of tokens to leave, above 0, at most 1; a call's ``max_tokens`` replaces it
+    force_tokens: Sequence[str] = field(default=(), kw_only=True)  # stay wherever they stand as written
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:

@@ -44,13 +44,9 @@ class Relevance:
     - With a model, it names the numbers of the sentences; what it names goes first, the
       scorer fills what is left. A model that fails costs a note, nothing else.
     - Deterministic without a model; 1,000 tokens take 15 to 35 ms.
-
-    Args:
-        llm: chooses the sentences; None: the scorer alone.
-        counter: counts the tokens.
     """
 
-    llm: LLM | None = None
+    llm: LLM | None = None  # chooses the sentences; None: the scorer alone
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def __call__(

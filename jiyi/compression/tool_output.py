@@ -66,16 +66,12 @@ class ToolOutput:
     - Within ``max_tokens``; a limit too small for all this gives the beginning alone.
     - Deterministic; a megabyte of log takes a tenth of a second to a second.
 
-    Args:
-        counter: counts the tokens.
-        max_tokens: most tokens of what is shown, where a call names no other number.
-
     Raises:
         InputError: ``max_tokens`` is below 1.
     """
 
     counter: TokenCounter = field(default_factory=counter_for, repr=False)
-    max_tokens: int = 600
+    max_tokens: int = 600  # of what is shown, where a call names no other number
 
     def __post_init__(self) -> None:
         check_whole_number("max_tokens", self.max_tokens, 1)

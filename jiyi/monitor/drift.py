@@ -126,15 +126,12 @@ def _count_failures(steps: Sequence[Step]) -> tuple[int, str]:
     failed: list[tuple[int, str, frozenset[str]]] = []
     for step in steps[-_FAILURE_STEPS:]:
         terms = frozenset(analyse(step.text[:_MAX_CHARS]))
-        index = next((i for i, (_, _, other) in enumerate(failed) if _is_same_action(terms, other)), None)
+        alike = (len(terms & other) >= _SAME_ACTION * max(len(terms | other), 1) for _, _, other in failed)
+        index = next((place for place, same in enumerate(alike) if same), None)
         count = 0 if index is None else failed.pop(index)[0]
         if not step.ok:
             failed.append((count + 1, step.text, terms))
     return max(((count, text) for count, text, _ in failed), default=(0, ""))
-
-
-def _is_same_action(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one & other) >= _SAME_ACTION * max(len(one | other), 1)
 
 
 def _shorten(text: str) -> str:
