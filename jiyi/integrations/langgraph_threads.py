@@ -190,11 +190,7 @@ class Threads:
         self._purge(place, [item.id for key, item in values.items() if key not in needed])
 
     def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
-        """Read rows.
-
-        Raises:
-            NotFound: some are not there, as when they were forgotten one by one.
-        """
+        """Read rows; NotFound: some are not there, as when they were forgotten one by one."""
         asked = list(refs)
         rows = self._memory.get_items(place.of("values"), asked, user_id=place.user)
         found = {item.key: dict(item.value) for item in rows}
