@@ -257,9 +257,6 @@ def _unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
         faults.update(place for place, cell in enumerate(column.cells) if bad and cell in bad)
     few = [column.cells for column in columns if len(column.seen) <= _MAX_LISTED_VALUES]
     kinds = list(zip((place in faults for place in range(len(columns[0].cells))), *few, strict=True))
-    counts, first = (
-        Counter(kinds),
-        {kind: -place for place, kind in enumerate(reversed(kinds), 1 - len(kinds))},
-    )
+    counts, first = Counter(kinds), {kind: place for place, kind in reversed(list(enumerate(kinds)))}
     order = sorted(counts, key=lambda kind: (not kind[0], counts[kind], first[kind]))
     return [first[kind] for kind in order if kind[0] or kind != order[-1]]

@@ -133,9 +133,11 @@ class LLMLingua:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
+            # The models read a stretch without spaces as one word.
+            spaced = _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", line)
             try:
                 found = self._model.compress_prompt_llmlingua2(
-                    _spaced(line),
+                    spaced,
                     rate=rate,
                     force_tokens=self._forced,
                     force_reserve_digit=True,
@@ -202,13 +204,6 @@ def _preserved_random_state() -> Iterator[None]:
             os.environ["PYTHONHASHSEED"] = seed
         random.setstate(state)
         np.random.set_state(numpys)
-
-
-def _spaced(text: str) -> str:
-    """Return the text with spaces between the words of its Chinese."""
-    if text.isascii():
-        return text
-    return _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", text)
 
 
 def _join_parts(parts: Sequence[str]) -> str:

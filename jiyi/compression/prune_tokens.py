@@ -51,13 +51,7 @@ class _PrunedText:
 
     def cut_to(self, target: int) -> None:
         """Drop the fewest words, in order, that bring the text within ``target``; all, if none do."""
-        low, high = 0, len(self._order)
-        while low < high:
-            middle = (low + high) // 2
-            if self._estimate(middle) <= target:
-                high = middle
-            else:
-                low = middle + 1
+        low = bisect_left(range(len(self._order)), True, key=lambda cut: self._estimate(cut) <= target)
         self.dropped = set(self._order[:low])
         step = 1
         while low < len(self._order) and self.tokens() > target:  # lines together can take more
@@ -84,7 +78,7 @@ class _PrunedText:
                 self.dropped.add(place)
             else:
                 room -= more
-        while self.tokens() > target and self._order and len(self.dropped) < len(self._order):
+        if self.tokens() > target:
             self.dropped = set(self._order)
 
     def text(self) -> str:
@@ -131,13 +125,8 @@ class _PrunedText:
 
 
 def _line_ranges(words: Sequence[Word]) -> list[tuple[int, int]]:
-    ranges = []
-    start = 0
-    for place, word in enumerate(words):
-        if word.kind == "line":
-            ranges.append((start, place))
-            start = place + 1
-    return [*ranges, (start, len(words))]
+    ends = [place for place, word in enumerate(words) if word.kind == "line"]
+    return list(zip([0, *(end + 1 for end in ends)], [*ends, len(words)], strict=True))
 
 
 class _Line:

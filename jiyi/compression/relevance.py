@@ -99,7 +99,12 @@ class Relevance:
         limit: int,
     ) -> tuple[set[int], dict[int, str]]:
         """Return the sentences that fit, best first, with what they need; and the one that was pruned."""
-        call_of = _tool_calls(messages)
+        call_of = {  # of each result of a tool
+            place: atom.first
+            for atom in atoms(messages)
+            for place in atom.indices
+            if messages[place].role == "tool" and atom.first != place
+        }
         first_of: dict[int, int] = {}
         for place, sentence in enumerate(sentences):
             first_of.setdefault(sentence.source, place)
@@ -218,16 +223,6 @@ def _expected_trait(query: str) -> Trait:
         if getattr(signs(), f"asks_{str(sign.name).lower()}").search(lower):
             found |= sign
     return found
-
-
-def _tool_calls(messages: Sequence[Message]) -> dict[int, int]:
-    """Return, for each tool result, the place of the message that called for it."""
-    return {
-        place: atom.first
-        for atom in atoms(messages)
-        for place in atom.indices
-        if messages[place].role == "tool" and atom.first != place
-    }
 
 
 def _render(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:

@@ -158,12 +158,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
             f"no backend {masked(backend)!r} to evaluate on; there are {SQLITE}, with one file a "
             f"conversation, and {_POSTGRES}://…, a database that holds nothing else"
         )
-    _check_free(place)
-    return _POSTGRES, lambda embedder: _open_on_server(place, embedder)
-
-
-def _check_free(place: Place) -> None:
-    """Refuse a database of somebody: an evaluation fills it, and its vectors are of one embedder."""
+    # An evaluation fills the database, and its vectors are of one embedder.
     others = [u for u in list_users(place) if not u.startswith(_USER)] if database_exists(place) else []
     if others:
         raise WrongState(
@@ -171,6 +166,7 @@ def _check_free(place: Place) -> None:
             "database of its own: make one with createdb and CREATE EXTENSION vector, or with: "
             "jiyi serve-db FOLDER"
         )
+    return _POSTGRES, lambda embedder: _open_on_server(place, embedder)
 
 
 @contextmanager

@@ -175,7 +175,9 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             return
         counter = self._memory.counter
         with warned("messages are not saved yet"):
-            entries = [_entry_of(m, _message_of(m, counter)) for m in messages if not _is_summary(m)]
+            # What LangChain made out of others nobody said.
+            said = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
+            entries = [_entry_of(message, _message_of(message, counter)) for message in said]
             self._saver.save(owner, entries)
 
     def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -273,11 +275,6 @@ def _entry_of(message: BaseMessage, said: Message) -> Entry:
     """Return a message as it is saved: whole, but for an artifact that is no JSON."""
     raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
     return Entry(message.id or digest(raw), raw, said)
-
-
-def _is_summary(message: BaseMessage) -> bool:
-    """Say whether LangChain made the message out of others, so that nobody said it."""
-    return message.additional_kwargs.get("lc_source") == "summarization"
 
 
 def _given_of(message: Message) -> BaseMessage:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
@@ -186,7 +186,8 @@ class Threads:
             gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
         self._purge(place, gone)
         held = {key: str(item.value.get("refs", "")).split() for key, item in values.items()}
-        needed = refs_in((p for item in self._left(place) for p in _packed(item)), held)
+        left = chain(*(self._all(place.of(kind), place.user) for kind in ("checkpoints", "writes")))
+        needed = refs_in((packed for item in left for packed in _packed(item)), held)
         self._purge(place, [item.id for key, item in values.items() if key not in needed])
 
     def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
@@ -200,10 +201,6 @@ class Threads:
 
     def _heads(self, place: Place) -> list[str]:
         return [item.id for item in self._all(place.of("newest"), place.user)]
-
-    def _left(self, place: Place) -> Iterator[Item]:
-        yield from self._all(place.of("checkpoints"), place.user)
-        yield from self._all(place.of("writes"), place.user)
 
     def _purge(self, place: Place, ids: Sequence[str]) -> None:
         if ids:

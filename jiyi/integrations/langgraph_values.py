@@ -88,11 +88,8 @@ class Packer:
             levels.append(" ".join(refs[cut:]))
             if not cut:
                 return levels
-            refs = [self._refs(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
-
-    def _refs(self, refs: Iterable[str]) -> str:
-        text = " ".join(refs)
-        return self._ref(text.encode(), lambda: {"refs": text})
+            texts = [" ".join(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
+            refs = [self._ref(text.encode(), partial(dict, refs=text)) for text in texts]
 
     def _row(self, part: Sequence[tuple[str, bytes]]) -> str:
         told = b"".join(b"%s %d %s" % (kind.encode(), len(data), data) for kind, data in part)

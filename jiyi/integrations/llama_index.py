@@ -103,9 +103,10 @@ class JiyiMemory(BaseMemory):
             talk.append(Message(role="user", content=asked))
         about = (asked, initial_token_count, self.system, [message.id for message in stored])
         if self._shown is None or self._shown[0] != about:
+            tools = [t if isinstance(t, Mapping) else t.metadata.to_openai_tool() for t in self.tools]
             room = self._fitting.budget - self.reserve - initial_token_count
             fitted = replace(self._fitting, budget=room).fit(
-                self._owner, talk, system=self.system, tools=[_written(tool) for tool in self.tools]
+                self._owner, talk, system=self.system, tools=tools
             )
             self._shown = about, fitted
         given = [_given(message) for message in stored]
@@ -272,9 +273,3 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
         case "audio" | "video" | "document" as kind:
             return {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
     return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}
-
-
-def _written(tool: Any) -> Mapping[str, Any]:
-    """Return a tool as Chat Completions write it."""
-    written: Mapping[str, Any] = tool if isinstance(tool, Mapping) else tool.metadata.to_openai_tool()
-    return written

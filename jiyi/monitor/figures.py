@@ -41,7 +41,6 @@ class Usage:
     cached_tokens: int | None = None  # of the prompt, from the cache of the endpoint
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and (type(value) is not int or value < 0):
@@ -172,7 +171,6 @@ class Thresholds:
     fewest: int = 20  # windows or replies needed for an alert
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, Limits):
