@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.prune_tokens import PruneTokens
@@ -185,7 +187,9 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     ]
     speakers = {term for one in sentences for term in analyse(one.speaker)} & wanted
     best = max(weight.values(), default=0.0)
-    asked = _expected_trait(query)
+    kinds = (Trait.DATE, Trait.NUMBER, Trait.NAME)
+    asks = [kind for kind in kinds if getattr(signs(), f"asks_{kind.name}".lower()).search(query.lower())]
+    asked = reduce(or_, asks, Trait(0))
     said = [traits(one.text) for one in sentences]
     total = _add_neighbours(sentences, own, said)
     for place, one in enumerate(sentences):
@@ -214,15 +218,6 @@ def _add_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[
         )
         total.append(own[place] + lent)
     return total
-
-
-def _expected_trait(query: str) -> Trait:
-    lower = query.lower()
-    found = Trait(0)
-    for sign in (Trait.DATE, Trait.NUMBER, Trait.NAME):
-        if getattr(signs(), f"asks_{str(sign.name).lower()}").search(lower):
-            found |= sign
-    return found
 
 
 def _render(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:

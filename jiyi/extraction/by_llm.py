@@ -183,7 +183,7 @@ class _CheckedAnswer:
         self._all_terms = _terms(message.text for message in messages)
         names = (*map(_shown_speaker, messages), *(fact.subject for fact in known))
         self._subject_terms = self._all_terms.union(_terms(names), *self._replied_terms[:1])
-        speakers = {_speaker_name(message) for message in (*before, *messages) if message.role == "user"}
+        speakers = {message.speaker for message in (*before, *messages) if message.role == "user"}
         self._users = {entity_key(name) for name in speakers | _USER_NAMES}
         self._refused = 0
 
@@ -205,7 +205,7 @@ class _CheckedAnswer:
         message, replied = self._messages[place], self._replied[place]
         subject, predicate, value = (fact[name].strip() for name in ("subject", "predicate", "object"))
         if subject.casefold() in (_SELF_NAMES | _USER_NAMES if message.role == "user" else _SELF_NAMES):
-            subject = _speaker_name(message)
+            subject = message.speaker
         words = _collapse_spaces(fact["quote"])
         own_terms = _terms([words, _shown_speaker(message)])
         supported = (
@@ -229,7 +229,7 @@ class _CheckedAnswer:
         if fact["category"] == "rule":  # kept in its own words, under the point that rules have
             meaning = rule_meaning(words)
             point = "" if meaning.forbids else next(iter(meaning.points), "")
-            old, subject, value = None, _speaker_name(message), words
+            old, subject, value = None, message.speaker, words
             predicate = rule_predicate(point, is_chinese(words))
         if fact["category"] == "todo":
             start, last_day, predicate = start or last_day, None, "to-do"
@@ -260,7 +260,7 @@ class _CheckedAnswer:
         old = self._known[number - 1]
         same_name = subject.casefold() == old.subject.casefold()
         same_subject = same_name or entity_key(subject) == entity_key(old.subject)
-        may_replace = message.role == "user" or old.speaker == _speaker_name(message)
+        may_replace = message.role == "user" or old.speaker == message.speaker
         same_agent = message.scope is None or message.scope.agent_id == old.scope.agent_id
         return old if same_subject and may_replace and same_agent else None
 
@@ -306,23 +306,18 @@ class _CheckedAnswer:
 
 def _shown_speaker(message: Message) -> str:
     """Return the name by which a message's speaker is shown to the model."""
-    return " ".join((message.name or message.role).split())[:80]
+    return " ".join(message.speaker.split())[:80]
 
 
 def _base_statement(message: Message) -> Statement:
     return Statement(
         quote=_collapse_spaces(message.text)[:400],
-        speaker=_speaker_name(message),
+        speaker=message.speaker,
         by_person=message.role == "user",
         said_at=message.created_at or datetime.now(UTC),
         source=message.id,
         confidence=_CONFIDENCE if message.role == "user" else _ASSISTANT_CONFIDENCE,
     )
-
-
-def _speaker_name(message: Message) -> str:
-    """Return whom a message's "I" means."""
-    return message.name or message.role
 
 
 def _occurs_in(words: str, text: str) -> bool:

@@ -244,11 +244,10 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
 
 def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     """Say whether fields of metadata are equal to these; dots lead into nested ones."""
-    return all(_field(metadata, name) == value for name, value in filter.items())
-
-
-def _field(metadata: Mapping[str, Any], name: str) -> Any:
-    return metadata[name] if name in metadata else reached(metadata, name)
+    return all(
+        (metadata[name] if name in metadata else reached(metadata, name)) == value
+        for name, value in filter.items()
+    )
 
 
 def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:

@@ -12,6 +12,7 @@ from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError
+from jiyi.importers.entries import join_text
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.keeping import kept, needed, raw_of, settled, warned
 from jiyi.integrations.recalling import Owner, whole
@@ -257,7 +258,7 @@ def _beside(item: _Item, counter: TokenCounter) -> int:
     """Return the tokens of what an item has besides its words and calls, such as pictures and thoughts."""
     if item.get("type") in (*_CALLS, *_RESULTS) or (item.get("role") in _ROLES and "content" in item):
         parts = item.get("content", item.get("output"))
-        odd = [p for p in parts if not _words([p])] if isinstance(parts, list) else []
+        odd = [p for p in parts if not join_text([p])] if isinstance(parts, list) else []
         pictures = [p for p in odd if isinstance(p, dict) and p.get("type") == "input_image"]
         shown = [{"type": "image_url", "image_url": {"url": p.get("image_url") or ""}} for p in pictures]
         rest = [part for part in odd if part not in pictures]
@@ -271,22 +272,12 @@ def _said(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an item says as a Chat Completions message."""
     kind, role = item.get("type") or "message", item.get("role")
     if kind in _RESULTS and isinstance(item.get("call_id"), str):
-        return {"role": "tool", "tool_call_id": item["call_id"], "content": _words(item.get("output"))}
+        return {"role": "tool", "tool_call_id": item["call_id"], "content": join_text(item.get("output"))}
     if kind in _CALLS and item.get("call_id") and isinstance(item.get("name"), str):
         written = str(item.get(_CALLS[kind]) or "")
         body = {"name": item["name"], _CALLS[kind]: written}
         call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
         return {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"], **call}]}
     if kind == "message" and role in _ROLES:
-        return {"role": role, "content": _words(item.get("content"))}
+        return {"role": role, "content": join_text(item.get("content"))}
     return {"role": "assistant", "content": ""}
-
-
-def _words(content: object) -> str:
-    """Return the words of what may be text or parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [p.get("text") or p.get("refusal") for p in content if isinstance(p, dict)]
-    return "\n".join(part for part in parts if isinstance(part, str))

@@ -11,6 +11,7 @@ run drifts when the score is at `DRIFT_SCORE` or above after `MIN_STEPS` steps, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from jiyi.text import analyse, language, query_terms
 
@@ -66,7 +67,7 @@ def find_drift(goal: str, steps: Sequence[Step], *, drifted: float = DRIFT_SCORE
     failures, action = _count_failures(steps)
     comparable = len(query_terms(goal[:_MAX_CHARS])) >= _MIN_TERMS
     nearness = _step_nearness(goal, steps) if comparable else []
-    score = _score(nearness)
+    score = 1 - reduce(lambda mean, new: mean + _SMOOTHING * (new - mean), nearness) if nearness else 0.0
     far = len(nearness) >= MIN_STEPS and score >= drifted
     why = f"{len(steps)} steps, near the request"
     if failures >= repeats:
@@ -110,15 +111,6 @@ def _step_nearness(goal: str, steps: Sequence[Step]) -> list[float]:
         for term in terms:
             weights[term] = max(weights.get(term, 0.0), _INHERITED_WEIGHT * nearness[-1])
     return nearness
-
-
-def _score(nearness: Sequence[float]) -> float:
-    if not nearness:
-        return 0.0
-    average = nearness[0]
-    for value in nearness[1:]:
-        average += _SMOOTHING * (value - average)
-    return 1 - average
 
 
 def _count_failures(steps: Sequence[Step]) -> tuple[int, str]:
