@@ -41,11 +41,26 @@ _encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """A JSON value in lines."""
+    """A JSON value in lines, written when they are asked for: the rows of a table, then the other leaves."""
 
     head: tuple[str, ...]  # what the lines are, and what holds for all items; () without a table
-    lines: "_Lines"  # the rows of the table, then the other leaves
     notable: tuple[int, ...]  # lines that speak of errors or differ from most; the first ones matter most
+    columns: "Sequence[_Column]"
+    rows: int  # of the table
+    rest: Sequence[tuple[str, str]]  # the leaves, by name
+
+    def __len__(self) -> int:
+        return self.rows + len(self.rest)
+
+    def __getitem__(self, place: int) -> str:
+        return self.line(place)
+
+    def line(self, place: int, cell: int = CELL) -> str:
+        """Return a line with so many characters of each value."""
+        if place < self.rows:
+            return " | ".join(_shorten(column.cells[place], cell) for column in self.columns)
+        name, leaf = self.rest[place - self.rows]
+        return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
 def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
@@ -74,8 +89,10 @@ def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
         notable += _unusual_rows(shown, errors)
     return JsonLines(
         head=_header(path, len(table), columns, shown, spoken) if table else (),
-        lines=_Lines(shown, rows, rest),
         notable=tuple(notable[:_MAX_NOTABLE]),
+        columns=shown,
+        rows=rows,
+        rest=rest,
     )
 
 
@@ -105,28 +122,6 @@ class _Column:
                 f"{text} x {count:,}" for text, count in [*named, *([(words["others"], left)] * (left > 0))]
             ]
         return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """Rows of a table and leaves, written when they are asked for."""
-
-    columns: Sequence[_Column]
-    rows: int  # of the table
-    rest: Sequence[tuple[str, str]]  # the leaves, by name
-
-    def __len__(self) -> int:
-        return self.rows + len(self.rest)
-
-    def __getitem__(self, place: int) -> str:
-        return self.line(place)
-
-    def line(self, place: int, cell: int = CELL) -> str:
-        """Return a line with so many characters of each value."""
-        if place < self.rows:
-            return " | ".join(_shorten(column.cells[place], cell) for column in self.columns)
-        name, leaf = self.rest[place - self.rows]
-        return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
 def _header(
