@@ -87,7 +87,9 @@ def evaluate(
             embedder=MeasuredEmbedder(embedder),
             counter=_warm_counter(),
             budgets=sizes,
-            steps=_Steps(dataset, [tally.system for tally in tallies], progress or _tell_nobody),
+            tell=progress or _tell_nobody,
+            messages=dataset.messages * sum(tally.system in _BY_VECTORS for tally in tallies),
+            questions=len(dataset.questions) * len(tallies),
         )
         for i, conversation in enumerate(dataset.conversations):
             # A generator each: what one system draws must not change what another does.
@@ -162,12 +164,16 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Bench:
-    """Runs one system on one conversation."""
+    """Runs one system on one conversation, and tells what is done over all of both."""
 
     embedder: MeasuredEmbedder
     counter: TokenCounter
     budgets: tuple[int, ...]
-    steps: "_Steps"
+    tell: Progress
+    messages: int  # to be loaded where vectors are made
+    questions: int  # to be asked
+    loaded: int = 0
+    asked: int = 0
 
     def run(self, tally: _Tally, conversation: Conversation, random: Random) -> None:
         """Fill the system and ask it everything."""
@@ -175,7 +181,8 @@ class _Bench:
         with self._filled(tally, conversation, random) as system:
             for question in conversation.questions:
                 self._ask(system, question, homes, tally)
-                self.steps.asked()
+                self.asked += 1
+                self.tell("questions", self.asked, self.questions)
 
     @contextmanager
     def _filled(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
@@ -183,7 +190,7 @@ class _Bench:
         if tally.open is None:
             started = time.perf_counter()
             counted = tally.system in _BY_VECTORS
-            with self.steps.loading(count) if counted else nullcontext(_tell_nobody) as advance:
+            with self._loading(count) if counted else nullcontext(_tell_nobody) as advance:
                 baseline = make_baseline(
                     tally.system,
                     conversation,
@@ -201,10 +208,18 @@ class _Bench:
             system = MemorySystem(memory, random)
             system.load(conversation)
             tally.seconds_text += time.perf_counter() - started
-            with self.steps.loading(count) as advance:
+            with self._loading(count) as advance:
                 system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
             yield system
+
+    @contextmanager
+    def _loading(self, count: int) -> Iterator[Callable[[int], None]]:
+        """Yield what is to be called with the number of messages done."""
+        # What is learned from the messages is embedded too, and counts for none of them.
+        yield lambda done: self.tell("messages", self.loaded + min(done, count), self.messages)
+        self.loaded += count
+        self.tell("messages", self.loaded, self.messages)
 
     def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()
@@ -244,29 +259,6 @@ class _Bench:
                 tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
-
-
-class _Steps:
-    """Counts what is done, over all conversations and systems, and tells."""
-
-    def __init__(self, dataset: Dataset, names: Sequence[str], progress: Progress) -> None:
-        self._tell = progress
-        self._messages = dataset.messages * sum(name in _BY_VECTORS for name in names)
-        self._questions = len(dataset.questions) * len(names)
-        self._loaded = self._asked = 0
-
-    @contextmanager
-    def loading(self, messages: int) -> Iterator[Callable[[int], None]]:
-        """Yield what is to be called with the number of messages done."""
-        # What is learned from the messages is embedded too, and counts for none of them.
-        yield lambda done: self._tell("messages", self._loaded + min(done, messages), self._messages)
-        self._loaded += messages
-        self._tell("messages", self._loaded, self._messages)
-
-    def asked(self) -> None:
-        """Count one question."""
-        self._asked += 1
-        self._tell("questions", self._asked, self._questions)
 
 
 def _tell_nobody(*_: object) -> None:
