@@ -15,7 +15,7 @@ from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.keeping import kept, raw_of, warned
-from jiyi.integrations.recalling import Owner, Recaller
+from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
@@ -62,7 +62,6 @@ class JiyiMessages:
         self.last: Fitted | None = None
         self._owner = Owner(memory, user_id, session_id)
         self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
-        self._talk = Recaller(tokens=self._fitting.recaller.tokens)
 
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with a window for this request, keep both, return the answer.
@@ -100,7 +99,7 @@ class JiyiMessages:
         said = [part.message for part in _parts_of([_plain(message) for message in messages])]
         reply = [] if answer is None else [{"role": "assistant", "content": _plain(answer).get("content")}]
         told = [part.message for part in _parts_of(reply)]
-        return self._talk.keep(self._owner, said, told, whole=True)
+        return self._fitting.recaller.keep(self._owner, said, told, whole=True)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the messages that were kept, to go on with; of a very long conversation the newest."""
