@@ -145,20 +145,14 @@ class JiyiMemoryService(BaseMemoryService):
         """Forget a memory with all that was derived from it alone; one that is not there changes nothing."""
         if memory_id:
             self._deleted.add(memory_id)
-            try:
-                await settled(
-                    self._memory.forget(ids=[memory_id], reason="deleted", user_id=user_id, agent_id=app_name)
-                )
-            except NotFound:
-                return
+            whose = {"user_id": user_id, "agent_id": app_name}
+            with suppress(NotFound):
+                await settled(self._memory.forget(ids=[memory_id], reason="deleted", **whose))
 
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Forget all that came of a session, which ADK's own deletion of sessions leaves."""
-        await settled(
-            self._memory.forget(
-                session_id=session_id, reason="session deleted", user_id=user_id, agent_id=app_name
-            )
-        )
+        whose = {"user_id": user_id, "agent_id": app_name}
+        await settled(self._memory.forget(session_id=session_id, reason="session deleted", **whose))
 
     async def close(self) -> None:
         """Close the memory where this opened it."""

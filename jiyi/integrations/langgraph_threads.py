@@ -73,11 +73,9 @@ class Threads:
         The first one, and those of a place that names an id, are read without the others.
         """
         all_of = place.of("checkpoints")
-        spaces = (
-            [all_of]
-            if place.ns is not None
-            else self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
-        )
+        spaces = [all_of]
+        if place.ns is None:
+            spaces = self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
         if place.id is not None:
             for space in spaces:
                 yield from self._memory.get_items(space, [place.id], user_id=place.user)
