@@ -1,10 +1,10 @@
 """The skills that each session sees: all cards, the few bodies it has opened, and the tool that opens one."""
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from jiyi.errors import InputError, NotFound
@@ -328,21 +328,14 @@ class SkillShelf:
 
     def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
         self.registry = registry  # the skills there are
-        self._router = router or Router(registry)
-        self._sessions: OrderedDict[tuple[str, str | None], Disclosure] = OrderedDict()
+        chosen = router or Router(registry)
+        self._sessions = lru_cache(maxsize=_MAX_SESSIONS)(lambda *_: Disclosure(registry, router=chosen))
         self._lock = threading.Lock()
 
     def of(self, scope: Scope) -> Disclosure:
         """Return the disclosure of a session; a new one has only cards."""
-        key = scope.user_id, scope.session_id
-        with self._lock:
-            disclosure = self._sessions.get(key)
-            if disclosure is None:
-                disclosure = self._sessions[key] = Disclosure(self.registry, router=self._router)
-                if len(self._sessions) > _MAX_SESSIONS:
-                    self._sessions.popitem(last=False)
-            self._sessions.move_to_end(key)
-            return disclosure
+        with self._lock:  # or two threads could make one each
+            return self._sessions(scope.user_id, scope.session_id)
 
 
 def _skill_text(skill: Skill) -> str:
