@@ -15,6 +15,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from secrets import token_urlsafe
@@ -113,15 +114,13 @@ class Packer:
         return ref
 
 
+@dataclass(eq=False, repr=False)
 class Rows:
-    """Rows as they are read, the latest held on to: what a reference stands for never changes.
+    """Rows as they are read, the latest held on to: what a reference stands for never changes."""
 
-    Args:
-        most: characters of the rows that are held.
-    """
+    most: int = 50_000_000  # characters of the rows that are held
 
-    def __init__(self, most: int = 50_000_000) -> None:
-        self._most = most
+    def __post_init__(self) -> None:
         self._held: OrderedDict[str, Row] = OrderedDict()
         self._size = 0
         self._guard = threading.Lock()
@@ -146,7 +145,7 @@ class Rows:
                 if ref not in self._held:
                     self._held[ref] = row
                     self._size += _length(row)
-            while self._size > self._most:
+            while self._size > self.most:
                 self._size -= _length(self._held.popitem(last=False)[1])
 
 
