@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -145,14 +146,14 @@ class JiyiMemoryService(BaseMemoryService):
         """Forget a memory with all that was derived from it alone; one that is not there changes nothing."""
         if memory_id:
             self._deleted.add(memory_id)
-            whose = {"user_id": user_id, "agent_id": app_name}
+            forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
             with suppress(NotFound):
-                await settled(self._memory.forget(ids=[memory_id], reason="deleted", **whose))
+                await settled(forget(ids=[memory_id], reason="deleted"))
 
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Forget all that came of a session, which ADK's own deletion of sessions leaves."""
-        whose = {"user_id": user_id, "agent_id": app_name}
-        await settled(self._memory.forget(session_id=session_id, reason="session deleted", **whose))
+        forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
+        await settled(forget(session_id=session_id, reason="session deleted"))
 
     async def close(self) -> None:
         """Close the memory where this opened it."""

@@ -7,7 +7,7 @@ shows the model the part of them that fits, with what the memory recalls.
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
@@ -35,38 +35,28 @@ UserOf = Callable[[Any], str]
 """Says whose conversation it is, by the context an app gives to ``Runner.run``."""
 
 
+@dataclass(eq=False, repr=False)
 class JiyiSession:
     """A session of the Agents SDK in a memory; each item is a message, found by `search` and read for facts.
 
     - Items come back deep-equal, in their order, as often as they were added.
     - `add_items` writes all or none; a change that has begun is finished when its caller is cancelled.
     - `clear_session` forgets the conversation with everything derived from it; `restore` brings it back.
-
-    Args:
-        session_id: the conversation.
-        memory: where it is kept; it stays open.
-        user_id: whose; by default whom the memory was opened for.
-        user_of: says whose, by the context of a run; it goes before ``user_id``.
-        session_settings: their ``limit`` is the number of items that are given back where none is asked for.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        memory: MemoryManager,
-        *,
-        user_id: str | None = None,
-        user_of: UserOf | None = None,
-        session_settings: SessionSettings | dict[str, Any] | None = None,
-    ) -> None:
-        if not isinstance(session_id, str) or not session_id:
-            raise InputError(f"session_id must be non-empty text, not {session_id!r}")
-        self.session_id = session_id
-        self.session_settings = SessionSettings().resolve(session_settings)
-        self._sync = memory
-        self._memory = AsyncMemoryManager(memory)
-        self._user_id = user_id
-        self._user_of = user_of
+    session_id: str  # the conversation
+    memory: MemoryManager  # where it is kept; it stays open
+    _: KW_ONLY
+    user_id: str | None = None  # whose; by default whom the memory was opened for
+    user_of: UserOf | None = None  # says whose, by the context of a run; it goes before ``user_id``
+    session_settings: Any = None
+    """The SDK's, or a dict of them: ``limit`` items are given back where no number is asked for."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.session_id, str) or not self.session_id:
+            raise InputError(f"session_id must be non-empty text, not {self.session_id!r}")
+        self.session_settings = SessionSettings().resolve(self.session_settings)
+        self._memory = AsyncMemoryManager(self.memory)
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
@@ -77,7 +67,7 @@ class JiyiSession:
             return []
         user = self._user(wrapper)
         if most is None or not 0 < most <= 10_000:
-            stored = await asyncio.to_thread(whole, Owner(self._sync, user, self.session_id))
+            stored = await asyncio.to_thread(whole, Owner(self.memory, user, self.session_id))
         else:
             stored = await self._memory.session_messages(self.session_id, most, user_id=user)
         items = [item for message in stored for item in _items_of(message)]
@@ -125,17 +115,17 @@ class JiyiSession:
         self, budget: int | None = None, *, recall_tokens: int | None = None, seconds: float = 3.0
     ) -> "JiyiInputFilter":
         """Return a ``call_model_input_filter`` for this session; see `JiyiInputFilter`."""
-        owner = Owner(self._sync, self._user_id, self.session_id)
-        return JiyiInputFilter(owner, Fitting.of(self._sync, budget, recall_tokens, seconds), self._user_of)
+        owner = Owner(self.memory, self.user_id, self.session_id)
+        return JiyiInputFilter(owner, Fitting.of(self.memory, budget, recall_tokens, seconds), self.user_of)
 
     def run_config(self, budget: int | None = None, **fields: Any) -> RunConfig:
         """Return a run configuration with `input_filter`; ``fields`` are its other ones."""
         return RunConfig(call_model_input_filter=self.input_filter(budget), **fields)
 
     def _user(self, wrapper: RunContextWrapper[Any] | None) -> str | None:
-        if self._user_of is not None and wrapper is not None and wrapper.context is not None:
-            return self._user_of(wrapper.context)
-        return self._user_id
+        if self.user_of is not None and wrapper is not None and wrapper.context is not None:
+            return self.user_of(wrapper.context)
+        return self.user_id
 
 
 @dataclass(slots=True, eq=False)
