@@ -15,7 +15,7 @@ import zlib
 from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from hashlib import blake2b
 from secrets import token_urlsafe
@@ -50,21 +50,16 @@ class Serde(Protocol):
         """Return the value."""
 
 
+@dataclass(eq=False, repr=False)
 class Packer:
-    """Packs the values of one change.
+    """Packs the values of one change."""
 
-    Attributes:
-        refs: all rows that the packed values need; ``new`` are those that are not stored yet.
+    serde: Serde  # where equal values give different data, as with encryption, nothing is shared
+    known: InitVar[Iterable[str]]  # rows that are stored and will stay
+    refs: set[str] = field(default_factory=set, init=False)  # all rows that the packed values need
+    new: dict[str, Row] = field(default_factory=dict, init=False)  # those that are not stored yet
 
-    Args:
-        serde: serializes. Where equal values give different data, as with encryption, nothing is shared.
-        known: rows that are stored and will stay.
-    """
-
-    def __init__(self, serde: Serde, known: Iterable[str]) -> None:
-        self.refs: set[str] = set()
-        self.new: dict[str, Row] = {}
-        self._serde = serde
+    def __post_init__(self, known: Iterable[str]) -> None:
         self._known = {ref[:_HASH]: ref for ref in known}
         # A row is written once, under a name no other change uses: whoever deletes what nothing refers to
         # cannot take what is written meanwhile.
@@ -76,10 +71,10 @@ class Packer:
         if type(value) in (list, dict) and value and not numbers:
             name = type(value).__name__
             elements = value if name == "list" else [{key: one} for key, one in value.items()]
-            typed = [self._serde.dumps_typed(element) for element in elements]
+            typed = [self.serde.dumps_typed(element) for element in elements]
             if sum(len(data) for _, data in typed) > _INLINE:
                 return {name: self._levels([self._row(part) for part in _parts(typed)])}
-        whole = self._serde.dumps_typed(value)
+        whole = self.serde.dumps_typed(value)
         return encoded(whole) if len(whole[1]) <= _INLINE else self._row([whole])
 
     def _levels(self, refs: list[str]) -> list[str]:
