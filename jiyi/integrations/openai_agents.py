@@ -134,15 +134,13 @@ class JiyiInputFilter:
 
     Instructions, tools, handoffs and the output's schema count. Items are passed on as they are, or
     left out. If the memory fails or takes longer than its time, the input passes as it came.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
     """
 
     owner: Owner
     fitting: Fitting
     user_of: UserOf | None = None
     last: Fitted | None = field(default=None, init=False)
+    """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model is shown."""
