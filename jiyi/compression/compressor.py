@@ -77,7 +77,7 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     raise InputError(f"compress a text, a message or a list of messages, not {type(given).__name__}")
 
 
-@dataclass
+@dataclass(eq=False)
 class Compressible:
     """The texts to compress, with their tokens; raises as `Compressor`."""
 

@@ -33,8 +33,7 @@ _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
 
-_Errors = Callable[[Sequence[str]], set[int]]
-"""Gives the places of the texts that speak of errors."""
+_Errors = Callable[[Sequence[str]], set[int]]  # gives the places of the texts that speak of errors
 
 _encoded = json.JSONEncoder(ensure_ascii=False).encode
 

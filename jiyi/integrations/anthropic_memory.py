@@ -278,8 +278,7 @@ def _text(file: Item) -> str:
     return str(file.value.get(_CONTENT, ""))
 
 
-_MOST_LINES = 999_999
-"""Lines of a file that is shown."""
+_MOST_LINES = 999_999  # lines of a file that is shown
 
 _WIDTH = len(str(_MOST_LINES))
 _FOLDER = "4K"  # what a file system says of a small folder
