@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import typer
 from rich.text import Text
@@ -65,36 +66,34 @@ def chat(
                 budget=_window_budget(budget, settings),
                 system=system,
             )
-            chat_session = _ChatSession(memory, agent, session or _new_session_id())
+            chat_session = _ChatSession(memory, agent, session or f"chat-{utc_now():%Y%m%d-%H%M%S}")
             chat_session.greet(llm.name, db)
             chat_session.run()
     if chat_session.failed:
         raise typer.Exit(1)
 
 
+@dataclass(eq=False)
 class _ChatSession:
-    """A chat at a terminal or over a pipe; over a pipe only answers go to standard output.
+    """A chat at a terminal or over a pipe; over a pipe only answers go to standard output."""
 
-    Attributes:
-        failed: whether a question from a pipe got no answer.
-    """
+    memory: MemoryManager
+    agent: Agent
+    session: str
+    failed: bool = False  # whether a question from a pipe got no answer
+    _window: Window | None = None
+    _mid_line: bool = False  # whether the cursor is inside a line
 
-    def __init__(self, memory: MemoryManager, agent: Agent, session: str) -> None:
-        self.failed = False
-        self._memory = memory
-        self._agent = agent
-        self._session = session
-        self._window: Window | None = None
+    def __post_init__(self) -> None:
         self._interactive = sys.stdin.isatty()
         self._notes = stdout if stdout.is_terminal else stderr
-        self._mid_line = False  # whether the cursor is inside a line
 
     def greet(self, model: str, db: Place) -> None:
         """Print the model, database and session at a terminal."""
         if self._interactive:
-            count = len(self._memory.recent_messages(self._session))
+            count = len(self.memory.recent_messages(self.session))
             more = f", {count} messages in its window" if count else ""
-            line = f"{model} with the memory in {db}; session {self._session}{more}. /help lists commands."
+            line = f"{model} with the memory in {db}; session {self.session}{more}. /help lists commands."
             self._notes.print(Text(safe(line), "dim"))
 
     def run(self) -> None:
@@ -141,8 +140,8 @@ class _ChatSession:
             yield line
 
     def _answer(self, question: str) -> None:
-        run = self._agent.run(
-            question, session_id=self._session, on_text=self._print_text, on_step=self._print_step
+        run = self.agent.run(
+            question, session_id=self.session, on_text=self._print_text, on_step=self._print_step
         )
         self._end_line()
         self._window = run.window or self._window
@@ -155,8 +154,8 @@ class _ChatSession:
             self._note(note)
         if run.window is not None:
             self._print_budget(run.window.report)
-        if 0 < self._memory.stats()["vectors_pending"] <= _MAX_VECTORS_PER_TURN:
-            self._memory.flush()
+        if 0 < self.memory.stats()["vectors_pending"] <= _MAX_VECTORS_PER_TURN:
+            self.memory.flush()
         if run.stopped == "interrupted":
             self._stop_pipe()
 
@@ -208,19 +207,19 @@ class _ChatSession:
         if self._window is None:
             self._note("nothing was asked yet")
         else:
-            stdout.print(window_view(self._window, self._memory.zone, lines=12))
+            stdout.print(window_view(self._window, self.memory.zone, lines=12))
 
     def _recall(self, rest: str) -> None:
         if not rest:
             self._note("say what to look for: /recall WORDS")
             return
-        stdout.print(hits_view(self._memory.search(rest), self._memory.zone))
+        stdout.print(hits_view(self.memory.search(rest), self.memory.zone))
 
     def _forget(self, rest: str) -> None:
         if not rest:
             self._note("say what to forget: /forget ID, as /recall shows it")
             return
-        receipt = self._memory.forget(ids=rest.split())
+        receipt = self.memory.forget(ids=rest.split())
         self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
 
 
@@ -248,7 +247,3 @@ def _window_budget(given: int | None, settings: Settings) -> Budget | None:
 def _prefers_chinese(settings: Settings) -> bool:
     locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
     return settings.language == "zh" or (settings.language == "auto" and locale.startswith("zh"))
-
-
-def _new_session_id() -> str:
-    return f"chat-{utc_now():%Y%m%d-%H%M%S}"

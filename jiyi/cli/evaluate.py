@@ -1,13 +1,10 @@
 """`jiyi evaluate`: measure a memory by files of questions with known evidence."""
 
 import json
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.resources import files as data_files
 from pathlib import Path
-from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -16,26 +13,20 @@ from jiyi import wiring
 from jiyi.cli.options import exit_on_error
 from jiyi.cli.terminal import ProgressBars, note, plural, shorten, stdout
 from jiyi.errors import InputError
-from jiyi.evaluate import METRICS, Dataset, Evaluation, Run, evaluate, load_dataset, openers_for
+from jiyi.evaluate import METRICS, Dataset, Evaluation, Run, Scores, evaluate, load_dataset, openers_for
 from jiyi.evaluate.baselines import check_baselines
 from jiyi.evaluate.systems import SQLITE
 from jiyi.records import Budget
 from jiyi.settings import load_settings
+from jiyi.text.lexicon import read_toml
 
 __all__ = ["evaluate_files"]
 
+_headings = cache(partial(read_toml, __package__, "evaluate"))
 _NO_VALUE = "-"
 _COLUMN_GAP = 2  # spaces
 _MAX_CATEGORY_CHARS = 26
 _MAX_LINE_CHARS = 1_000  # of a name or a note
-
-
-@cache
-def _headings(of: Literal["metrics", "latencies"]) -> Mapping[str, str]:
-    tables: dict[str, dict[str, str]] = tomllib.loads(
-        (data_files(__package__) / "evaluate.toml").read_text("utf-8")
-    )
-    return tables[of]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +123,7 @@ def _print_evaluation(dataset: Dataset, evaluation: Evaluation, *, by_category: 
     backends = [run.backend for run in runs if run.backend]
     stdout.print(Text(f"{', '.join(backends)} · {shorten(runs[0].embedder or '', _MAX_LINE_CHARS)}", "dim"))
     head = [_Column("system\n", [_system_label(run, backends) for run in runs])]
-    for columns in (_metric_columns(runs), _window_and_cost_columns(runs)):
+    for columns in (_metric_columns([run.scores for run in runs]), _window_and_cost_columns(runs)):
         _print_table(head, [column for column in columns if column.applies])
     if by_category:
         _print_table(*_category_columns(runs))
@@ -144,20 +135,21 @@ def _system_label(run: Run, backends: Sequence[str]) -> str:
     return f"{run.system} {run.backend}" if run.backend and len(backends) > 1 else run.system
 
 
-def _metric_columns(runs: Sequence[Run]) -> Iterator[_Column]:
+def _metric_columns(scores: Sequence[Scores]) -> Iterator[_Column]:
     for name in METRICS:
-        yield _Column(_headings("metrics")[name], [_ratio(run.scores.metrics[name]) for run in runs])
+        yield _Column(_headings()["metrics"][name], [_figure(one.metrics[name]) for one in scores])
 
 
 def _window_and_cost_columns(runs: Sequence[Run]) -> Iterator[_Column]:
     """Yield evidence in windows, latencies in milliseconds and loading times in seconds."""
     for size in runs[0].evidence_in_context:
-        cells = [_ratio(run.evidence_in_context[size]) for run in runs]
+        cells = [_figure(run.evidence_in_context[size]) for run in runs]
         yield _Column(f"in window\n@{size}", cells)
-    for name, heading in _headings("latencies").items():
-        yield _Column(heading, [_ms(getattr(run.latency, name)) for run in runs])
+    for name, heading in _headings()["latencies"].items():
+        yield _Column(heading, [_milliseconds(getattr(run.latency, name)) for run in runs])
     yield _Column("text\ns", [f"{run.ingest.seconds_text:.2f}" for run in runs])
-    yield _Column("vectors\ns", [_seconds(run) for run in runs])
+    # A second backend reuses the vectors of the first.
+    yield _Column("vectors\ns", [_figure(run.ingest.seconds_vectors, 1) for run in runs])
 
 
 def _category_columns(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
@@ -170,9 +162,7 @@ def _category_columns(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]
         _Column("asked\n", [f"{score.questions:,}" for score in scores]),
         _Column("system\n", [_system_label(run, backends) for _, run in rows]),
     ]
-    headings = _headings("metrics")
-    figures = [_Column(headings[name], [_ratio(score.metrics[name]) for score in scores]) for name in METRICS]
-    return head, [column for column in figures if column.applies]
+    return head, [column for column in _metric_columns(scores) if column.applies]
 
 
 def _print_table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
@@ -190,14 +180,9 @@ def _print_table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
     stdout.print(table, crop=False, no_wrap=True, overflow="ignore")
 
 
-def _seconds(run: Run) -> str:
-    """Return the seconds until all vectors were made; a second backend reuses those of the first."""
-    return _NO_VALUE if run.ingest.seconds_vectors is None else f"{run.ingest.seconds_vectors:.1f}"
+def _figure(value: float | None, digits: int = 3) -> str:
+    return _NO_VALUE if value is None else f"{value:.{digits}f}"
 
 
-def _ratio(value: float | None) -> str:
-    return _NO_VALUE if value is None else f"{value:.3f}"
-
-
-def _ms(value: float | None) -> str:
-    return _NO_VALUE if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+def _milliseconds(value: float | None) -> str:
+    return _figure(value, 1 if value is not None and value < 100 else 0)

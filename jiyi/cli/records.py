@@ -15,7 +15,7 @@ from rich.text import Text
 
 from jiyi.cli.options import Output, memory_command, parse_moment
 from jiyi.cli.terminal import echo, format_time, plural, print_json, safe, shorten, stdout
-from jiyi.cli.windows import message_panel
+from jiyi.cli.windows import STYLES, message_panel
 from jiyi.manager import MemoryManager
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
 
@@ -32,18 +32,6 @@ __all__ = [
 
 _ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
 _MAX_CHARS = 300  # of a text
-_STATUS_STYLES = {
-    "success": "green",
-    "partial": "yellow",
-    "failed": "red",
-    "in_progress": "cyan",
-    "completed": "green",
-    "active": "green",
-    "unsure": "yellow",
-    "superseded": "yellow",
-    "retracted": "red",
-    "expired": "red",
-}
 
 _R = TypeVar("_R", bound=Record)
 
@@ -192,7 +180,7 @@ def _entry(
     begin: tuple[str, str], facts: Iterable[str], words: str, record_id: str, more: Sequence[str] = ()
 ) -> RenderableType:
     moment, state = begin
-    head = Text.assemble((moment, "dim"), " · ", (state, _STATUS_STYLES.get(state, "")), overflow="fold")
+    head = Text.assemble((moment, "dim"), " · ", (state, STYLES["status"].get(state, "")), overflow="fold")
     for fact in filter(None, facts):
         head.append(f" · {safe(fact)}", "dim")
     body = Text.assemble(shorten(words, _MAX_CHARS), (f"  {safe(record_id)}", "dim"), overflow="fold")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from jiyi.cli.options import Output, memory_command, note_pending_vectors, parse_moment
 from jiyi.cli.terminal import fail, format_time, note, safe, shorten, stdout
-from jiyi.cli.windows import ROLE_STYLES, format_doubt, speaker_label, window_view
+from jiyi.cli.windows import STYLES, format_doubt, speaker_label, window_view
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Hit, Hits, Kind, Message
 
@@ -66,7 +66,13 @@ def search(
             note(words)
         stdout.print(hits_view(hits, memory.zone, why=why))
 
-    return _hits_json(query, hits), print_hits
+    output = {
+        "query": query,
+        "hits": [_hit_json(hit) for hit in hits],
+        "nothing_relevant": _round_floats(hits.nothing_relevant),
+        "notes": hits.notes,
+    }
+    return output, print_hits
 
 
 @memory_command
@@ -96,7 +102,9 @@ def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
     for hit in hits:
         table.add_row(f"{hit.score:.2f}", Group(_hit_heading(hit, zone), *_hit_lines(hit)))
         if why:
-            table.add_row("", Text(_feature_line(hit), "dim"))
+            strongest = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_MAX_FEATURES]
+            shares = " · ".join(f"{name} {share:+.2f}" for name, share in strongest)
+            table.add_row("", Text(f"why: {shares}", "dim"))
     if hits.nothing_relevant is None:
         return table
     return Group(table, Text(f"\n{format_doubt(hits.nothing_relevant)}", "dim"))
@@ -106,7 +114,7 @@ def _hit_heading(hit: Hit, zone: tzinfo) -> Text:
     """Return the line above a hit: speaker or kind, time, session, and warnings."""
     message = hit.record if isinstance(hit.record, Message) else None
     facts = Text(speaker_label(message) if message else hit.kind)
-    facts.stylize(ROLE_STYLES[message.role] if message else "blue")
+    facts.stylize(STYLES["role"][message.role] if message else "blue")
     scope = hit.record.scope
     for part in (format_time(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
         if part:
@@ -132,20 +140,6 @@ def _hit_lines(hit: Hit) -> Iterator[RenderableType]:
 def _nearby_line(message: Message) -> RenderableType:
     words = f"{speaker_label(message)}: {shorten(message.search_text, _MAX_CHARS)}"
     return Padding(Text(words, "dim"), (0, 0, 0, 2))
-
-
-def _feature_line(hit: Hit) -> str:
-    features = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_MAX_FEATURES]
-    return "why: " + " · ".join(f"{name} {share:+.2f}" for name, share in features)
-
-
-def _hits_json(query: str, hits: Hits) -> dict[str, Any]:
-    return {
-        "query": query,
-        "hits": [_hit_json(hit) for hit in hits],
-        "nothing_relevant": _round_floats(hits.nothing_relevant),
-        "notes": hits.notes,
-    }
 
 
 def _hit_json(hit: Hit) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from jiyi.cli.terminal import format_time, plural, safe
 from jiyi.records import DOUBT, Message, Report, ReportItem, Window
+from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "ROLE_STYLES",
+    "STYLES",
     "budget_bar",
     "format_doubt",
     "message_panel",
@@ -24,24 +25,11 @@ __all__ = [
     "window_view",
 ]
 
-ROLE_STYLES = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
-"""The colour of each role."""
+STYLES: Mapping[str, Mapping[str, str]] = read_toml(__package__, "styles")
+"""The colour of each role, section and status."""
 
 _BAR_CELLS = 30
 _SHORT_BAR_CELLS = 24  # on a wide terminal
-_STYLES = {
-    "system": "magenta",
-    "skills": "bright_magenta",
-    "profile": "bright_cyan",
-    "summary": "yellow",
-    "history": "cyan",
-    "task": "blue",
-    "knowledge": "green",
-    "episodes": "bright_green",
-    "recalled": "bright_blue",
-    "input": "white",
-    "framing": "bright_black",
-}
 _MAX_ROWS = 15  # of what was left out for one reason
 
 
@@ -65,7 +53,7 @@ def message_panel(message: Message, zone: tzinfo) -> Panel:
     head = f"{speaker_label(message)} · {format_time(message.created_at, zone, '%Z')} · {message.id}"
     if message.tokens is not None:
         head += f" · {message.tokens} tokens"
-    return _text_panel(head, message.search_text, ROLE_STYLES[message.role])
+    return _text_panel(head, message.search_text, STYLES["role"][message.role])
 
 
 def window_view(window: Window, zone: tzinfo, *, lines: int | None = None) -> Group:
@@ -80,7 +68,7 @@ def _excerpt(message: Mapping[str, Any], lines: int | None) -> Panel:
     rows = text.splitlines()
     if lines is not None and len(rows) > lines:
         text = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
-    return _text_panel(message["role"], text, ROLE_STYLES[parsed.role])
+    return _text_panel(message["role"], text, STYLES["role"][parsed.role])
 
 
 def _text_panel(title: str, text: str, style: str) -> Panel:
@@ -92,14 +80,14 @@ def budget_bar(report: Report, width: int) -> Text:
     limit = report.budget.max_input_tokens
     parts = [(name, tokens) for name, tokens in section_tokens(report) if tokens]
     cells = max(min(_SHORT_BAR_CELLS, width // 4), 1)
-    bar, used = Text(), 0
+    bar, used, styles = Text(), 0, STYLES["section"]
     for name, tokens in parts:
         start, used = used, used + tokens
-        bar.append("█" * (round(cells * used / limit) - round(cells * start / limit)), _STYLES[name])
+        bar.append("█" * (round(cells * used / limit) - round(cells * start / limit)), styles[name])
     bar.append("·" * (cells - len(bar)), "bright_black")
     bar.append(f" {report.tokens:,}/{limit:,}", "bold")
     for name, tokens in parts:
-        bar.append(f" {name} {tokens:,}", _STYLES[name])
+        bar.append(f" {name} {tokens:,}", styles[name])
     if (report.nothing_relevant or 0.0) > DOUBT:
         bar.append(f" {format_doubt(report.nothing_relevant or 0.0)}", "yellow")
     bar.truncate(max(width, 1), overflow="ellipsis")

@@ -1,7 +1,7 @@
 """The protocol of compressors (texts in, fewer tokens of the same out), and what they share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jiyi.errors import InputError
@@ -77,26 +77,21 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     raise InputError(f"compress a text, a message or a list of messages, not {type(given).__name__}")
 
 
+@dataclass(eq=False)
 class Compressible:
-    """The texts to compress, with their tokens; raises as `Compressor`.
+    """The texts to compress, with their tokens; raises as `Compressor`."""
 
-    Args:
-        given: a text, a message or messages.
-        counter: counts the tokens.
-        method: the method that results name.
-        max_tokens: maximum tokens of the result; None: no limit.
-    """
+    given: InitVar[Given]
+    counter: TokenCounter
+    method: str  # that results name
+    max_tokens: InitVar[int | None] = None  # of the result
 
-    def __init__(
-        self, given: Given, counter: TokenCounter, method: str, max_tokens: int | None = None
-    ) -> None:
+    def __post_init__(self, given: Given, max_tokens: int | None) -> None:
         check_max_tokens(max_tokens)
         self.messages = as_messages(given)
         self.texts = [message.search_text for message in self.messages]
         self.whole = "\n".join(self.texts)
-        self.tokens = counter.count_text(self.whole)
-        self._counter = counter
-        self._method = method
+        self.tokens = self.counter.count_text(self.whole)
 
     def unchanged(self, *notes: str) -> Compressed:
         """Return the texts unchanged."""
@@ -109,8 +104,8 @@ class Compressible:
             text=text,
             sources=tuple(sources),
             tokens_before=self.tokens,
-            tokens=self._counter.count_text(text),
-            method=method or self._method,
+            tokens=self.counter.count_text(text),
+            method=method or self.method,
             notes=notes,
         )
 

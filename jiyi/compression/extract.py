@@ -57,21 +57,13 @@ class Extract:
     - As a compressor: headings and bullets in the conversation's language, within
       ``max_tokens`` and never longer than the conversation: what is least certain is left out first.
     - Deterministic without a model; 1,000 tokens take 30 to 60 ms.
-
-    Args:
-        llm: reads the conversation; None: patterns alone.
-        counter: counts the tokens.
     """
 
-    llm: LLM | None = None
+    llm: LLM | None = None  # reads the conversation; None: patterns alone
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def extract(self, given: Given) -> Extracted:
-        """Return the items of the texts.
-
-        Raises:
-            InputError: ``given`` is neither text nor messages.
-        """
+        """Return the items of the texts; InputError: ``given`` is neither text nor messages."""
         messages = as_messages(given)
         pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)

@@ -33,19 +33,33 @@ _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
 
-_Errors = Callable[[Sequence[str]], set[int]]
-"""Gives the places of the texts that speak of errors."""
+_Errors = Callable[[Sequence[str]], set[int]]  # gives the places of the texts that speak of errors
 
 _encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLines:
-    """A JSON value in lines."""
+    """A JSON value in lines, written when they are asked for: the rows of a table, then the other leaves."""
 
     head: tuple[str, ...]  # what the lines are, and what holds for all items; () without a table
-    lines: "_Lines"  # the rows of the table, then the other leaves
     notable: tuple[int, ...]  # lines that speak of errors or differ from most; the first ones matter most
+    columns: "Sequence[_Column]"
+    rows: int  # of the table
+    rest: Sequence[tuple[str, str]]  # the leaves, by name
+
+    def __len__(self) -> int:
+        return self.rows + len(self.rest)
+
+    def __getitem__(self, place: int) -> str:
+        return self.line(place)
+
+    def line(self, place: int, cell: int = CELL) -> str:
+        """Return a line with so many characters of each value."""
+        if place < self.rows:
+            return " | ".join(_shorten(column.cells[place], cell) for column in self.columns)
+        name, leaf = self.rest[place - self.rows]
+        return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
 def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
@@ -74,8 +88,10 @@ def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
         notable += _unusual_rows(shown, errors)
     return JsonLines(
         head=_header(path, len(table), columns, shown, spoken) if table else (),
-        lines=_Lines(shown, rows, rest),
         notable=tuple(notable[:_MAX_NOTABLE]),
+        columns=shown,
+        rows=rows,
+        rest=rest,
     )
 
 
@@ -105,28 +121,6 @@ class _Column:
                 f"{text} x {count:,}" for text, count in [*named, *([(words["others"], left)] * (left > 0))]
             ]
         return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """Rows of a table and leaves, written when they are asked for."""
-
-    columns: Sequence[_Column]
-    rows: int  # of the table
-    rest: Sequence[tuple[str, str]]  # the leaves, by name
-
-    def __len__(self) -> int:
-        return self.rows + len(self.rest)
-
-    def __getitem__(self, place: int) -> str:
-        return self.line(place)
-
-    def line(self, place: int, cell: int = CELL) -> str:
-        """Return a line with so many characters of each value."""
-        if place < self.rows:
-            return " | ".join(_shorten(column.cells[place], cell) for column in self.columns)
-        name, leaf = self.rest[place - self.rows]
-        return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
 def _header(
@@ -257,9 +251,6 @@ def _unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
         faults.update(place for place, cell in enumerate(column.cells) if bad and cell in bad)
     few = [column.cells for column in columns if len(column.seen) <= _MAX_LISTED_VALUES]
     kinds = list(zip((place in faults for place in range(len(columns[0].cells))), *few, strict=True))
-    counts, first = (
-        Counter(kinds),
-        {kind: -place for place, kind in enumerate(reversed(kinds), 1 - len(kinds))},
-    )
+    counts, first = Counter(kinds), {kind: place for place, kind in reversed(list(enumerate(kinds)))}
     order = sorted(counts, key=lambda kind: (not kind[0], counts[kind], first[kind]))
     return [first[kind] for kind in order if kind[0] or kind != order[-1]]

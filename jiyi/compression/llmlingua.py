@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ _BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，
 _LINE = re.compile(r"\n+")
 
 
+@dataclass(eq=False, repr=False)
 class LLMLingua:
     """A `Compressor` that drops the words an LLMLingua-2 model finds needless.
 
@@ -49,47 +51,37 @@ class LLMLingua:
       for less, and in the end the rest is cut, with a note.
     - One call at a time uses the model, others wait for it.
 
-    Args:
-        model: a folder, or a name such as "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
-            three times as large as the default; a token classifier on XLM-RoBERTa or multilingual BERT.
-        rate: the share of tokens to leave, above 0 and at most 1; ``max_tokens`` of a call replaces it.
-        force_tokens: words that stay, at most 100.
-        device: "cpu", "cuda", "cuda:1", "mps".
-        counter: counts the tokens.
-
     Raises:
         MissingExtra: the package `llmlingua` is not installed.
         InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
         SettingsError: ``model`` is empty; when called: it cannot be loaded.
     """
 
-    def __init__(
-        self,
-        model: str | Path = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank",
-        rate: float = 0.5,
-        force_tokens: Sequence[str] = (),
-        device: str = "cpu",
-        *,
-        counter: TokenCounter | None = None,
-    ) -> None:
-        if not str(model).strip():
+    model: str | Path = "microsoft/llmlingua-2-bert-base-multilingual-cased-meetingbank"
+    """A folder, or a name such as "microsoft/llmlingua-2-xlm-roberta-large-meetingbank", three times as large
+    as the default; a token classifier on XLM-RoBERTa or multilingual BERT."""
+    rate: float = 0.5  # share of tokens to leave, above 0, at most 1; a call's ``max_tokens`` replaces it
+    force_tokens: Sequence[str] = ()  # words that stay, at most 100
+    device: str = "cpu"  # or "cuda", "cuda:1", "mps"
+    counter: TokenCounter | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not str(self.model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        check_rate(rate)
-        check_words("force_tokens", force_tokens)
-        self._rate = rate
-        self._forced = [word for word in force_tokens if word]
+        check_rate(self.rate)
+        check_words("force_tokens", self.force_tokens)
+        self._forced = [word for word in self.force_tokens if word]
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
         if importlib.util.find_spec("llmlingua") is None:
             raise MissingExtra('LLMLingua-2 needs optional packages: pip install "jiyi[llmlingua]"')
-        self._source = str(model)
-        self._device = device
-        self._counter = counter or counter_for()
+        self._source = str(self.model)
+        self._counter = self.counter or counter_for()
         self._model: Any = None
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
-        return f"LLMLingua({self._source!r}, rate={self._rate!r}, device={self._device!r})"
+        return f"LLMLingua({self._source!r}, rate={self.rate!r}, device={self.device!r})"
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
@@ -102,7 +94,7 @@ class LLMLingua:
         """
         texts = Compressible(given, self._counter, "llmlingua", max_tokens)
         before = texts.tokens
-        target = max(1, round(self._rate * before)) if max_tokens is None else max_tokens
+        target = max(1, round(self.rate * before)) if max_tokens is None else max_tokens
         if before <= target:
             return texts.unchanged()
         notes: tuple[str, ...] = ()
@@ -133,9 +125,11 @@ class LLMLingua:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
+            # The models read a stretch without spaces as one word.
+            spaced = _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", line)
             try:
                 found = self._model.compress_prompt_llmlingua2(
-                    _spaced(line),
+                    spaced,
                     rate=rate,
                     force_tokens=self._forced,
                     force_reserve_digit=True,
@@ -168,7 +162,7 @@ class LLMLingua:
             model.oai_tokenizer = SimpleNamespace(encode=lambda text: range(self._counter.count_text(text)))
             options = {"trust_remote_code": False, "local_files_only": True}
             with _preserved_random_state():
-                model.load_model(folder, self._device, options)
+                model.load_model(folder, self.device, options)
                 model.init_llmlingua2()
         except (ImportError, OSError, RuntimeError, ValueError, AttributeError, KeyError, TypeError) as error:
             reason = " ".join(str(error).split())[:300]
@@ -202,13 +196,6 @@ def _preserved_random_state() -> Iterator[None]:
             os.environ["PYTHONHASHSEED"] = seed
         random.setstate(state)
         np.random.set_state(numpys)
-
-
-def _spaced(text: str) -> str:
-    """Return the text with spaces between the words of its Chinese."""
-    if text.isascii():
-        return text
-    return _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", text)
 
 
 def _join_parts(parts: Sequence[str]) -> str:

@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.prune_tokens import PruneTokens
@@ -44,13 +46,9 @@ class Relevance:
     - With a model, it names the numbers of the sentences; what it names goes first, the
       scorer fills what is left. A model that fails costs a note, nothing else.
     - Deterministic without a model; 1,000 tokens take 15 to 35 ms.
-
-    Args:
-        llm: chooses the sentences; None: the scorer alone.
-        counter: counts the tokens.
     """
 
-    llm: LLM | None = None
+    llm: LLM | None = None  # chooses the sentences; None: the scorer alone
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def __call__(
@@ -103,7 +101,12 @@ class Relevance:
         limit: int,
     ) -> tuple[set[int], dict[int, str]]:
         """Return the sentences that fit, best first, with what they need; and the one that was pruned."""
-        call_of = _tool_calls(messages)
+        call_of = {  # of each result of a tool
+            place: atom.first
+            for atom in atoms(messages)
+            for place in atom.indices
+            if messages[place].role == "tool" and atom.first != place
+        }
         first_of: dict[int, int] = {}
         for place, sentence in enumerate(sentences):
             first_of.setdefault(sentence.source, place)
@@ -184,7 +187,9 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     ]
     speakers = {term for one in sentences for term in analyse(one.speaker)} & wanted
     best = max(weight.values(), default=0.0)
-    asked = _expected_trait(query)
+    kinds = (Trait.DATE, Trait.NUMBER, Trait.NAME)
+    asks = [kind for kind in kinds if getattr(signs(), f"asks_{kind.name}".lower()).search(query.lower())]
+    asked = reduce(or_, asks, Trait(0))
     said = [traits(one.text) for one in sentences]
     total = _add_neighbours(sentences, own, said)
     for place, one in enumerate(sentences):
@@ -213,25 +218,6 @@ def _add_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[
         )
         total.append(own[place] + lent)
     return total
-
-
-def _expected_trait(query: str) -> Trait:
-    lower = query.lower()
-    found = Trait(0)
-    for sign in (Trait.DATE, Trait.NUMBER, Trait.NAME):
-        if getattr(signs(), f"asks_{str(sign.name).lower()}").search(lower):
-            found |= sign
-    return found
-
-
-def _tool_calls(messages: Sequence[Message]) -> dict[int, int]:
-    """Return, for each tool result, the place of the message that called for it."""
-    return {
-        place: atom.first
-        for atom in atoms(messages)
-        for place in atom.indices
-        if messages[place].role == "tool" and atom.first != place
-    }
 
 
 def _render(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:

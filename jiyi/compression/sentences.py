@@ -102,7 +102,7 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
     turn = -1
     for source, message in enumerate(messages):
         turn += 1
-        speaker = message.name or message.role
+        speaker = message.speaker
         first = True
         for text in _split_sentences(message.search_text):
             label = _SPEAKER.match(text) if first or found[-1].text.endswith("\n") else None

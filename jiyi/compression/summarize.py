@@ -21,6 +21,9 @@ from jiyi.text import language as language_of
 __all__ = ["Summarize"]
 
 _MIN_PIECE_TOKENS = 200  # tokens of the conversation that go with each call, however long the rest is
+_HEADINGS = frozenset(  # lines that only announce the summary
+    ("summary", "new summary", "here is the summary", "here is the new summary", "摘要", "新摘要", "总结")
+)
 _MIN_INPUT_TOKENS = 1_000  # tokens; a prompt with its example and a little of a conversation
 
 
@@ -187,7 +190,8 @@ class _Writer:
             raise
         except Exception as error:  # a model from outside may raise anything
             raise LLMError(f"the language model failed: {error!r}; look at its adapter") from error
-        lines = [line for line in bullets(reply.text) if not _is_heading(line)]
+        said = [line for line in bullets(reply.text) if not line.startswith("```")]
+        lines = [line for line in said if line.strip("*#`: ：").casefold() not in _HEADINGS]
         if reply.finish == "length" and len(lines) > 1:
             lines = lines[:-1]
             notes.append("the language model's answer was cut off; its last, unfinished point is left out")
@@ -236,14 +240,3 @@ class _Writer:
             if end:
                 return part[:end]
         return part
-
-
-_HEADINGS = frozenset(
-    ("summary", "new summary", "here is the summary", "here is the new summary", "摘要", "新摘要", "总结")
-)
-
-
-def _is_heading(line: str) -> bool:
-    """Return whether a line only announces the summary."""
-    plain = line.strip("*#`: ：").casefold()
-    return line.startswith("```") or plain in _HEADINGS

@@ -66,16 +66,12 @@ class ToolOutput:
     - Within ``max_tokens``; a limit too small for all this gives the beginning alone.
     - Deterministic; a megabyte of log takes a tenth of a second to a second.
 
-    Args:
-        counter: counts the tokens.
-        max_tokens: most tokens of what is shown, where a call names no other number.
-
     Raises:
         InputError: ``max_tokens`` is below 1.
     """
 
     counter: TokenCounter = field(default_factory=counter_for, repr=False)
-    max_tokens: int = 600
+    max_tokens: int = 600  # of what is shown, where a call names no other number
 
     def __post_init__(self) -> None:
         check_whole_number("max_tokens", self.max_tokens, 1)
@@ -145,11 +141,9 @@ class ToolOutput:
             return ""
         most = max(40, int(_CLIPPED_ROW * room))
         count = self.counter.count_text
-        cell = 10 * room if len(made.lines) < room // 2 else 0
+        cell = 10 * room if len(made) < room // 2 else 0
         while cell >= CELL:
-            whole = "\n".join(
-                [*made.head, *(made.lines.line(place, cell) for place in range(len(made.lines)))]
-            )
+            whole = "\n".join([*made.head, *(made.line(place, cell) for place in range(len(made)))])
             if count(whole) <= room:
                 return whole
             cell = cell * 4 // 5
@@ -157,10 +151,10 @@ class ToolOutput:
         if count(head) > room * 2 // 3:
             most = max(40, room // 4)
             head = "".join(f"{self._begun(line, most)}\n" for line in (made.head[0], made.head[-1]))
-        if not made.lines:
+        if not len(made):
             return head.rstrip()
         rest = room - count(head)
-        body = self._chosen(made.lines, rest, spoken, most=most, first=(0, *made.notable))
+        body = self._chosen(made, rest, spoken, most=most, first=(0, *made.notable))
         return f"{head}{body}" if body else ""
 
     def _chosen(

@@ -146,7 +146,7 @@ def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
         for session in conversation.sessions
         if session.messages
     ]
-    sessions.sort(key=lambda session: (_date(session.messages[0]), session.id))
+    sessions.sort(key=lambda session: (cast("datetime", session.messages[0].created_at), session.id))
     questions = [
         replace(
             question,
@@ -164,11 +164,6 @@ def _opaque(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
     while len(fresh) < len(ids):
         fresh[f"{random.getrandbits(bits):0{bits // 4}x}"] = None
     return dict(zip(ids, fresh, strict=True))
-
-
-def _date(message: Message) -> datetime:
-    assert message.created_at is not None
-    return message.created_at
 
 
 def _conversation(data: Any, where: str) -> Conversation:

@@ -38,21 +38,6 @@ SESSIONS = 5
 
 _TOP = 10  # of the strict metric and of those about change
 
-METRICS = (
-    "recall@5",
-    "recall@10",
-    "recall@20",
-    "strict@10",
-    "session_recall@5",
-    "session_strict@5",
-    "mrr",
-    "hit@5",
-    "abstention_auroc",
-    "current_ok",
-    "as_of_ok",
-)
-"""The names of all metrics, in the order they are shown."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -134,9 +119,9 @@ def measure(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     found = [outcome for outcome in outcomes if outcome.question.answerable and outcome.ranked]
     figures = {name: _mean(found, judge) for name, judge in _JUDGES.items()}
     figures["abstention_auroc"] = _abstention(outcomes)
-    for name, kind, judge in _CHANGES:
+    for name, (kind, judge) in _CHANGES.items():
         figures[name] = _mean([outcome for outcome in found if outcome.question.kind == kind], judge)
-    return {name: figures[name] for name in METRICS}
+    return figures
 
 
 def _mean(outcomes: Sequence[Outcome], judge: Callable[[Outcome], float]) -> float | None:
@@ -181,11 +166,13 @@ _JUDGES: Mapping[str, Callable[[Outcome], float]] = {
     "mrr": lambda outcome: reciprocal_rank(outcome.ranking, outcome.question.evidence),
     "hit@5": lambda outcome: reciprocal_rank(outcome.ranking[:5], outcome.question.evidence) > 0,
 }
-_CHANGES: tuple[tuple[str, str, Callable[[Outcome], float]], ...] = (
-    ("current_ok", "current", lambda o: current_ok(o.ranking, o.question.evidence, o.question.stale)),
-    ("as_of_ok", "as_of", _as_of),
-)
+_CHANGES: Mapping[str, tuple[str, Callable[[Outcome], float]]] = {
+    "current_ok": ("current", lambda o: current_ok(o.ranking, o.question.evidence, o.question.stale)),
+    "as_of_ok": ("as_of", _as_of),
+}
 
+METRICS = (*_JUDGES, "abstention_auroc", *_CHANGES)
+"""The names of all metrics, in the order they are shown."""
 
 VERSION = 1
 """The version of the JSON."""

@@ -77,8 +77,8 @@ def evaluate(
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
     places = {backend: open} if callable(open) else dict(open)
-    runs = [_Which(JIYI, place, opener) for place, opener in places.items()]
-    runs += [_Which(name) for name in check_baselines(baselines)]
+    tallies = [_Tally(JIYI, place, opener) for place, opener in places.items()]
+    tallies += [_Tally(name) for name in check_baselines(baselines)]
     with ExitStack() as stack:
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
@@ -87,18 +87,18 @@ def evaluate(
             embedder=MeasuredEmbedder(embedder),
             counter=_warm_counter(),
             budgets=sizes,
-            steps=_Steps(dataset, [which.system for which in runs], progress or _tell_nobody),
+            tell=progress or _tell_nobody,
+            messages=dataset.messages * sum(tally.system in _BY_VECTORS for tally in tallies),
+            questions=len(dataset.questions) * len(tallies),
         )
-        tallies = [_Tally(made_here=place == 0) for place in range(len(runs))]
         for i, conversation in enumerate(dataset.conversations):
             # A generator each: what one system draws must not change what another does.
             hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
-            for which, tally in zip(runs, tallies, strict=True):
-                bench.run(which, hidden, tally, Random(f"{seed}/{i}/{which.system}"))
-    name, filled = bench.embedder.name, zip(runs, tallies, strict=True)
-    return Evaluation(
-        runs=tuple(tally.as_run(dataset, which, sizes, embedder=name) for which, tally in filled)
-    )
+            for tally in tallies:
+                bench.run(tally, hidden, Random(f"{seed}/{i}/{tally.system}"))
+    name = bench.embedder.name
+    runs = [tally.as_run(dataset, sizes, name, first=tally is tallies[0]) for tally in tallies]
+    return Evaluation(runs=tuple(runs))
 
 
 def _warm_counter() -> TokenCounter:
@@ -108,20 +108,13 @@ def _warm_counter() -> TokenCounter:
     return counter
 
 
-@dataclass(frozen=True, slots=True)
-class _Which:
-    """A system, and where it keeps its memories."""
+@dataclass(slots=True, eq=False)
+class _Tally:
+    """A system, where it keeps its memories, and what came of the conversations so far."""
 
     system: str
     backend: str | None = None  # None: a baseline
     open: Opener | None = None
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What came of the conversations so far, for one system."""
-
-    made_here: bool  # the vectors of the messages are made while this one is filled
     outcomes: list[Outcome] = field(default_factory=list)
     in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
     search: list[float] = field(default_factory=list)  # milliseconds, as the two below
@@ -133,8 +126,8 @@ class _Tally:
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
 
-    def as_run(self, dataset: Dataset, which: _Which, budgets: Sequence[int], *, embedder: str) -> Run:
-        """Return the sum of it."""
+    def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
+        """Return the sum of it; the vectors of the messages were made while the first one was filled."""
         shares = {size: self.in_context.get(size) for size in budgets}
         held = {size: fmean(found) if found else None for size, found in shares.items()}
         too_large = [
@@ -145,9 +138,9 @@ class _Tally:
         return Run(
             file=dataset.file,
             language=dataset.language,
-            system=which.system,
-            backend=which.backend,
-            embedder=embedder if which.system in _BY_VECTORS else None,
+            system=self.system,
+            backend=self.backend,
+            embedder=embedder if self.system in _BY_VECTORS else None,
             scores=_scores(self.outcomes),
             by_category=_by_category(self.outcomes),
             evidence_in_context=held,
@@ -163,7 +156,7 @@ class _Tally:
             ingest=Ingest(
                 messages=dataset.messages,
                 seconds_text=self.seconds_text,
-                seconds_vectors=self.seconds_vectors if self.made_here else None,
+                seconds_vectors=self.seconds_vectors if first else None,
             ),
             notes=(*self.notes, *too_large),
         )
@@ -171,32 +164,35 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Bench:
-    """Runs one system on one conversation."""
+    """Runs one system on one conversation, and tells what is done over all of both."""
 
     embedder: MeasuredEmbedder
     counter: TokenCounter
     budgets: tuple[int, ...]
-    steps: "_Steps"
+    tell: Progress
+    messages: int  # to be loaded where vectors are made
+    questions: int  # to be asked
+    loaded: int = 0
+    asked: int = 0
 
-    def run(self, which: _Which, conversation: Conversation, tally: _Tally, random: Random) -> None:
+    def run(self, tally: _Tally, conversation: Conversation, random: Random) -> None:
         """Fill the system and ask it everything."""
         homes = {message.id: one.id for one in conversation.sessions for message in one.messages}
-        with self._filled(which, conversation, tally, random) as system:
+        with self._filled(tally, conversation, random) as system:
             for question in conversation.questions:
                 self._ask(system, question, homes, tally)
-                self.steps.asked()
+                self.asked += 1
+                self.tell("questions", self.asked, self.questions)
 
     @contextmanager
-    def _filled(
-        self, which: _Which, conversation: Conversation, tally: _Tally, random: Random
-    ) -> Iterator[System]:
+    def _filled(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
-        if which.open is None:
+        if tally.open is None:
             started = time.perf_counter()
-            counted = which.system in _BY_VECTORS
-            with self.steps.loading(count) if counted else nullcontext(_tell_nobody) as advance:
+            counted = tally.system in _BY_VECTORS
+            with self._loading(count) if counted else nullcontext(_tell_nobody) as advance:
                 baseline = make_baseline(
-                    which.system,
+                    tally.system,
                     conversation,
                     embedder=self.embedder,
                     counter=self.counter,
@@ -207,15 +203,23 @@ class _Bench:
             tally.seconds_text += time.perf_counter() - started - embedding
             yield baseline
             return
-        with which.open(self.embedder) as memory:
+        with tally.open(self.embedder) as memory:
             started = time.perf_counter()
             system = MemorySystem(memory, random)
             system.load(conversation)
             tally.seconds_text += time.perf_counter() - started
-            with self.steps.loading(count) as advance:
+            with self._loading(count) as advance:
                 system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
             yield system
+
+    @contextmanager
+    def _loading(self, count: int) -> Iterator[Callable[[int], None]]:
+        """Yield what is to be called with the number of messages done."""
+        # What is learned from the messages is embedded too, and counts for none of them.
+        yield lambda done: self.tell("messages", self.loaded + min(done, count), self.messages)
+        self.loaded += count
+        self.tell("messages", self.loaded, self.messages)
 
     def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()
@@ -255,29 +259,6 @@ class _Bench:
                 tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
-
-
-class _Steps:
-    """Counts what is done, over all conversations and systems, and tells."""
-
-    def __init__(self, dataset: Dataset, names: Sequence[str], progress: Progress) -> None:
-        self._tell = progress
-        self._messages = dataset.messages * sum(name in _BY_VECTORS for name in names)
-        self._questions = len(dataset.questions) * len(names)
-        self._loaded = self._asked = 0
-
-    @contextmanager
-    def loading(self, messages: int) -> Iterator[Callable[[int], None]]:
-        """Yield what is to be called with the number of messages done."""
-        # What is learned from the messages is embedded too, and counts for none of them.
-        yield lambda done: self._tell("messages", self._loaded + min(done, messages), self._messages)
-        self._loaded += messages
-        self._tell("messages", self._loaded, self._messages)
-
-    def asked(self) -> None:
-        """Count one question."""
-        self._asked += 1
-        self._tell("questions", self._asked, self._questions)
 
 
 def _tell_nobody(*_: object) -> None:

@@ -63,33 +63,33 @@ class System(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class MemorySystem:
     """One conversation in a memory of jiyi."""
 
-    def __init__(self, memory: MemoryManager, random: Random) -> None:
-        self._memory = memory
-        self._random = random
+    memory: MemoryManager
+    random: Random
 
     def load(self, conversation: Conversation) -> None:
         """Save the messages; when this returns all are found by their words."""
         for session in conversation.sessions:
-            self._memory.save_messages(session.id, session.messages)
+            self.memory.save_messages(session.id, session.messages)
 
     def finish(self, progress: Callable[[int], None]) -> None:
         """Make the vectors; ``progress`` is called with the number of messages done."""
-        self._memory.flush(progress)
+        self.memory.flush(progress)
 
     def rank(self, question: Question, limit: int) -> Ranking:
         """Search as of the moment the question is asked."""
-        hits = self._memory.search(question.text, limit=limit, kinds="message", asked_at=question.asked_at)
+        hits = self.memory.search(question.text, limit=limit, kinds="message", asked_at=question.asked_at)
         return Ranking(
             ids=tuple(hit.id for hit in hits), nothing_relevant=hits.nothing_relevant, notes=hits.notes
         )
 
     def window(self, question: Question, budget: int) -> Shown:
         """Build the window of a new session; a message shown as an excerpt is in it, too."""
-        session = f"{self._random.getrandbits(128):032x}"
-        window = self._memory.build_context(session, question.text, budget=budget, asked_at=question.asked_at)
+        session = f"{self.random.getrandbits(128):032x}"
+        window = self.memory.build_context(session, question.text, budget=budget, asked_at=question.asked_at)
         return Shown(ids=frozenset(item.id for item in window.report.included))
 
 
@@ -158,12 +158,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
             f"no backend {masked(backend)!r} to evaluate on; there are {SQLITE}, with one file a "
             f"conversation, and {_POSTGRES}://…, a database that holds nothing else"
         )
-    _check_free(place)
-    return _POSTGRES, lambda embedder: _open_on_server(place, embedder)
-
-
-def _check_free(place: Place) -> None:
-    """Refuse a database of somebody: an evaluation fills it, and its vectors are of one embedder."""
+    # An evaluation fills the database, and its vectors are of one embedder.
     others = [u for u in list_users(place) if not u.startswith(_USER)] if database_exists(place) else []
     if others:
         raise WrongState(
@@ -171,6 +166,7 @@ def _check_free(place: Place) -> None:
             "database of its own: make one with createdb and CREATE EXTENSION vector, or with: "
             "jiyi serve-db FOLDER"
         )
+    return _POSTGRES, lambda embedder: _open_on_server(place, embedder)
 
 
 @contextmanager

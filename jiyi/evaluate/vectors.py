@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
@@ -25,10 +25,9 @@ class Reading:
     query_seconds: float = 0.0  # what the queries asked for took when they were embedded
 
     def __sub__(self, earlier: "Reading") -> "Reading":
-        return Reading(**{name: value - getattr(earlier, name) for name, value in asdict(self).items()})
-
-    def __add__(self, more: "Reading") -> "Reading":
-        return Reading(**{name: value + getattr(more, name) for name, value in asdict(self).items()})
+        return Reading(
+            seconds=self.seconds - earlier.seconds, query_seconds=self.query_seconds - earlier.query_seconds
+        )
 
 
 class MeasuredEmbedder:
@@ -42,7 +41,7 @@ class MeasuredEmbedder:
         self._inner = inner
         self._rows: dict[tuple[TextKind, bytes], _Row] = {}
         self._took: dict[bytes, float] = {}  # seconds, by query
-        self._total = Reading()
+        self._seconds = self._query_seconds = 0.0
         self._lock = Lock()
 
     @property
@@ -57,7 +56,7 @@ class MeasuredEmbedder:
 
     def read(self) -> Reading:
         """Return what it has cost so far."""
-        return self._total
+        return Reading(seconds=self._seconds, query_seconds=self._query_seconds)
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """As `Embedder.embed`, sending on only what is new."""
@@ -69,12 +68,9 @@ class MeasuredEmbedder:
         new = {k: t for k, t in zip(keys, items, strict=True) if (kind, k) not in self._rows}
         self._rows |= {(kind, key): row for key, row in self._fresh(new, kind).items()}
         matrix = np.stack([self._rows[kind, key] for key in keys])
-        cost = Reading(
-            seconds=time.perf_counter() - started,
-            query_seconds=sum(self._took[key] for key in keys) if kind == "query" else 0.0,
-        )
         with self._lock:
-            self._total += cost
+            self._seconds += time.perf_counter() - started
+            self._query_seconds += sum(self._took[key] for key in keys) if kind == "query" else 0.0
         return matrix
 
     def _fresh(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, _Row]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from importlib.resources import files
 from typing import Any
@@ -154,6 +154,7 @@ def _answer_schema(messages: int, known: int) -> dict[str, Any]:
     return schema
 
 
+@dataclass(eq=False)
 class _CheckedAnswer:
     """The part of a model's answer that the messages support; ``refused`` counts the rest.
 
@@ -166,34 +167,30 @@ class _CheckedAnswer:
     The answer fits the schema of `read_by_llm`; the other arguments are those of the request.
     """
 
-    def __init__(
-        self,
-        answer: dict[str, Any],
-        messages: Sequence[Message],
-        before: Sequence[Message],
-        known: Sequence[Fact],
-        zone: tzinfo,
-    ) -> None:
-        self._answer = answer
-        self._messages = messages
+    answer: dict[str, Any]
+    messages: Sequence[Message]
+    before: Sequence[Message]
+    known: Sequence[Fact]
+    zone: tzinfo
+
+    def __post_init__(self) -> None:
+        messages, before, known = self.messages, self.before, self.known
         self._replied = [*before[-1:], *messages[:-1]] if before else [None, *messages[:-1]]
-        self._known = known
-        self._zone = zone
         self._replied_terms = [_terms([replied.text]) if replied else set() for replied in self._replied]
         self._all_terms = _terms(message.text for message in messages)
         names = (*map(_shown_speaker, messages), *(fact.subject for fact in known))
         self._subject_terms = self._all_terms.union(_terms(names), *self._replied_terms[:1])
-        speakers = {_speaker_name(message) for message in (*before, *messages) if message.role == "user"}
+        speakers = {message.speaker for message in (*before, *messages) if message.role == "user"}
         self._users = {entity_key(name) for name in speakers | _USER_NAMES}
         self._refused = 0
 
     def reading(self) -> Reading:
-        found = [*map(self._check_fact, self._answer["facts"]), *self._aliases()]
-        conclusions = [text for text in self._answer["conclusions"] if self._is_supported(text)]
+        found = [*map(self._check_fact, self.answer["facts"]), *self._aliases()]
+        conclusions = [text for text in self.answer["conclusions"] if self._is_supported(text)]
         note = f"left out {self._refused} statements of the model that the messages do not hold"
         return Reading(
             statements=tuple(filter(None, found)),
-            topics=tuple(text.strip() for text in self._answer["topics"] if text.strip()),
+            topics=tuple(text.strip() for text in self.answer["topics"] if text.strip()),
             conclusions=tuple(conclusions),
             refused=self._refused,
             method="llm",
@@ -202,10 +199,10 @@ class _CheckedAnswer:
 
     def _check_fact(self, fact: dict[str, Any]) -> Statement | None:
         place = fact["message"] - 1
-        message, replied = self._messages[place], self._replied[place]
+        message, replied = self.messages[place], self._replied[place]
         subject, predicate, value = (fact[name].strip() for name in ("subject", "predicate", "object"))
         if subject.casefold() in (_SELF_NAMES | _USER_NAMES if message.role == "user" else _SELF_NAMES):
-            subject = _speaker_name(message)
+            subject = message.speaker
         words = _collapse_spaces(fact["quote"])
         own_terms = _terms([words, _shown_speaker(message)])
         supported = (
@@ -229,7 +226,7 @@ class _CheckedAnswer:
         if fact["category"] == "rule":  # kept in its own words, under the point that rules have
             meaning = rule_meaning(words)
             point = "" if meaning.forbids else next(iter(meaning.points), "")
-            old, subject, value = None, _speaker_name(message), words
+            old, subject, value = None, message.speaker, words
             predicate = rule_predicate(point, is_chinese(words))
         if fact["category"] == "todo":
             start, last_day, predicate = start or last_day, None, "to-do"
@@ -257,16 +254,16 @@ class _CheckedAnswer:
         """
         if not number:
             return None
-        old = self._known[number - 1]
+        old = self.known[number - 1]
         same_name = subject.casefold() == old.subject.casefold()
         same_subject = same_name or entity_key(subject) == entity_key(old.subject)
-        may_replace = message.role == "user" or old.speaker == _speaker_name(message)
+        may_replace = message.role == "user" or old.speaker == message.speaker
         same_agent = message.scope is None or message.scope.agent_id == old.scope.agent_id
         return old if same_subject and may_replace and same_agent else None
 
     def _aliases(self) -> list[Statement]:
         aliases: list[Statement] = []
-        for entity in self._answer["entities"]:
+        for entity in self.answer["entities"]:
             name = entity["name"].strip()
             for other in (other.strip() for other in entity["also"]):
                 if not (name and other) or name.casefold() == other.casefold():
@@ -281,7 +278,7 @@ class _CheckedAnswer:
 
     def _message_with_both(self, name: str, other: str) -> Message | None:
         """Return the first message with both names: without one they may not mean the same thing."""
-        for message in self._messages:
+        for message in self.messages:
             text = _collapse_spaces(message.text).casefold()
             of_users = message.role != "user" and self._users.intersection(map(entity_key, (name, other)))
             if not of_users and all(_occurs_in(either.casefold(), text) for either in (name, other)):
@@ -299,30 +296,25 @@ class _CheckedAnswer:
 
     def _parse_day(self, text: str) -> datetime | None:
         try:
-            return datetime.strptime(text.strip()[:10], "%Y-%m-%d").replace(tzinfo=self._zone)
+            return datetime.strptime(text.strip()[:10], "%Y-%m-%d").replace(tzinfo=self.zone)
         except ValueError:
             return None
 
 
 def _shown_speaker(message: Message) -> str:
     """Return the name by which a message's speaker is shown to the model."""
-    return " ".join((message.name or message.role).split())[:80]
+    return " ".join(message.speaker.split())[:80]
 
 
 def _base_statement(message: Message) -> Statement:
     return Statement(
         quote=_collapse_spaces(message.text)[:400],
-        speaker=_speaker_name(message),
+        speaker=message.speaker,
         by_person=message.role == "user",
         said_at=message.created_at or datetime.now(UTC),
         source=message.id,
         confidence=_CONFIDENCE if message.role == "user" else _ASSISTANT_CONFIDENCE,
     )
-
-
-def _speaker_name(message: Message) -> str:
-    """Return whom a message's "I" means."""
-    return message.name or message.role
 
 
 def _occurs_in(words: str, text: str) -> bool:

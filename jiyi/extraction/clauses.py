@@ -7,11 +7,13 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from jiyi.extraction.values import find_values, load_table
+from jiyi.text.lexicon import jieba
 
 __all__ = ["VALUE", "Clause", "Word", "irregular_pasts", "is_chinese", "split_clauses", "split_sentences"]
 
 VALUE = "#"  # first character of a value's tag; the kind of value follows
 _HAN = re.compile(r"[\u4e00-\u9fff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORD_EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"
 )
@@ -155,7 +157,7 @@ def _tokenize_zh(sentence: str) -> list[Word]:
             covered[start:end] = b"\1" * (end - start)
     known, pos_tags = _lexicon()["zh"], _lexicon()["tags"]
     at = 0
-    for text, pos_tag in _segment_zh(sentence):
+    for text, pos_tag in jieba().tag(_SURROGATE.sub("\ufffd", sentence)):  # it takes no lone surrogates
         start, at = at, at + len(text)
         while start < at and covered[start]:
             start += 1
@@ -236,10 +238,3 @@ def _lexicon() -> dict[str, Any]:
         "tags": {pos_tag: tag for tag, pos_tags in data["tags_zh"].items() for pos_tag in pos_tags.split()},
         "suffixes": data["suffixes"],
     }
-
-
-def _segment_zh(sentence: str) -> list[tuple[str, str]]:
-    import rjieba  # a dictionary of 5 MB, read when it is needed
-
-    clean = re.sub(r"[\ud800-\udfff]", "\ufffd", sentence)  # it takes no lone surrogates
-    return list(rjieba.tag(clean))

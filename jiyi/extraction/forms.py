@@ -109,10 +109,7 @@ def tool_settings(text: str, *, speaker: str, said_at: datetime) -> Iterator[Sta
                 requested = value if point == "name" else requested
 
 
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern on first use: compiling all of them takes a third of a second."""
-    return re.compile(pattern)
+_compiled = cache(re.compile)  # on first use: compiling all of them takes a third of a second
 
 
 @cache

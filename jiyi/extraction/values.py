@@ -1,11 +1,11 @@
 """Finds values in a text: numbers with their units, times, dates, money, addresses, codes, what is quoted."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from jiyi.text.lexicon import fill_parts, read_toml
 
 __all__ = ["find_values", "kind_of_value", "load_patterns", "load_table"]
 
@@ -19,19 +19,15 @@ _VALUE_MARK = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
 @cache
 def load_table(name: str, package: str = "jiyi.extraction") -> Mapping[str, Any]:
     """Return a package's NAME.toml with each ``{part}`` replaced by that entry of its ``[parts]``."""
-    data = tomllib.loads(files(package).joinpath(f"{name}.toml").read_text("utf-8"))
-    parts: dict[str, str] = data.pop("parts", {})
+    data = read_toml(package, name)
+    parts = {part: f"(?:{pattern})" for part, pattern in data.pop("parts", {}).items()}
 
     def fill(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: fill(item) for key, item in value.items()}
         if isinstance(value, list):
             return [fill(item) for item in value]
-        while isinstance(value, str) and value != (
-            filled := re.sub(r"\{([a-z_]+)\}", lambda part: f"(?:{parts[part[1]]})", value)
-        ):
-            value = filled
-        return value
+        return fill_parts(value, parts) if isinstance(value, str) else value
 
     filled: dict[str, Any] = fill(data)
     return filled

@@ -21,29 +21,27 @@ def split_turn(role: str, content: object) -> tuple[list[_Body], list[str]]:
     if isinstance(content, str):
         return [{"role": role, "content": content}], []
     bodies, left_out = list[_Body](), list[str]()
-    current: _Body = {}
+    current: _Body | None = None  # what the next block may go on with
     for block in map(as_dict, as_list(content)):
         kind = block.get("type")
         if kind == "tool_result" or str(kind).endswith("_tool_result"):
-            bodies += [current] if current else []
-            current = {}
-            call_id = block.get("tool_use_id")
+            current, call_id = None, block.get("tool_use_id")
             bodies.append({"role": "tool", "tool_call_id": call_id, "content": _result_text(block)})
         elif kind in _TOOL_CALL_TYPES:
-            current = current or {"role": role, "content": None}
+            if current is None:
+                bodies.append(current := {"role": role, "content": None})
             call = tool_call(block.get("id"), block.get("name"), block.get("input"))
-            current["tool_calls"] = [*current.get("tool_calls", ()), call]
+            current.setdefault("tool_calls", []).append(call)
         elif kind in _REASONING_TYPES:
             left_out.append("thoughts")
         elif kind in ("text", "image", "document"):
             text = join_text([block]) if kind == "text" else f"[{kind}]"
-            if current.get("tool_calls"):
-                bodies.append(current)
-                current = {}
-            current = {"role": role, "content": "\n".join(filter(None, [current.get("content"), text]))}
+            if current is None or "tool_calls" in current:
+                bodies.append(current := {"role": role, "content": ""})
+            current["content"] = "\n".join(filter(None, [current["content"], text]))
         else:
             left_out.append(f"blocks of type {str(kind)[:40]}")
-    return [*bodies, *([current] if current else [])], left_out
+    return bodies, left_out
 
 
 def _result_text(block: Mapping[str, Any]) -> str:

@@ -210,8 +210,9 @@ def as_list(value: object) -> Sequence[Any]:
 
 
 def join_text(value: object) -> str:
-    """Return a text, or the lines of a list of texts and of parts with ``text``."""
+    """Return a text, or the lines of a list of texts and of parts with ``text`` or ``refusal``."""
     if isinstance(value, str):
         return value
-    words = (part if isinstance(part, str) else as_dict(part).get("text") for part in as_list(value))
+    parts = [{"text": part} if isinstance(part, str) else as_dict(part) for part in as_list(value)]
+    words = (part.get("text") or part.get("refusal") for part in parts)
     return "\n".join(word for word in words if isinstance(word, str) and word)

@@ -93,8 +93,7 @@ _FAULTS = Faults(
     misfit_advice="check the address",
 )
 
-_Page = tuple[list[Any], bool]
-"""Memories, and whether more may follow."""
+_Page = tuple[list[Any], bool]  # memories, and whether more may follow
 _FetchPage = Callable[[Mapping[str, Any], int], _Page]
 """Fetches a page of the memories that filters select; pages count from 1."""
 

@@ -27,14 +27,6 @@ _SERVERS = ("postgresql://", "postgres://")
 _SQLITE = b"SQLite format 3\0"
 _MAX_SAMPLES = 50  # values and files to look at
 
-_FILE_READERS: Mapping[str, Callable[[Files, RecordMaker], Iterator[Entry]]] = {
-    "chatgpt": read_chatgpt,
-    "claude": read_claude,
-    "claude-code": read_claude_code,
-    "mem0": read_mem0,
-    "server-memory": read_server_memory,
-    "letta": read_letta,
-}
 _DATABASE_READERS: Mapping[str, Callable[[apsw.Connection, RecordMaker], Iterator[Entry]]] = {
     "langgraph": read_langgraph,
     "mempalace": read_mempalace,
@@ -91,7 +83,7 @@ def read_foreign(
 def _read_files(path: Path, source: str, make: RecordMaker) -> Iterator[Entry]:
     with open_files(path) as files:
         yield from files.rejected
-        yield from _FILE_READERS[source](files, make)
+        yield from _FILES[source][1](files, make)
 
 
 def _read_database(path: Path, maker: Callable[[str], RecordMaker]) -> Iterator[Entry]:
@@ -120,7 +112,7 @@ def _detect_source(files: Files) -> str | None:
     names = files.matching("conversations*.json") or files.matching("*.json") or files.matching("*.jsonl")
     for name in names[:_MAX_SAMPLES] or (files.names[:1] if len(files.names) == 1 else ()):
         for _, value in islice(iter_json_values(files, name), _MAX_SAMPLES):
-            for source, detects in _DETECTORS.items():
+            for source, (detects, _) in _FILES.items():
                 if detects(value):
                     return source
     return None
@@ -140,16 +132,20 @@ def _is_graph(value: object) -> bool:
     return (kind == "entity" and _has(value, "name")) or (kind == "relation" and _has(value, "from", "to"))
 
 
-_DETECTORS: Mapping[str, Callable[[Any], bool]] = {
-    "chatgpt": lambda value: _has(value, "mapping"),
-    "claude": lambda value: any(
-        _has(value, name) for name in ("chat_messages", "conversations_memory", "prompt_template")
-    ),
-    "letta": lambda value: bool(parse_agent_file(value)),
-    "server-memory": _is_graph,
-    "mem0": _is_mem0,
-    "claude-code": is_transcript,
+def _is_claude(value: object) -> bool:
+    names = ("chat_messages", "conversations_memory", "prompt_template")
+    return any(_has(value, name) for name in names)
+
+
+_FILES: Mapping[str, tuple[Callable[[Any], bool], Callable[[Files, RecordMaker], Iterator[Entry]]]] = {
+    "chatgpt": (lambda value: _has(value, "mapping"), read_chatgpt),
+    "claude": (_is_claude, read_claude),
+    "letta": (lambda value: bool(parse_agent_file(value)), read_letta),
+    "server-memory": (_is_graph, read_server_memory),
+    "mem0": (_is_mem0, read_mem0),
+    "claude-code": (is_transcript, read_claude_code),
 }
+"""By program: what recognises a value of its files, and what reads them."""
 
 
 def _starts_with(path: Path, mark: bytes) -> bool:

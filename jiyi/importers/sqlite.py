@@ -126,5 +126,5 @@ def _parse_llama_index(message: Mapping[str, Any]) -> _Parsed:
     ]
     body |= {"tool_calls": calls or extra.get("tool_calls")} if calls or extra.get("tool_calls") else {}
     body |= {"tool_call_id": extra.get("tool_call_id")} if body["role"] == "tool" else {}
-    left_out = [f"blocks of type {str(b.get('block_type'))[:40]}" for b in blocks if b not in texts]
-    return body, [reason for reason in left_out if not reason.endswith("tool_call")]
+    others = [b for b in blocks if b not in texts and b.get("block_type") != "tool_call"]
+    return body, [f"blocks of type {str(block.get('block_type'))[:40]}" for block in others]

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -15,7 +15,7 @@ from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.fitting import Fitted, Fitting
 from jiyi.integrations.keeping import kept, raw_of, warned
-from jiyi.integrations.recalling import Owner, Recaller
+from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
@@ -25,6 +25,7 @@ __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool", "JiyiMessages"]
 _Request = dict[str, Any]
 
 
+@dataclass(eq=False, repr=False)
 class JiyiMessages:
     """A conversation by the Messages API: each request gets its window, each answer is kept.
 
@@ -36,33 +37,21 @@ class JiyiMessages:
       stay the same from turn to turn.
     - What stands before a compaction passes and is not counted: the API leaves it out itself.
     - If the memory fails or takes longer than its time, the request passes as it came.
-
-    Args:
-        session_id: the conversation.
-        memory: where it is kept; it stays open.
-        user_id: whose; by default whom the memory was opened for.
-        budget: input tokens; the settings' by default.
-        recall_tokens: most that is recalled; a quarter of the budget by default.
-        seconds: that the memory may take for a request.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        memory: MemoryManager,
-        *,
-        user_id: str | None = None,
-        budget: int | None = None,
-        recall_tokens: int | None = None,
-        seconds: float = 3.0,
-    ) -> None:
-        self.last: Fitted | None = None
-        self._owner = Owner(memory, user_id, session_id)
-        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
-        self._talk = Recaller(tokens=self._fitting.recaller.tokens)
+    session_id: str  # the conversation
+    memory: MemoryManager  # where it is kept; it stays open
+    _: KW_ONLY
+    user_id: str | None = None  # whose; by default whom the memory was opened for
+    budget: int | None = None  # input tokens; the settings' by default
+    recall_tokens: int | None = None  # most that is recalled; a quarter of the budget by default
+    seconds: float = 3.0  # that the memory may take for a request
+    last: Fitted | None = field(default=None, init=False)
+    """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
+
+    def __post_init__(self) -> None:
+        self._owner = Owner(self.memory, self.user_id, self.session_id)
+        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with a window for this request, keep both, return the answer.
@@ -100,7 +89,7 @@ class JiyiMessages:
         said = [part.message for part in _parts_of([_plain(message) for message in messages])]
         reply = [] if answer is None else [{"role": "assistant", "content": _plain(answer).get("content")}]
         told = [part.message for part in _parts_of(reply)]
-        return self._talk.keep(self._owner, said, told, whole=True)
+        return self._fitting.recaller.keep(self._owner, said, told, whole=True)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the messages that were kept, to go on with; of a very long conversation the newest."""

@@ -7,18 +7,16 @@ from functools import partial, wraps
 from itertools import accumulate
 from typing import Any
 
-from jiyi.errors import JiyiError, MissingExtra, NotFound
-from jiyi.integrations.keeping import every
+from jiyi.errors import JiyiError, NotFound
+from jiyi.integrations.keeping import every, needed
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
 __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 
-try:
+with needed("the Anthropic SDK", "anthropic"):
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
-except ImportError as error:
-    raise MissingExtra('the Anthropic SDK is missing: pip install "jiyi[anthropic]"') from error
 
 
 _ROOT = "/memories"
@@ -280,8 +278,7 @@ def _text(file: Item) -> str:
     return str(file.value.get(_CONTENT, ""))
 
 
-_MOST_LINES = 999_999
-"""Lines of a file that is shown."""
+_MOST_LINES = 999_999  # lines of a file that is shown
 
 _WIDTH = len(str(_MOST_LINES))
 _FOLDER = "4K"  # what a file system says of a small folder

@@ -6,15 +6,15 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from jiyi.clock import read_moment
-from jiyi.errors import InputError, MissingExtra
+from jiyi.errors import InputError
 from jiyi.importers.claude_code import parse_turn
-from jiyi.integrations.keeping import every, kept_as, raw_of, settled
+from jiyi.integrations.keeping import every, kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, digest, whole
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -45,6 +45,7 @@ def conversation_of(key: _Key) -> str:
     return _OURS + path_of((project, session)) + "".join(subpath)
 
 
+@dataclass(eq=False, repr=False)
 class JiyiSessionStore:
     """A session store of the Claude Agent SDK; each transcript is a conversation of the memory.
 
@@ -58,19 +59,13 @@ class JiyiSessionStore:
     - `delete` forgets a session with its subagents' and with everything derived; `restore` brings it back.
 
     Use it with asyncio.
-
-    Args:
-        memory: where transcripts are kept; it stays open.
-        user_id: whose they are; by default whom the memory was opened for.
-
-    Attributes:
-        last_receipts: of the newest `delete`, one for each transcript.
     """
 
-    def __init__(self, memory: MemoryManager, *, user_id: str | None = None) -> None:
-        self.last_receipts: list[ForgetReceipt] = []
-        self._memory = memory
-        self._user_id = user_id
+    memory: MemoryManager  # where transcripts are kept; it stays open
+    _: KW_ONLY
+    user_id: str | None = None  # whose they are; by default whom the memory was opened for
+    last_receipts: list[ForgetReceipt] = field(default_factory=list, init=False)
+    """Of the newest `delete`, one for each transcript."""
 
     async def append(self, key: _Key, entries: Sequence[_Entry]) -> None:
         """Add entries to a transcript, all or none.
@@ -88,7 +83,7 @@ class JiyiSessionStore:
 
     async def load(self, key: _Key) -> list[_Entry] | None:
         """Return a transcript's entries; None where there is none."""
-        owner = Owner(self._memory, self._user_id, conversation_of(key))
+        owner = Owner(self.memory, self.user_id, conversation_of(key))
         stored = await asyncio.to_thread(whole, owner)
         entries = [raw for raw in map(raw_of, stored) if raw is not None]
         return entries or None
@@ -115,7 +110,7 @@ class JiyiSessionStore:
         return [one.removeprefix(main) for one in found if one != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
-        parts = self._memory.parts
+        parts = self.memory.parts
 
         def append() -> None:
             there = self._known(conversation, [group[0].id for group in groups])
@@ -126,12 +121,12 @@ class JiyiSessionStore:
                 last = messages[-1]
                 messages[-1] = replace(last, extra={**last.extra, _SUMMARY: summary})
             if messages:
-                self._memory.save_messages(conversation, messages, user_id=self._user_id)
+                self.memory.save_messages(conversation, messages, user_id=self.user_id)
 
         try:
             parts.store.together(append)
         except BaseException:  # windows in memory may hold what was undone
-            parts.short_term.drop(Scope(user_id=self._user_id or parts.settings.user_id or "nobody"))
+            parts.short_term.drop(Scope(user_id=self.user_id or parts.settings.user_id or "nobody"))
             raise
         finally:
             parts.long_term.indexer.notify()
@@ -141,19 +136,16 @@ class JiyiSessionStore:
         found: set[str] = set()
         for start in range(0, len(ids), _PIECE):
             asked = {"id": ids[start : start + _PIECE]}
-            there = self._memory.session_messages(conversation, filters=asked, user_id=self._user_id)
+            there = self.memory.session_messages(conversation, filters=asked, user_id=self.user_id)
             found.update(message.id for message in there)
         return found
 
     def _folded(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         """Return a session's summary with new entries in it."""
-        try:
+        with needed("the Claude Agent SDK", "claude-agent-sdk"):
             from claude_agent_sdk import fold_session_summary
-        except ImportError as error:
-            told = 'the Claude Agent SDK is missing: pip install "jiyi[claude-agent-sdk]"'
-            raise MissingExtra(told) from error
         before = self._summary(conversation)
-        now = int(self._memory.parts.clock().timestamp() * 1_000)
+        now = int(self.memory.parts.clock().timestamp() * 1_000)
         mtime = max(now, before["mtime"] + 1) if before else now
         known = {"session_id": key["session_id"], **before} if before and "data" in before else None
         fold: Callable[..., Any] = fold_session_summary
@@ -161,7 +153,7 @@ class JiyiSessionStore:
 
     def _summary(self, conversation: str) -> dict[str, Any] | None:
         """Return the summary that goes up to a conversation's end, or only when it was last written to."""
-        for newest in self._memory.session_messages(conversation, 1, user_id=self._user_id):
+        for newest in self.memory.session_messages(conversation, 1, user_id=self.user_id):
             said_at = newest.created_at
             found: dict[str, Any] | None = newest.to_dict().get(_SUMMARY)
             return found or {"mtime": int(said_at.timestamp() * 1_000) if said_at else 0}
@@ -175,17 +167,17 @@ class JiyiSessionStore:
         return [{"session_id": session, **summary} for session, summary in found if summary]
 
     def _delete(self, conversation: str, whole: bool) -> list[ForgetReceipt]:
-        forget = partial(self._memory.forget, reason="deleted", user_id=self._user_id)
+        forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
 
         def deleted() -> list[ForgetReceipt]:
             these = list(self._below(conversation)) if whole else [conversation]
             return [forget(session_id=one) for one in these]
 
-        return self._memory.parts.store.together(deleted, repeatable=True)
+        return self.memory.parts.store.together(deleted, repeatable=True)
 
     def _below(self, prefix: str) -> Iterator[str]:
         """Give the ids of the conversations that begin so."""
-        found = every(lambda after: self._memory.sessions(_MOST, after=after, user_id=self._user_id))
+        found = every(lambda after: self.memory.sessions(_MOST, after=after, user_id=self.user_id))
         return (session.id for session in found if session.id.startswith(prefix))
 
 
@@ -193,9 +185,10 @@ def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
     """Return the messages that an entry is: one without words where it says nothing to anybody."""
     date = _moment(raw.get("timestamp"))
     try:
-        messages = kept_as(raw, _bodies(raw, agents) or [_WORDLESS], created_at=date)
+        first, *rest = _bodies(raw, agents) or [_WORDLESS]
+        messages = [kept(raw, first, created_at=date), *(kept(None, one, created_at=date) for one in rest)]
     except InputError:  # words in a form unknown here, such as a result without its call's id
-        messages = kept_as(raw, [_WORDLESS], created_at=date)
+        messages = [kept(raw, _WORDLESS, created_at=date)]
     uuid = raw.get("uuid")
     if isinstance(uuid, str) and uuid:
         id_ = f"claude-agent-sdk:{digest(repr((conversation, uuid)))}"

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,21 +16,19 @@ from pydantic import ValidationError
 
 from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import InputError, MissingExtra, NotFound
+from jiyi.errors import InputError, NotFound
 from jiyi.importers.recognise import is_server
-from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.keeping import kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, digest, told, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message
 
-try:
+with needed("Google ADK", "google-adk"):
     from google.adk.events import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai import types
-except ImportError as error:
-    raise MissingExtra('Google ADK is missing: pip install "jiyi[google-adk]"') from error
 
 __all__ = ["JiyiMemoryService", "register"]
 
@@ -147,20 +146,14 @@ class JiyiMemoryService(BaseMemoryService):
         """Forget a memory with all that was derived from it alone; one that is not there changes nothing."""
         if memory_id:
             self._deleted.add(memory_id)
-            try:
-                await settled(
-                    self._memory.forget(ids=[memory_id], reason="deleted", user_id=user_id, agent_id=app_name)
-                )
-            except NotFound:
-                return
+            forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
+            with suppress(NotFound):
+                await settled(forget(ids=[memory_id], reason="deleted"))
 
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Forget all that came of a session, which ADK's own deletion of sessions leaves."""
-        await settled(
-            self._memory.forget(
-                session_id=session_id, reason="session deleted", user_id=user_id, agent_id=app_name
-            )
-        )
+        forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
+        await settled(forget(session_id=session_id, reason="session deleted"))
 
     async def close(self) -> None:
         """Close the memory where this opened it."""

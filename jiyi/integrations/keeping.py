@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeVar
 
+from jiyi.errors import MissingExtra
 from jiyi.records import Listing, Message
 
-__all__ = ["RAW", "every", "kept", "kept_as", "pages", "raw_of", "settled", "warned"]
+__all__ = ["RAW", "every", "kept", "needed", "pages", "raw_of", "reached", "settled", "user_in", "warned"]
 
 RAW = "raw"
 """The field of `Message.extra` that has a framework's item; no window shows it."""
@@ -17,6 +18,15 @@ RAW = "raw"
 _T = TypeVar("_T")
 
 _log = logging.getLogger("jiyi.integrations")
+
+
+@contextmanager
+def needed(framework: str, extra: str) -> Iterator[None]:
+    """Say how to install a framework that cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(f'{framework} is missing: pip install "jiyi[{extra}]"') from error
 
 
 def kept(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
@@ -28,19 +38,16 @@ def kept(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
     return Message.from_openai({**message, RAW: raw}, **fields)
 
 
-def kept_as(raw: object, bodies: Sequence[Mapping[str, Any]], **fields: Any) -> list[Message]:
-    """Return the messages that together say what an item says; the first has the item itself.
-
-    Raises:
-        BadMessage: the item is no JSON, or what it says is no message.
-    """
-    parts = [raw, *[None] * (len(bodies) - 1)]
-    return [kept(part, body, **fields) for part, body in zip(parts, bodies, strict=True)]
-
-
 def raw_of(message: Message) -> Any:
     """Return the item that a message was made of; None where it was saved by other means."""
     return message.to_dict().get(RAW)
+
+
+def reached(value: Any, name: str) -> Any:
+    """Return what a name leads to in a JSON value, dots into objects; None where nothing is."""
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def pages(read: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
@@ -57,6 +64,14 @@ def pages(read: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
 def every(read: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
     """Give all that a list has, page after page."""
     return chain.from_iterable(pages(read))
+
+
+def user_in(context: Any) -> Any:
+    """Return the ``user_id`` of what an app gives a run, whatever it is; None where there is none.
+
+    What is no text must not become somebody else's memory.
+    """
+    return context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from jiyi.errors import MissingExtra
+from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import every, raw_of, warned
+from jiyi.integrations.keeping import every, needed, raw_of, user_in, warned
 from jiyi.integrations.recalling import Entry, Owner, Saver, digest, told, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -22,7 +22,7 @@ from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
 
-try:
+with needed("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
     from langchain.tools import ToolRuntime
@@ -41,9 +41,6 @@ try:
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from pydantic import ConfigDict, Field
-
-except ImportError as error:
-    raise MissingExtra('LangChain is missing: pip install "jiyi[langchain]"') from error
 
 
 UserOf = Callable[[Any], str | None]
@@ -178,7 +175,9 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             return
         counter = self._memory.counter
         with warned("messages are not saved yet"):
-            entries = [_entry_of(m, _message_of(m, counter)) for m in messages if not _is_summary(m)]
+            # What LangChain made out of others nobody said.
+            said = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
+            entries = [_entry_of(message, _message_of(message, counter)) for message in said]
             self._saver.save(owner, entries)
 
     def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
@@ -247,9 +246,7 @@ def _session(runtime: Any) -> str:
 
 
 def _user(runtime: Any) -> Any:
-    context = runtime.context
-    # Whatever it is: what is no text must not become somebody else's memory.
-    user = context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
+    user = user_in(runtime.context)
     if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
         user = runtime.server_info.user.identity
     return user
@@ -266,7 +263,10 @@ def _message_of(message: BaseMessage, counter: TokenCounter) -> Message:
         body["tool_call_id"] = message.tool_call_id
     if isinstance(message, AIMessage):
         calls = [*message.tool_calls, *message.invalid_tool_calls]
-        body["tool_calls"] = [_call(call, i) for i, call in enumerate(calls)]
+        body["tool_calls"] = [
+            tool_call(call["id"] or f"without-id-{place}", call["name"] or "", call["args"])
+            for place, call in enumerate(calls)
+        ]
     said = Message.from_openai({name: value for name, value in body.items() if value != []})
     return replace(said, tokens=counter.count(said) + _beside(message, counter), tokens_by=counter.name)
 
@@ -275,11 +275,6 @@ def _entry_of(message: BaseMessage, said: Message) -> Entry:
     """Return a message as it is saved: whole, but for an artifact that is no JSON."""
     raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
     return Entry(message.id or digest(raw), raw, said)
-
-
-def _is_summary(message: BaseMessage) -> bool:
-    """Say whether LangChain made the message out of others, so that nobody said it."""
-    return message.additional_kwargs.get("lc_source") == "summarization"
 
 
 def _given_of(message: Message) -> BaseMessage:
@@ -307,13 +302,6 @@ def _role(message: BaseMessage) -> str:
     if isinstance(message, ChatMessage):
         return message.role if message.role in ("user", "system") else "assistant"
     return _ROLES.get(message.type.removesuffix("MessageChunk").lower(), "assistant")
-
-
-def _call(call: Mapping[str, Any], place: int) -> dict[str, Any]:
-    args = call["args"]
-    written = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=repr)
-    body = {"name": call["name"] or "", "arguments": written}
-    return {"id": call["id"] or f"without-id-{place}", "type": "function", "function": body}
 
 
 def _beside(message: BaseMessage, counter: TokenCounter) -> int:

@@ -11,25 +11,26 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
-# isort: split - what is above says how to install what is missing
-from langgraph.store.base import (
-    NOT_PROVIDED,
-    BaseStore,
-    IndexConfig,
-    NotProvided,
-    Op,
-    PutOp,
-    Result,
-    SearchItem,
-    SearchOp,
-    TTLConfig,
-)
-from langgraph.store.base.batch import AsyncBatchedBaseStore
-
+from jiyi.integrations.keeping import needed
 from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.wiring import open_memory
+
+with needed("LangGraph", "langgraph"):
+    from langgraph.store.base import (
+        NOT_PROVIDED,
+        BaseStore,
+        IndexConfig,
+        NotProvided,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        TTLConfig,
+    )
+    from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 __all__ = ["AsyncJiyiStore", "FoundItem", "JiyiStore", "UserFrom"]
 

@@ -11,8 +11,8 @@ from functools import partial
 from itertools import accumulate, islice
 from typing import Any
 
-from jiyi.errors import BadQuery, MissingExtra
-from jiyi.integrations.keeping import every
+from jiyi.errors import BadQuery
+from jiyi.integrations.keeping import every, needed, reached
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Item, Scope
@@ -20,7 +20,7 @@ from jiyi.records.checks import UNSTORABLE
 
 __all__ = ["FoundItem", "Operations", "UserFrom"]
 
-try:
+with needed("LangGraph", "langgraph"):
     from langgraph.store.base import (
         GetOp,
         IndexConfig,
@@ -35,8 +35,6 @@ try:
         validate_op_namespace,
     )
     from langgraph.store.base import Item as StoreItem
-except ImportError as error:
-    raise MissingExtra('LangGraph is missing: pip install "jiyi[langgraph]"') from error
 
 
 UserFrom = Callable[[tuple[str, ...]], str]
@@ -330,7 +328,7 @@ class _Asked:
 
     def holds(self, value: Any) -> bool:
         """Say whether a value meets the rest: lists and objects compared as a whole, and None."""
-        return all((_at(value, name) == wanted) is equal for name, equal, wanted in self._left)
+        return all((reached(value, name) == wanted) is equal for name, equal, wanted in self._left)
 
     def _field(self, name: str, asked: Any) -> None:
         if not isinstance(asked, Mapping):
@@ -367,12 +365,6 @@ def _equals_nothing(value: Any) -> bool:
     if isinstance(value, float):
         return math.isnan(value)
     return isinstance(value, str) and UNSTORABLE.search(value) is not None
-
-
-def _at(value: Any, name: str) -> Any:
-    for key in name.split("."):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def _finite(value: Any) -> Any:

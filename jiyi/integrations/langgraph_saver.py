@@ -13,14 +13,14 @@ from functools import wraps
 from itertools import islice
 from typing import Any
 
-from jiyi.errors import InputError, MissingExtra
-from jiyi.integrations.keeping import settled
+from jiyi.errors import InputError
+from jiyi.integrations.keeping import needed, settled
 from jiyi.integrations.langgraph_threads import Place, Threads, matches, superseded
 from jiyi.integrations.langgraph_values import Packer, Row, decoded, encoded, unpacked
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-try:
+with needed("LangGraph", "langgraph"):
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         WRITES_IDX_MAP,
@@ -35,8 +35,6 @@ try:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-except ImportError as error:
-    raise MissingExtra('LangGraph is missing: pip install "jiyi[langgraph]"') from error
 
 __all__ = ["JiyiSaver", "UserOf"]
 

@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
-from jiyi.integrations.keeping import every
+from jiyi.integrations.keeping import every, reached
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -73,11 +73,9 @@ class Threads:
         The first one, and those of a place that names an id, are read without the others.
         """
         all_of = place.of("checkpoints")
-        spaces = (
-            [all_of]
-            if place.ns is not None
-            else self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
-        )
+        spaces = [all_of]
+        if place.ns is None:
+            spaces = self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
         if place.id is not None:
             for space in spaces:
                 yield from self._memory.get_items(space, [place.id], user_id=place.user)
@@ -186,15 +184,12 @@ class Threads:
             gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
         self._purge(place, gone)
         held = {key: str(item.value.get("refs", "")).split() for key, item in values.items()}
-        needed = refs_in((p for item in self._left(place) for p in _packed(item)), held)
+        left = chain(*(self._all(place.of(kind), place.user) for kind in ("checkpoints", "writes")))
+        needed = refs_in((packed for item in left for packed in _packed(item)), held)
         self._purge(place, [item.id for key, item in values.items() if key not in needed])
 
     def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
-        """Read rows.
-
-        Raises:
-            NotFound: some are not there, as when they were forgotten one by one.
-        """
+        """Read rows; NotFound: some are not there, as when they were forgotten one by one."""
         asked = list(refs)
         rows = self._memory.get_items(place.of("values"), asked, user_id=place.user)
         found = {item.key: dict(item.value) for item in rows}
@@ -204,10 +199,6 @@ class Threads:
 
     def _heads(self, place: Place) -> list[str]:
         return [item.id for item in self._all(place.of("newest"), place.user)]
-
-    def _left(self, place: Place) -> Iterator[Item]:
-        yield from self._all(place.of("checkpoints"), place.user)
-        yield from self._all(place.of("writes"), place.user)
 
     def _purge(self, place: Place, ids: Sequence[str]) -> None:
         if ids:
@@ -251,15 +242,10 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
 
 def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     """Say whether fields of metadata are equal to these; dots lead into nested ones."""
-    return all(_field(metadata, name) == value for name, value in filter.items())
-
-
-def _field(metadata: Any, name: str) -> Any:
-    if name in metadata:
-        return metadata[name]
-    for part in name.split("."):
-        metadata = metadata.get(part) if isinstance(metadata, Mapping) else None
-    return metadata
+    return all(
+        (metadata[name] if name in metadata else reached(metadata, name)) == value
+        for name, value in filter.items()
+    )
 
 
 def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:

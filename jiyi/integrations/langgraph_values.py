@@ -14,7 +14,8 @@ import threading
 import zlib
 from base64 import b64decode, b64encode
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
 from functools import partial
 from hashlib import blake2b
 from secrets import token_urlsafe
@@ -49,21 +50,16 @@ class Serde(Protocol):
         """Return the value."""
 
 
+@dataclass(eq=False, repr=False)
 class Packer:
-    """Packs the values of one change.
+    """Packs the values of one change."""
 
-    Attributes:
-        refs: all rows that the packed values need; ``new`` are those that are not stored yet.
+    serde: Serde  # where equal values give different data, as with encryption, nothing is shared
+    known: InitVar[Iterable[str]]  # rows that are stored and will stay
+    refs: set[str] = field(default_factory=set, init=False)  # all rows that the packed values need
+    new: dict[str, Row] = field(default_factory=dict, init=False)  # those that are not stored yet
 
-    Args:
-        serde: serializes. Where equal values give different data, as with encryption, nothing is shared.
-        known: rows that are stored and will stay.
-    """
-
-    def __init__(self, serde: Serde, known: Iterable[str]) -> None:
-        self.refs: set[str] = set()
-        self.new: dict[str, Row] = {}
-        self._serde = serde
+    def __post_init__(self, known: Iterable[str]) -> None:
         self._known = {ref[:_HASH]: ref for ref in known}
         # A row is written once, under a name no other change uses: whoever deletes what nothing refers to
         # cannot take what is written meanwhile.
@@ -75,10 +71,10 @@ class Packer:
         if type(value) in (list, dict) and value and not numbers:
             name = type(value).__name__
             elements = value if name == "list" else [{key: one} for key, one in value.items()]
-            typed = [self._serde.dumps_typed(element) for element in elements]
+            typed = [self.serde.dumps_typed(element) for element in elements]
             if sum(len(data) for _, data in typed) > _INLINE:
                 return {name: self._levels([self._row(part) for part in _parts(typed)])}
-        whole = self._serde.dumps_typed(value)
+        whole = self.serde.dumps_typed(value)
         return encoded(whole) if len(whole[1]) <= _INLINE else self._row([whole])
 
     def _levels(self, refs: list[str]) -> list[str]:
@@ -88,11 +84,8 @@ class Packer:
             levels.append(" ".join(refs[cut:]))
             if not cut:
                 return levels
-            refs = [self._refs(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
-
-    def _refs(self, refs: Iterable[str]) -> str:
-        text = " ".join(refs)
-        return self._ref(text.encode(), lambda: {"refs": text})
+            texts = [" ".join(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
+            refs = [self._ref(text.encode(), partial(dict, refs=text)) for text in texts]
 
     def _row(self, part: Sequence[tuple[str, bytes]]) -> str:
         told = b"".join(b"%s %d %s" % (kind.encode(), len(data), data) for kind, data in part)
@@ -116,15 +109,13 @@ class Packer:
         return ref
 
 
+@dataclass(eq=False, repr=False)
 class Rows:
-    """Rows as they are read, the latest held on to: what a reference stands for never changes.
+    """Rows as they are read, the latest held on to: what a reference stands for never changes."""
 
-    Args:
-        most: characters of the rows that are held.
-    """
+    most: int = 50_000_000  # characters of the rows that are held
 
-    def __init__(self, most: int = 50_000_000) -> None:
-        self._most = most
+    def __post_init__(self) -> None:
         self._held: OrderedDict[str, Row] = OrderedDict()
         self._size = 0
         self._guard = threading.Lock()
@@ -149,13 +140,13 @@ class Rows:
                 if ref not in self._held:
                     self._held[ref] = row
                     self._size += _length(row)
-            while self._size > self._most:
+            while self._size > self.most:
                 self._size -= _length(self._held.popitem(last=False)[1])
 
 
 def unpacked(packed: Sequence[Any], serde: Serde, read: Read) -> list[Any]:
     """Return the values that these stand for."""
-    leaves = [_leaves(one, read) for one in packed]
+    leaves = [(list(_down(one, read)) or [[]])[-1] for one in packed]
     rows = read({ref for refs in leaves for ref in refs})
     return [
         _value(one, [rows[ref] for ref in refs], serde, read)
@@ -163,12 +154,13 @@ def unpacked(packed: Sequence[Any], serde: Serde, read: Read) -> list[Any]:
     ]
 
 
-def _leaves(packed: Any, read: Read) -> list[str]:
+def _down(packed: Any, read: Read) -> Iterator[list[str]]:
+    """Give the references of each level of a packed value, those of its parts last."""
     refs = list[str]()
     for level in reversed(_levels_of(packed)):
         rows = read(refs) if refs else {}
         refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
-    return refs
+        yield refs
 
 
 def _value(packed: Any, rows: Sequence[Row], serde: Serde, read: Read) -> Any:
@@ -190,14 +182,7 @@ def _values(row: Row, read: Read) -> list[list[str]]:
 
 def refs_of(packed: Iterable[Any], read: Read) -> set[str]:
     """Return all rows that packed values need; only those of references are read."""
-    out = set[str]()
-    for one in packed:
-        refs = list[str]()
-        for level in reversed(_levels_of(one)):
-            rows = read(refs) if refs else {}
-            refs = [inner for ref in refs for inner in rows[ref]["refs"].split()] + level
-            out.update(refs)
-    return out
+    return {ref for one in packed for refs in _down(one, read) for ref in refs}
 
 
 def refs_in(packed: Iterable[Any], held: Mapping[str, Iterable[str]]) -> set[str]:

@@ -14,19 +14,18 @@ from typing import Any
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import BadMessage, MissingExtra
+from jiyi.errors import BadMessage
+from jiyi.importers.entries import tool_call
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled
+from jiyi.integrations.keeping import kept, needed, raw_of, settled
 from jiyi.integrations.recalling import Owner, Recalled, whole
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-try:
+with needed("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
-except ImportError as error:
-    raise MissingExtra('LlamaIndex is missing: pip install "jiyi[llama-index]"') from error
 
 __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
@@ -104,9 +103,10 @@ class JiyiMemory(BaseMemory):
             talk.append(Message(role="user", content=asked))
         about = (asked, initial_token_count, self.system, [message.id for message in stored])
         if self._shown is None or self._shown[0] != about:
+            tools = [t if isinstance(t, Mapping) else t.metadata.to_openai_tool() for t in self.tools]
             room = self._fitting.budget - self.reserve - initial_token_count
             fitted = replace(self._fitting, budget=room).fit(
-                self._owner, talk, system=self.system, tools=[_written(tool) for tool in self.tools]
+                self._owner, talk, system=self.system, tools=tools
             )
             self._shown = about, fitted
         given = [_given(message) for message in stored]
@@ -121,11 +121,7 @@ class JiyiMemory(BaseMemory):
         self.put_messages([message])
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
-        """Add messages, all or none.
-
-        Raises:
-            BadMessage: one of them is no JSON.
-        """
+        """Add messages, all or none; BadMessage: one of them is no JSON."""
         self.memory.save_messages(self.session_id, self._new(messages), user_id=self.user_id)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
@@ -223,11 +219,9 @@ def _calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls: dict[str, dict[str, Any]] = {}
     for block in raw["blocks"]:
         if block["block_type"] == "tool_call":
-            name, given = block["tool_name"], block["tool_kwargs"]
-            arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-            # Without an id a result has the name of its tool.
-            call = {"id": block["tool_call_id"] or name, "type": "function"}
-            calls[call["id"]] = {**call, "function": {"name": name, "arguments": arguments}}
+            name = block["tool_name"]  # without an id a result has the name of its tool
+            call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
+            calls[call["id"]] = call
     written = raw["additional_kwargs"].get("tool_calls")
     for call in written if isinstance(written, list) else ():
         if isinstance(call, dict) and call.get("id") and isinstance(call.get("function"), dict):
@@ -279,9 +273,3 @@ def _part(block: Mapping[str, Any]) -> dict[str, Any]:
         case "audio" | "video" | "document" as kind:
             return {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
     return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}
-
-
-def _written(tool: Any) -> Mapping[str, Any]:
-    """Return a tool as Chat Completions write it."""
-    written: Mapping[str, Any] = tool if isinstance(tool, Mapping) else tool.metadata.to_openai_tool()
-    return written

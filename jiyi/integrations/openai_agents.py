@@ -7,13 +7,14 @@ shows the model the part of them that fits, with what the memory recalls.
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import InputError, MissingExtra
+from jiyi.errors import InputError
+from jiyi.importers.entries import join_text
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, settled, warned
+from jiyi.integrations.keeping import kept, needed, raw_of, settled, warned
 from jiyi.integrations.recalling import Owner, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -22,12 +23,10 @@ from jiyi.text import TokenCounter
 
 __all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
-try:
+with needed("the OpenAI Agents SDK", "openai-agents"):
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
-except ImportError as error:
-    raise MissingExtra('the OpenAI Agents SDK is missing: pip install "jiyi[openai-agents]"') from error
 
 
 _Item = dict[str, Any]
@@ -36,38 +35,28 @@ UserOf = Callable[[Any], str]
 """Says whose conversation it is, by the context an app gives to ``Runner.run``."""
 
 
+@dataclass(eq=False, repr=False)
 class JiyiSession:
     """A session of the Agents SDK in a memory; each item is a message, found by `search` and read for facts.
 
     - Items come back deep-equal, in their order, as often as they were added.
     - `add_items` writes all or none; a change that has begun is finished when its caller is cancelled.
     - `clear_session` forgets the conversation with everything derived from it; `restore` brings it back.
-
-    Args:
-        session_id: the conversation.
-        memory: where it is kept; it stays open.
-        user_id: whose; by default whom the memory was opened for.
-        user_of: says whose, by the context of a run; it goes before ``user_id``.
-        session_settings: their ``limit`` is the number of items that are given back where none is asked for.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        memory: MemoryManager,
-        *,
-        user_id: str | None = None,
-        user_of: UserOf | None = None,
-        session_settings: SessionSettings | dict[str, Any] | None = None,
-    ) -> None:
-        if not isinstance(session_id, str) or not session_id:
-            raise InputError(f"session_id must be non-empty text, not {session_id!r}")
-        self.session_id = session_id
-        self.session_settings = SessionSettings().resolve(session_settings)
-        self._sync = memory
-        self._memory = AsyncMemoryManager(memory)
-        self._user_id = user_id
-        self._user_of = user_of
+    session_id: str  # the conversation
+    memory: MemoryManager  # where it is kept; it stays open
+    _: KW_ONLY
+    user_id: str | None = None  # whose; by default whom the memory was opened for
+    user_of: UserOf | None = None  # says whose, by the context of a run; it goes before ``user_id``
+    session_settings: Any = None
+    """The SDK's, or a dict of them: ``limit`` items are given back where no number is asked for."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.session_id, str) or not self.session_id:
+            raise InputError(f"session_id must be non-empty text, not {self.session_id!r}")
+        self.session_settings = SessionSettings().resolve(self.session_settings)
+        self._memory = AsyncMemoryManager(self.memory)
 
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
@@ -78,7 +67,7 @@ class JiyiSession:
             return []
         user = self._user(wrapper)
         if most is None or not 0 < most <= 10_000:
-            stored = await asyncio.to_thread(whole, Owner(self._sync, user, self.session_id))
+            stored = await asyncio.to_thread(whole, Owner(self.memory, user, self.session_id))
         else:
             stored = await self._memory.session_messages(self.session_id, most, user_id=user)
         items = [item for message in stored for item in _items_of(message)]
@@ -87,11 +76,7 @@ class JiyiSession:
     async def add_items(
         self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
-        """Add items, all or none.
-
-        Raises:
-            BadMessage: one of them is no dict of JSON.
-        """
+        """Add items, all or none; BadMessage: one of them is no dict of JSON."""
         if items:
             messages = [_message_of(item) for item in items]
             user = self._user(wrapper)
@@ -130,17 +115,17 @@ class JiyiSession:
         self, budget: int | None = None, *, recall_tokens: int | None = None, seconds: float = 3.0
     ) -> "JiyiInputFilter":
         """Return a ``call_model_input_filter`` for this session; see `JiyiInputFilter`."""
-        owner = Owner(self._sync, self._user_id, self.session_id)
-        return JiyiInputFilter(owner, Fitting.of(self._sync, budget, recall_tokens, seconds), self._user_of)
+        owner = Owner(self.memory, self.user_id, self.session_id)
+        return JiyiInputFilter(owner, Fitting.of(self.memory, budget, recall_tokens, seconds), self.user_of)
 
     def run_config(self, budget: int | None = None, **fields: Any) -> RunConfig:
         """Return a run configuration with `input_filter`; ``fields`` are its other ones."""
         return RunConfig(call_model_input_filter=self.input_filter(budget), **fields)
 
     def _user(self, wrapper: RunContextWrapper[Any] | None) -> str | None:
-        if self._user_of is not None and wrapper is not None and wrapper.context is not None:
-            return self._user_of(wrapper.context)
-        return self._user_id
+        if self.user_of is not None and wrapper is not None and wrapper.context is not None:
+            return self.user_of(wrapper.context)
+        return self.user_id
 
 
 @dataclass(slots=True, eq=False)
@@ -149,15 +134,13 @@ class JiyiInputFilter:
 
     Instructions, tools, handoffs and the output's schema count. Items are passed on as they are, or
     left out. If the memory fails or takes longer than its time, the input passes as it came.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
     """
 
     owner: Owner
     fitting: Fitting
     user_of: UserOf | None = None
     last: Fitted | None = field(default=None, init=False)
+    """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model is shown."""
@@ -263,7 +246,7 @@ def _beside(item: _Item, counter: TokenCounter) -> int:
     """Return the tokens of what an item has besides its words and calls, such as pictures and thoughts."""
     if item.get("type") in (*_CALLS, *_RESULTS) or (item.get("role") in _ROLES and "content" in item):
         parts = item.get("content", item.get("output"))
-        odd = [p for p in parts if not _words([p])] if isinstance(parts, list) else []
+        odd = [p for p in parts if not join_text([p])] if isinstance(parts, list) else []
         pictures = [p for p in odd if isinstance(p, dict) and p.get("type") == "input_image"]
         shown = [{"type": "image_url", "image_url": {"url": p.get("image_url") or ""}} for p in pictures]
         rest = [part for part in odd if part not in pictures]
@@ -277,22 +260,12 @@ def _said(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an item says as a Chat Completions message."""
     kind, role = item.get("type") or "message", item.get("role")
     if kind in _RESULTS and isinstance(item.get("call_id"), str):
-        return {"role": "tool", "tool_call_id": item["call_id"], "content": _words(item.get("output"))}
+        return {"role": "tool", "tool_call_id": item["call_id"], "content": join_text(item.get("output"))}
     if kind in _CALLS and item.get("call_id") and isinstance(item.get("name"), str):
         written = str(item.get(_CALLS[kind]) or "")
         body = {"name": item["name"], _CALLS[kind]: written}
         call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
         return {"role": "assistant", "content": "", "tool_calls": [{"id": item["call_id"], **call}]}
     if kind == "message" and role in _ROLES:
-        return {"role": role, "content": _words(item.get("content"))}
+        return {"role": role, "content": join_text(item.get("content"))}
     return {"role": "assistant", "content": ""}
-
-
-def _words(content: object) -> str:
-    """Return the words of what may be text or parts."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [p.get("text") or p.get("refusal") for p in content if isinstance(p, dict)]
-    return "\n".join(part for part in parts if isinstance(part, str))

@@ -7,13 +7,13 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from jiyi.errors import MissingExtra
+from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import raw_of, warned
+from jiyi.integrations.keeping import needed, raw_of, user_in, warned
 from jiyi.integrations.recalling import Entry, Owner, Saver, whole
 from jiyi.integrations.tools import function
 from jiyi.manager import MemoryManager
@@ -22,7 +22,7 @@ from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemory", "UserOf"]
 
-try:
+with needed("pydantic-ai", "pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import (
@@ -41,14 +41,12 @@ try:
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
     from pydantic_ai.run import AgentRunResult
 
-except ImportError as error:
-    raise MissingExtra('pydantic-ai is missing: pip install "jiyi[pydantic-ai]"') from error
-
 
 UserOf = Callable[[Any], str | None]
 """Says whose a run is, by its ``RunContext``."""
 
 
+@dataclass(eq=False, repr=False)
 class JiyiMemory(AbstractCapability[Any]):
     """Saves an agent's conversations, and shows the model what fits with what the memory recalls.
 
@@ -59,37 +57,23 @@ class JiyiMemory(AbstractCapability[Any]):
     - Instructions, tools and output schema count.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
-
-    Args:
-        memory: stays open.
-        budget: input tokens; the settings' by default.
-        user_id: whose; by default ``user_id`` of the run's ``deps``, then whom the memory was opened for.
-        user_of: says whose, by the run's context; goes before ``user_id``.
-        recall_tokens: most that is recalled; a quarter of the budget by default.
-        seconds: that recalling may take.
-        tools: whether the model gets ``remember``, ``recall`` and ``forget``.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
     """
 
-    def __init__(
-        self,
-        memory: MemoryManager,
-        budget: int | None = None,
-        *,
-        user_id: str | None = None,
-        user_of: UserOf | None = None,
-        recall_tokens: int | None = None,
-        seconds: float = 3.0,
-        tools: bool = False,
-    ) -> None:
-        self.last: Fitted | None = None
-        self._memory = memory
-        self._user_of = user_of or (lambda ctx: user_id if user_id is not None else _user(ctx.deps))
-        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
+    memory: MemoryManager  # stays open
+    budget: int | None = None  # input tokens; the settings' by default
+    _: KW_ONLY
+    user_id: str | None = None  # whose; by default of the run's ``deps``, then whom the memory was opened for
+    user_of: UserOf | None = None  # says whose, by the run's context; goes before ``user_id``
+    recall_tokens: int | None = None  # most that is recalled; a quarter of the budget by default
+    seconds: float = 3.0  # that recalling may take
+    tools: bool = False  # whether the model gets ``remember``, ``recall`` and ``forget``
+    last: Fitted | None = field(default=None, init=False)
+    """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
+
+    def __post_init__(self) -> None:
+        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
         self._saver = Saver()
-        self._toolset = self._tools() if tools else None
+        self._toolset = self._tools() if self.tools else None
 
     def get_ordering(self) -> CapabilityOrdering:
         """Stand last, so that what others add is counted."""
@@ -119,11 +103,11 @@ class JiyiMemory(AbstractCapability[Any]):
 
     def history(self, conversation_id: str, *, user_id: str | None = None) -> list[ModelMessage]:
         """Return a conversation as it was, for ``message_history``."""
-        return _given_of(whole(Owner(self._memory, user_id, conversation_id)))
+        return _given_of(whole(Owner(self.memory, user_id, conversation_id)))
 
     def _fitted(self, owner: Owner, request: ModelRequestContext) -> ModelRequestContext:
         messages = request.messages
-        pieces = _pieces_of(messages, self._memory.counter)
+        pieces = _pieces_of(messages, self.memory.counter)
         fitted = self._fitting.fit(
             owner,
             [piece.said for piece in pieces],
@@ -136,10 +120,14 @@ class JiyiMemory(AbstractCapability[Any]):
 
     def _save(self, owner: Owner, messages: Sequence[ModelMessage]) -> None:
         with warned("messages are not saved yet"):
-            self._saver.save(owner, _entries_of(messages, _pieces_of(messages, self._memory.counter)))
+            self._saver.save(owner, _entries_of(messages, _pieces_of(messages, self.memory.counter)))
 
     def _owner(self, ctx: RunContext[Any]) -> Owner:
-        return Owner(self._memory, self._user_of(ctx), ctx.conversation_id or ctx.run_id or "")
+        if self.user_of is not None:
+            user = self.user_of(ctx)
+        else:
+            user = user_in(ctx.deps) if self.user_id is None else self.user_id
+        return Owner(self.memory, user, ctx.conversation_id or ctx.run_id or "")
 
     def _tools(self) -> FunctionToolset[Any]:
         async def remember(ctx: RunContext[Any], text: str) -> str:
@@ -153,11 +141,6 @@ class JiyiMemory(AbstractCapability[Any]):
 
         made = [Tool(one, description=verbs.TOLD[one.__name__]) for one in (remember, recall, forget)]
         return FunctionToolset(made, id="jiyi-memory")
-
-
-def _user(deps: Any) -> Any:
-    # Whatever it is: what is no text must not become somebody else's memory.
-    return deps.get("user_id") if isinstance(deps, Mapping) else getattr(deps, "user_id", None)
 
 
 _PICTURE: dict[str, Any] = {"type": "image_url", "image_url": {"url": ""}}  # counted without looking into it
@@ -292,8 +275,7 @@ def _answered(message: ModelResponse, counter: TokenCounter) -> Message:
     calls, odd = [], []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            body = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            calls.append({"id": part.tool_call_id, "type": "function", "function": body})
+            calls.append(tool_call(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif part.part_kind == "file":
             odd.append(_PICTURE)
         elif not isinstance(part, TextPart):

@@ -50,15 +50,13 @@ class Recalled:
         return tuple(dict.fromkeys(item.id for item in self.why))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Recaller:
-    """Recalls for conversations that somebody else keeps, and stores each of their messages once.
+    """Recalls for conversations that somebody else keeps, and stores each of their messages once."""
 
-    Args:
-        tokens: most that is recalled for a question.
-    """
+    tokens: int  # most that is recalled for a question
 
-    def __init__(self, *, tokens: int) -> None:
-        self.tokens = tokens
+    def __post_init__(self) -> None:
         self._runs: OrderedDict[str, Recalled] = OrderedDict()
         self._guard = threading.Lock()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]

@@ -5,27 +5,26 @@ again for the agents of the same user.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.errors import MissingExtra
-from jiyi.integrations.keeping import settled
+from jiyi.integrations.keeping import needed, settled
 from jiyi.integrations.recalling import digest, told
 from jiyi.manager import MemoryManager
 from jiyi.records import Hits, Message
 from jiyi.records.checks import new_id
 
-try:
+with needed("Strands Agents", "strands"):
     from strands import tool
     from strands.memory import AddMessagesContext, InvocationTrigger, MemoryEntry, SearchOptions
-except ImportError as error:
-    raise MissingExtra('Strands Agents is missing: pip install "jiyi[strands]"') from error
 
 __all__ = ["JiyiMemoryStore"]
 
 _RESULTS = 5  # entries where neither the caller nor the store says how many
 
 
+@dataclass(eq=False, repr=False)
 class JiyiMemoryStore:
     """A `strands.memory.MemoryStore` on a memory, for one agent: ``MemoryManager(stores=[store])``.
 
@@ -33,44 +32,26 @@ class JiyiMemoryStore:
       Saving a batch again changes nothing.
     - `search` looks in all the user's other conversations, facts, knowledge and episodes; the agent
       has its own conversation already.
-
-    Args:
-        memory: where it is kept; it stays open.
-        user_id: whose; by default whom the memory was opened for.
-        session_id: the conversation; by default a new one for each store.
-        name: what tools call the store.
-        description: when to use it, for the model.
-        max_search_results: entries of a search where the caller does not say.
-        extraction: when to save, as in Strands; by default after each invocation.
-        forget_tool: give the agent a tool that forgets what it found, by ids.
-
-    Attributes:
-        last: the hits of the last search, with ``nothing_relevant`` and each hit's ``why``.
     """
 
+    memory: MemoryManager  # where it is kept; it stays open
+    _: KW_ONLY
+    user_id: str | None = None  # whose; by default whom the memory was opened for
+    session_id: str = ""  # the conversation; by default a new one for each store
+    name: str = "jiyi"  # what tools call the store
+    description: str | None = "What was said and learned in earlier conversations."  # for the model
+    max_search_results: int | None = None  # entries of a search where the caller does not say
+    extraction: Any = None  # when to save, as in Strands; by default after each invocation
+    forget_tool: bool = False  # give the agent a tool that forgets what it found, by ids
+    last: Hits | None = field(default=None, init=False)
+    """The hits of the last search, with ``nothing_relevant`` and each hit's ``why``."""
     writable = True
 
-    def __init__(
-        self,
-        memory: MemoryManager,
-        *,
-        user_id: str | None = None,
-        session_id: str | None = None,
-        name: str = "jiyi",
-        description: str | None = "What was said and learned in earlier conversations.",
-        max_search_results: int | None = None,
-        extraction: Any = None,
-        forget_tool: bool = False,
-    ) -> None:
-        self.name = name
-        self.description = description
-        self.max_search_results = max_search_results
-        self.extraction = {"trigger": InvocationTrigger()} if extraction is None else extraction
-        self.session_id = session_id or f"strands-{new_id()}"
-        self.last: Hits | None = None
-        self._memory = AsyncMemoryManager(memory)
-        self._user_id = user_id
-        self._forget_tool = forget_tool
+    def __post_init__(self) -> None:
+        if self.extraction is None:
+            self.extraction = {"trigger": InvocationTrigger()}
+        self.session_id = self.session_id or f"strands-{new_id()}"
+        self._memory = AsyncMemoryManager(self.memory)
         self._run = new_id()  # numbers of messages begin again with each agent
 
     async def initialize(self) -> None:
@@ -79,7 +60,7 @@ class JiyiMemoryStore:
         Raises:
             JiyiError: it is closed, damaged, or it is not said whose memory it is.
         """
-        await self._memory.session_messages(self.session_id, 1, user_id=self._user_id)
+        await self._memory.session_messages(self.session_id, 1, user_id=self.user_id)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
         """Return what other conversations have for a query, best first.
@@ -89,7 +70,7 @@ class JiyiMemoryStore:
         """
         limit = (options or {}).get("max_search_results") or self.max_search_results or _RESULTS
         self.last = await self._memory.search(
-            query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self._user_id
+            query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self.user_id
         )
         return [MemoryEntry(content=hit.wordings[0], metadata=told(hit, self.last)) for hit in self.last]
 
@@ -99,7 +80,7 @@ class JiyiMemoryStore:
         Raises:
             InputError: metadata that cannot be kept.
         """
-        learned = await settled(self._memory.remember(content, metadata=metadata, user_id=self._user_id))
+        learned = await settled(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
 
     async def add_messages(
@@ -113,7 +94,7 @@ class JiyiMemoryStore:
         numbered = zip(numbers or [None] * len(messages), messages, strict=True)
         saved = [self._message(number, message) for number, message in numbered if _words(message)]
         if saved:
-            await settled(self._memory.save_messages(self.session_id, saved, user_id=self._user_id))
+            await settled(self._memory.save_messages(self.session_id, saved, user_id=self.user_id))
 
     def get_tools(self) -> list[Any]:
         """Return the tool ``forget_memory`` where it was asked for."""
@@ -128,11 +109,11 @@ class JiyiMemoryStore:
                 How many records were forgotten.
             """
             receipt = await settled(
-                self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self._user_id)
+                self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self.user_id)
             )
             return sum(receipt.counts.values())
 
-        return [tool(forget_memory)] if self._forget_tool else []
+        return [tool(forget_memory)] if self.forget_tool else []
 
     def _message(self, number: int | None, message: Mapping[str, Any]) -> Message:
         role, words = message["role"], _words(message)

@@ -11,6 +11,7 @@ run drifts when the score is at `DRIFT_SCORE` or above after `MIN_STEPS` steps, 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from jiyi.text import analyse, language, query_terms
 
@@ -66,7 +67,7 @@ def find_drift(goal: str, steps: Sequence[Step], *, drifted: float = DRIFT_SCORE
     failures, action = _count_failures(steps)
     comparable = len(query_terms(goal[:_MAX_CHARS])) >= _MIN_TERMS
     nearness = _step_nearness(goal, steps) if comparable else []
-    score = _score(nearness)
+    score = 1 - reduce(lambda mean, new: mean + _SMOOTHING * (new - mean), nearness) if nearness else 0.0
     far = len(nearness) >= MIN_STEPS and score >= drifted
     why = f"{len(steps)} steps, near the request"
     if failures >= repeats:
@@ -112,29 +113,17 @@ def _step_nearness(goal: str, steps: Sequence[Step]) -> list[float]:
     return nearness
 
 
-def _score(nearness: Sequence[float]) -> float:
-    if not nearness:
-        return 0.0
-    average = nearness[0]
-    for value in nearness[1:]:
-        average += _SMOOTHING * (value - average)
-    return 1 - average
-
-
 def _count_failures(steps: Sequence[Step]) -> tuple[int, str]:
     """Return the failures and text of the action that failed most often since its last success."""
     failed: list[tuple[int, str, frozenset[str]]] = []
     for step in steps[-_FAILURE_STEPS:]:
         terms = frozenset(analyse(step.text[:_MAX_CHARS]))
-        index = next((i for i, (_, _, other) in enumerate(failed) if _is_same_action(terms, other)), None)
+        alike = (len(terms & other) >= _SAME_ACTION * max(len(terms | other), 1) for _, _, other in failed)
+        index = next((place for place, same in enumerate(alike) if same), None)
         count = 0 if index is None else failed.pop(index)[0]
         if not step.ok:
             failed.append((count + 1, step.text, terms))
     return max(((count, text) for count, text, _ in failed), default=(0, ""))
-
-
-def _is_same_action(one: frozenset[str], other: frozenset[str]) -> bool:
-    return len(one & other) >= _SAME_ACTION * max(len(one | other), 1)
 
 
 def _shorten(text: str) -> str:

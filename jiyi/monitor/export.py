@@ -7,11 +7,9 @@ github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.m
 import json
 import os
 import sys
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from importlib.resources import files
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -20,6 +18,7 @@ from jiyi.long_term import ForgetReceipt, GateReceipt, Learned, ReadingState, Re
 from jiyi.monitor.figures import Gauges
 from jiyi.monitor.monitor import ContextMonitor, Figure
 from jiyi.records import Hits, Searchable, Window
+from jiyi.text.lexicon import read_toml
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, Observation
@@ -34,6 +33,7 @@ Sample = tuple[str, _Labels, float]
 """The suffix of the name, the labels and the value."""
 
 _Metric = Mapping[str, Any]  # see metrics.toml
+_ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})  # in the values of labels
 
 
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
@@ -72,7 +72,7 @@ def metric_text(name: str, kind: str, about: str, samples: Sequence[Sample]) -> 
     full_name = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
     lines = [f"# HELP {full_name} {about}", f"# TYPE {full_name} {kind}"]
     for ending, labels, value in samples:
-        label_text = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        label_text = ",".join(f'{key}="{text.translate(_ESCAPED)}"' for key, text in labels.items())
         number = f"{value:.15g}" if isinstance(value, float) else value
         lines.append(f"{full_name}{ending}{f'{{{label_text}}}' if label_text else ''} {number}")
     return "".join(f"{line}\n" for line in lines)
@@ -129,8 +129,8 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
 @cache
 def _metrics(source: Literal["monitor", "reader", "listener"]) -> Mapping[str, _Metric]:
     """Return the metrics of `Gauges`, of `ReadingState`, or of the values of listeners."""
-    tables: dict[str, _Metric] = tomllib.loads((files("jiyi.monitor") / "metrics.toml").read_text("utf-8"))
-    return {name: metric for name, metric in tables.items() if metric.get("of", "monitor") == source}
+    tables = read_toml(__package__, "metrics").items()
+    return {name: metric for name, metric in tables if metric.get("of", "monitor") == source}
 
 
 def _labelled_values(metric: _Metric, gauges: Gauges) -> list[tuple[_Labels, float]]:
@@ -155,11 +155,6 @@ def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
         yield "", {"quantile": "0.95"}, spread.p95 * factor
     yield "_sum", {}, spread.total * factor
     yield "_count", {}, spread.count
-
-
-def _escape(value: str) -> str:
-    """Return a label value with backslash, double quote and line feed escaped."""
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 _T = TypeVar("_T")

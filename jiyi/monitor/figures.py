@@ -1,11 +1,9 @@
 """The figures of the monitor: the values it returns, and the series it keeps."""
 
-import tomllib
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
-from importlib.resources import files
+from functools import cache, partial
 from math import ceil, isfinite
 from typing import Any, Literal
 
@@ -13,6 +11,7 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.monitor.drift import Drift
 from jiyi.monitor.hits import Hits
 from jiyi.records import SECTIONS, Report, Section
+from jiyi.text.lexicon import read_toml
 
 __all__ = [
     "Alert",
@@ -42,7 +41,6 @@ class Usage:
     cached_tokens: int | None = None  # of the prompt, from the cache of the endpoint
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and (type(value) is not int or value < 0):
@@ -173,7 +171,6 @@ class Thresholds:
     fewest: int = 20  # windows or replies needed for an alert
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, Limits):
@@ -258,9 +255,7 @@ def _threshold_alert(
             return
 
 
-@cache
-def _alert_texts() -> Mapping[str, str]:
-    return tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))
+_alert_texts = cache(partial(read_toml, __package__, "alerts"))
 
 
 class RecentValues:

@@ -2,10 +2,10 @@
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, SettingsError
@@ -13,7 +13,7 @@ from jiyi.forks import free_after_fork
 from jiyi.monitor.drift import Drift, Step, find_drift, last_run
 from jiyi.monitor.figures import Alert, Gauges, Series, SessionKey, Thresholds, Usage, find_alerts
 from jiyi.monitor.hits import RETRIEVED_SECTIONS, find_hits
-from jiyi.records import Block, Window
+from jiyi.records import Block, Message, Window
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["OTHER", "ContextMonitor", "Figure", "Listener"]
@@ -32,6 +32,7 @@ _MAX_SESSIONS = 500
 _MAX_STEPS = 50  # of a session
 _MAX_PENDING = 100  # replies not compared with their window so far
 _MAX_STEP_CHARS = 1_000  # of a step
+_NO_QUESTION = {"role": "user", "content": ""}
 _ACTIVE_PERIOD = timedelta(minutes=30)  # a run without a step in this time is over
 
 
@@ -112,7 +113,8 @@ class ContextMonitor:
             user_id: the user of the session, by default that of the monitor.
         """
         report = window.report
-        question = _last_question(window.messages)
+        asked = (m for m in reversed(window.messages) if m.get("role") == "user")
+        question = Message.from_openai(next(asked, _NO_QUESTION)).text
         with self._lock:
             task_type = self._counted_type(task_type)
             for series in (self._total, self._types[task_type]):
@@ -318,14 +320,3 @@ class ContextMonitor:
         with self._lock:
             if session.steps[-1] is steps[-1]:  # no step came meanwhile
                 session.drift = drift
-
-
-def _last_question(messages: Sequence[dict[str, Any]]) -> str:
-    """Return the text of the last user message, "" if there is none."""
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            content = message.get("content")
-            if isinstance(content, list):
-                content = "\n".join(part.get("text") or "" for part in content if isinstance(part, dict))
-            return content or ""
-    return ""

@@ -87,8 +87,6 @@ def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
 def _broken_reason(lacks: int, calls: int) -> str:
     if lacks == _ORPHAN:
         return "tool result without its call"
-    return (
-        "tool call without its result"
-        if lacks == calls
-        else f"tool call with {calls - lacks} of {calls} results"
-    )
+    if lacks == calls:
+        return "tool call without its result"
+    return f"tool call with {calls - lacks} of {calls} results"

@@ -48,7 +48,6 @@ class Item:
     """Former versions, newest first: version, value, text, and updated_at as ISO 8601."""
 
     def __post_init__(self) -> None:
-        """Validate the fields, convert times to UTC, and derive the id."""
         check_labels(self.namespace)
         if not self.namespace:
             raise InputError("namespace is empty; give at least one label")

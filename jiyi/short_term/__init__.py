@@ -6,34 +6,10 @@ message it drops and never separates a tool call from its results. `Pipeline` co
 the sessions in use, `SummaryUpdater` their stored summaries.
 """
 
-from jiyi.records.atoms import Atom, atoms, turns
-from jiyi.short_term.importance import ImportanceSampling
-from jiyi.short_term.policies import Pipeline, SlidingWindow, TokenBudget
-from jiyi.short_term.policy import Dropped, Kept, Policy
-from jiyi.short_term.sessions import ShortTermMemory
-from jiyi.short_term.summaries import Summaries, summary_block
-from jiyi.short_term.summary import Folded, RunningSummary, Summarized, Summarizer
-from jiyi.short_term.summary_updater import Background, SummaryState, SummaryUpdater
-
-__all__ = [
-    "Atom",
-    "Background",
-    "Dropped",
-    "Folded",
-    "ImportanceSampling",
-    "Kept",
-    "Pipeline",
-    "Policy",
-    "RunningSummary",
-    "ShortTermMemory",
-    "SlidingWindow",
-    "Summaries",
-    "Summarized",
-    "Summarizer",
-    "SummaryState",
-    "SummaryUpdater",
-    "TokenBudget",
-    "atoms",
-    "summary_block",
-    "turns",
-]
+from jiyi.records.atoms import *
+from jiyi.short_term.policies import *
+from jiyi.short_term.policy import *
+from jiyi.short_term.sessions import *
+from jiyi.short_term.summaries import *
+from jiyi.short_term.summary import *
+from jiyi.short_term.summary_updater import *

@@ -1,6 +1,6 @@
 """The stored summaries of sessions, their versions, and the messages not summarised yet."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import cast
 
 from jiyi.clock import Clock, utc_now
@@ -18,6 +18,7 @@ _MAX_ROWS = 10_000  # that a query may return
 _CHANGED_MESSAGE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
 
 
+@dataclass(frozen=True, slots=True)
 class Summaries:
     """Stores the running summaries of sessions, in versions that build on each other.
 
@@ -30,15 +31,11 @@ class Summaries:
     - No version covers a message that was forgotten before it was stored. Forgetting a message
       later removes the versions that cover it, see `jiyi.long_term.forgetting`.
     - Messages removed in another way, such as by the forget gate, leave their summary in place.
-
-    Args:
-        store: where summaries and messages are stored.
-        clock: where "now" comes from.
     """
 
-    def __init__(self, store: Store, *, clock: Clock = utc_now) -> None:
-        self._store = store
-        self._clock = clock
+    store: Store  # where summaries and messages are stored
+    _: KW_ONLY
+    clock: Clock = utc_now  # where "now" comes from
 
     def latest(self, scope: Scope) -> Summary | None:
         """Return the newest summary of a session, None if nothing was folded yet; one index read."""
@@ -73,8 +70,8 @@ class Summaries:
             raise InputError(
                 f"upto_seq={new.upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
             )
-        dated = replace(new, created_at=self._clock())
-        return self._store.together(lambda: self._put_version(dated), repeatable=True)
+        dated = replace(new, created_at=self.clock())
+        return self.store.together(lambda: self._put_version(dated), repeatable=True)
 
     def unfolded(
         self, scope: Scope, after_seq: int = -1, *, upto_seq: int | None = None, limit: int = 1_000
@@ -91,7 +88,7 @@ class Summaries:
             before_seq=None if upto_seq is None else upto_seq + 1,
             limit=limit,
         )
-        return cast("list[Message]", self._store.find(query))
+        return cast("list[Message]", self.store.find(query))
 
     def _put_version(self, new: Summary) -> Summary:
         """Store a version if the newest is the one it builds on; otherwise return the newest."""
@@ -101,17 +98,17 @@ class Summaries:
         if latest is not None and latest.id != new.previous:
             return latest
         self._check_covered_messages(new)
-        return cast("Summary", self._store.put([new])[0])
+        return cast("Summary", self.store.put([new])[0])
 
     def _find(self, scope: Scope, *, newest_first: bool = False, limit: int) -> list[Summary]:
         query = Query(scope=_session_scope(scope), kinds=("summary",), newest_first=newest_first, limit=limit)
-        return cast("list[Summary]", self._store.find(query))
+        return cast("list[Summary]", self.store.find(query))
 
     def _check_covered_messages(self, new: Summary) -> None:
         user = Scope(user_id=new.scope.user_id, session_id=new.scope.session_id)
         for start in range(0, len(new.covers), _MAX_ROWS):
             ids = new.covers[start : start + _MAX_ROWS]
-            if self._store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
+            if self.store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
                 raise NotFound(_CHANGED_MESSAGE.format("a message it covers"))
 
 

@@ -20,18 +20,17 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Result = TypeVar("_Result")
 
 
+@dataclass(eq=False, repr=False)
 class Background(Generic[_Key, _Result]):
     """Runs jobs one after the other, in a thread that starts with the first.
 
     - Each key has at most one job that waits or runs; further ones are refused meanwhile.
     - The result of a job is kept under its key until taken; of more than 500 the oldest are dropped.
-
-    Args:
-        name: of the thread.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    name: str  # of the thread
+
+    def __post_init__(self) -> None:
         self._changed = threading.Condition()
         self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
         self._results: OrderedDict[_Key, _Result] = OrderedDict()
@@ -45,7 +44,7 @@ class Background(Generic[_Key, _Result]):
                 return False
             self._pending[key] = work
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"jiyi-{self._name}", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=f"jiyi-{self.name}", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
             return True

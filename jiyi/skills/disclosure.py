@@ -1,25 +1,88 @@
-"""The skills that each session sees: all cards, and the few bodies it has opened."""
+"""The skills that each session sees: all cards, the few bodies it has opened, and the tool that opens one."""
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
 
 from jiyi.errors import InputError, NotFound
 from jiyi.prompts import wording
 from jiyi.records import Block, Scope
 from jiyi.records.skill import Skill
-from jiyi.skills.cards import Cards, cards
 from jiyi.skills.registry import SkillRegistry
 from jiyi.skills.route import Routed, Router, Swapped, choose_swap
 from jiyi.text import TokenCounter, counter_for, language
 
-__all__ = ["Disclosure", "SkillShelf"]
+__all__ = ["OPEN_SKILL", "Cards", "Disclosure", "SkillShelf", "cards", "open_skill_tool"]
 
 _MAX_CHANGES = 20  # kept for the report of the next window
 _MAX_SESSIONS = 10_000  # with opened skills
 _MAX_EXAMPLE_TOKENS = 5000  # of an opened skill, as the Agent Skills format recommends
 _block = partial(Block, section="skills", kind="skill")
+
+OPEN_SKILL = "open_skill"
+"""The name of the tool, which the sentence above the cards repeats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cards:
+    """The text of the cards."""
+
+    text: str  # "" without skills
+    tokens: int  # of the text
+    note: str = ""  # for the report, if there are names only
+
+
+def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Cards:
+    """Return a line for each skill, in order.
+
+    If they have more than ``max_tokens``, only the names are shown, and ``note`` says so.
+
+    Raises:
+        InputError: the language is unknown.
+    """
+    intro = wording("skills", language)["intro"]
+    if not skills:
+        return Cards(text="", tokens=0)
+    lines = (f"- {skill.name}: {skill.description} {skill.when_to_use}" for skill in skills)
+    text, note = "\n".join([intro, *(" ".join(line.split()) for line in lines)]), ""
+    tokens = counter.count_text(text)
+    if tokens > max_tokens:
+        note = f"{len(skills)} cards over {max_tokens:,} tokens: names only"
+        text = "\n".join([intro, ", ".join(skill.name for skill in skills)])
+        tokens = counter.count_text(text)
+    return Cards(text=text, tokens=tokens, note=note)
+
+
+def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, Any]:
+    """Return the tool as an OpenAI definition; ``name`` is an enum of the skills.
+
+    The arguments of a call are those of `Disclosure.open`: ``open(**arguments)``.
+
+    Raises:
+        InputError: there are no skills, or the language is unknown.
+    """
+    if not registry.names:
+        raise InputError("there are no skills to open; offer this tool only where the registry has some")
+    words = wording("skill_tool", language)
+    return {
+        "type": "function",
+        "function": {
+            "name": OPEN_SKILL,
+            "description": words["tool"],
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
+                    "resource": {"type": "string", "description": words["resource"]},
+                },
+                "required": ["name"],
+                "additionalProperties": False,
+            },
+        },
+    }
 
 
 class Disclosure:
@@ -265,21 +328,14 @@ class SkillShelf:
 
     def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
         self.registry = registry  # the skills there are
-        self._router = router or Router(registry)
-        self._sessions: OrderedDict[tuple[str, str | None], Disclosure] = OrderedDict()
+        chosen = router or Router(registry)
+        self._sessions = lru_cache(maxsize=_MAX_SESSIONS)(lambda *_: Disclosure(registry, router=chosen))
         self._lock = threading.Lock()
 
     def of(self, scope: Scope) -> Disclosure:
         """Return the disclosure of a session; a new one has only cards."""
-        key = scope.user_id, scope.session_id
-        with self._lock:
-            disclosure = self._sessions.get(key)
-            if disclosure is None:
-                disclosure = self._sessions[key] = Disclosure(self.registry, router=self._router)
-                if len(self._sessions) > _MAX_SESSIONS:
-                    self._sessions.popitem(last=False)
-            self._sessions.move_to_end(key)
-            return disclosure
+        with self._lock:  # or two threads could make one each
+            return self._sessions(scope.user_id, scope.session_id)
 
 
 def _skill_text(skill: Skill) -> str:

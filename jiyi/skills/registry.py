@@ -70,11 +70,7 @@ class SkillRegistry:
         return tuple(self._cards)
 
     def get(self, name: str) -> Skill:
-        """Return the card of a skill.
-
-        Raises:
-            NotFound: there is no such skill; the message lists those there are.
-        """
+        """Return the card of a skill; NotFound: there is no such skill; the message lists those there are."""
         cards = self._cards
         if name not in cards:
             known = ", ".join(list(cards)[:30]) or "none; give folders with NAME/SKILL.md"

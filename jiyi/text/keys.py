@@ -69,19 +69,13 @@ def predicate_key(name: str) -> str:
     return _compute_key(name, True) if len(name) <= _MAX_NAME else _hashed_key(name)
 
 
-@cache
-def _words(points: bool) -> _KeyWords:
-    tables = read_toml(__package__, "keys")
-    return _load_words(tables["nouns"] + (tables["points"] if points else ""))
-
-
 def _hashed_key(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=1 << 14)
 def _compute_key(name: str, points: bool) -> str:
-    text, words = name, _words(points)
+    text, words = name, _load_words(points)
     for _ in range(_MAX_ROUNDS):
         key = _normalize_once(text, words)
         if key == text or key.isascii():  # only Chinese may change again
@@ -175,9 +169,12 @@ def _join_words(found: list[str], words: _KeyWords) -> list[str]:
     return out
 
 
-def _load_words(table: str) -> _KeyWords:
+@cache
+def _load_words(points: bool) -> _KeyWords:
     """Read groups of synonyms; a word in several groups belongs to the last one."""
-    groups = [line.split() for line in table.split("\n") if line]
+    tables = read_toml(__package__, "keys")
+    lines = (tables["nouns"] + (tables["points"] if points else "")).split("\n")
+    groups = [line.split() for line in lines if line]
     single: dict[str, str] = {}
     for key, *others in groups:
         for word in (key, *others):

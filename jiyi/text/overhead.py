@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jiyi.records import ContentPart, Message, ToolCall
+from jiyi.records import ContentPart, Message
 from jiyi.records.message import SENT_EXTRAS
 
 __all__ = ["PRIMING", "Count", "message_tokens", "openai_tools", "template_tools"]
@@ -48,8 +48,9 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
         total += _NAME + count(message.name)
     elif message.tool_call_id is not None:
         total += count(message.tool_call_id)
-    if message.tool_calls:
-        total += _tool_call_tokens(message.tool_calls, count)
+    if calls := message.tool_calls:
+        total += sum(count(call.name) + count(call.arguments) for call in calls)
+        total += _ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls)
     return total + sum(
         _value_tokens(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
     )
@@ -73,11 +74,6 @@ def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     if not tools:
         return 0
     return _TEMPLATE_TOOLS + sum(count(_json(tool)) + 1 for tool in tools)
-
-
-def _tool_call_tokens(calls: Sequence[ToolCall], count: Count) -> int:
-    text = sum(count(call.name) + count(call.arguments) for call in calls)
-    return text + (_ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls))
 
 
 def _part_tokens(part: ContentPart, count: Count) -> int:

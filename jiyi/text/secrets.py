@@ -6,7 +6,7 @@ text: 10 to 40 microseconds for a usual message.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
@@ -76,22 +76,21 @@ def _find_secrets(text: str) -> tuple[Secret, ...]:
     return tuple(found)
 
 
+@dataclass(eq=False)
 class Secrecy:
     """Hides the secrets in texts found for a question, unless the question asks for them.
 
     A question for a password shows passwords. If any text is about the subject of the question ("the password
     of the router"), only such texts show theirs.
-
-    Args:
-        question: the question.
-        texts: all texts that may be shown.
-        language: of the words that replace secrets, "zh" or "en".
     """
 
-    def __init__(self, question: str, texts: Iterable[str], language: str) -> None:
+    question: InitVar[str]
+    texts: InitVar[Iterable[str]]  # all that may be shown
+    language: str  # of the words that replace secrets, "zh" or "en"
+
+    def __post_init__(self, question: str, texts: Iterable[str]) -> None:
         rules = _load_rules()
         self._requested = {kind for kind, asks in rules.asks.items() if asks.search(question)}
-        self._language = language
         self._subjects: set[str] = set()
         if self._requested:
             rest = " ".join(
@@ -112,13 +111,12 @@ class Secrecy:
         for secret in found:
             if secret.kind in self._requested and may_show:
                 continue
-            parts += [text[position : secret.start], _load_rules().stands_for[self._language][secret.kind]]
+            parts += [text[position : secret.start], _load_rules().stands_for[self.language][secret.kind]]
             position = secret.end
         return "".join([*parts, text[position:]])
 
 
-_Check = Callable[[str, str], bool]
-"""Decides by a value and the text after it whether it is a secret."""
+_Check = Callable[[str, str], bool]  # decides by a value and the text after it whether it is a secret
 
 
 class _Rule(NamedTuple):

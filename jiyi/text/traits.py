@@ -48,17 +48,9 @@ class Trait(IntFlag):
 _QUESTION, _NUMBER, _DATE, _NAME, _I, _YOU, _NO, _DECISION, _GREETING, _ASKS_LAST = (
     sign.value for sign in list(Trait)[:10]
 )
-_TRAITS_BY_MODE = [
-    (Mode.ASKED.value, Trait.MOSTLY_ASKS.value),
-    (Mode.HYPOTHETICAL.value, Trait.SUPPOSES.value),
-    (Mode.REPORTED.value, Trait.REPORTS.value),
-    (Mode.CHANGED.value, Trait.CHANGES.value),
-    (Mode.CORRECTED.value, Trait.CORRECTS.value),
-    (Mode.RETRACTED.value, Trait.RETRACTS.value),
-    (Mode.REVERTED.value, Trait.REVERTS.value),
-    (Mode.TEMPORARY.value, Trait.TEMPORARY.value),
-    (Mode.PLANNED.value, Trait.PLANS.value),
-]
+# The traits from the eleventh on are the modes in their order, without `NEGATED`.
+_MODES = [mode.value for mode in Mode if mode is not Mode.NEGATED]
+_TRAITS_BY_MODE = list(zip(_MODES, (trait.value for trait in list(Trait)[10:]), strict=True))
 
 _LATIN = re.compile(r"[a-z]+(?:'[a-z]+)*")
 _NOT_WORDS = re.compile(r"[\W_]+")

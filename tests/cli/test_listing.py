@@ -1,11 +1,14 @@
 """What a memory holds, listed for people and as JSON."""
 
 from datetime import UTC, datetime
+from typing import get_args
 
 import pytest
 from rich.cells import cell_len
 
 import jiyi
+from jiyi.cli.windows import STYLES
+from jiyi.records import SECTIONS, FactStatus, Outcome, Role, TaskStatus
 from jiyi.testing import HashEmbedder
 
 
@@ -123,3 +126,9 @@ def test_the_profile_alone(run, run_json, db):
         "The greenhouse has no power on Sundays",
     ]
     assert "pinned" in run("facts", "--profile", "--limit", 1, "--db", db).stdout
+
+
+def test_everything_shown_in_colour_has_one():
+    statuses = {*get_args(FactStatus), *get_args(Outcome), *get_args(TaskStatus)}
+    shown = {"role": set(get_args(Role)), "section": {*SECTIONS, "framing"}, "status": statuses}
+    assert {of: set(styles) for of, styles in STYLES.items()} == shown

@@ -147,7 +147,7 @@ def test_a_json_with_five_megabytes_is_read_whole_within_seconds():
     made = json_lines(json.loads(text), errors_in, "en")
     assert process_time() - started < 5  # a third of a second where nothing else runs
     assert 'err: null x 69,999, "disk full" x 1' in "\n".join(made.head)
-    assert "disk full" in made.lines[made.notable[0]]
+    assert "disk full" in made[made.notable[0]]
 
 
 LEAF = (
@@ -204,10 +204,10 @@ def check_told(items: list[dict[str, object]], name: str, told: str) -> None:
 def test_each_row_stands_in_its_place_with_its_values(items):
     made = json_lines(items, errors_in, "en")
     names = made.head[-1].split(" | ")
-    if len(made.lines) != len(items) or not set(names) <= set("abc"):
+    if len(made) != len(items) or not set(names) <= set("abc"):
         return
     for place, item in enumerate(items):
-        for name, cell in zip(names, made.lines[place].split(" | "), strict=True):
+        for name, cell in zip(names, made[place].split(" | "), strict=True):
             value = item.get(name, ...)
             bare = "" if value is ... else value if value == "a" else json.dumps(value)
             assert cell == bare

@@ -42,14 +42,14 @@ def test_the_least_important_leave_first_and_the_reason_says_the_score():
 
 
 def test_what_fits_is_not_scored(monkeypatch):
-    monkeypatch.setattr("jiyi.short_term.importance.salience", lambda text: pytest.fail("scored"))
+    monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: pytest.fail("scored"))
     talk = [user("never scored before: 4711"), assistant("nor this: 4712")]
     assert ImportanceSampling(tokens(*talk))(talk).kept == tuple(talk)
 
 
 def test_a_text_is_scored_once(monkeypatch):
     asked = []
-    monkeypatch.setattr("jiyi.short_term.importance.salience", lambda text: asked.append(text) or 0.5)
+    monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: asked.append(text) or 0.5)
     talk = [user(f"scored once: {n}") for n in range(50)]
     policy = ImportanceSampling(200)
     policy(talk)

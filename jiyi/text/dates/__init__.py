@@ -13,6 +13,4 @@ said without a year is the latest that has begun by now. Time is linear in the l
 language, `grammar` the rules and when a match is no date, `find` how neighbouring matches are put together.
 """
 
-from jiyi.text.dates.find import TimeSpan, find_dates, has_date
-
-__all__ = ["TimeSpan", "find_dates", "has_date"]
+from jiyi.text.dates.find import *

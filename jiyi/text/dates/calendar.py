@@ -142,21 +142,15 @@ def shift_day(day: int, unit: Unit, count: int) -> Days:
 def adjacent(days: Days, unit: Unit, count: int) -> Days:
     """Return the ``count`` units right after ``days``; before them where ``count`` is negative."""
     if unit == "weekend":
-        return _adjacent_weekend(days, count)
+        after, before = weekday_near(days.end - 1, 5, 1), weekday_near(days.first - 1, 5, -1)
+        saturday = after + 7 * (count - 1) if count > 0 else before + 7 * (count + 1)
+        return Days(saturday, saturday + 2, "weekend", days.exact)
     edge = days.end if count > 0 else days.first
     if unit in ("day", "week"):
         other = edge + count * (7 if unit == "week" else 1)
     else:
         other = add_months(edge, count * (12 if unit == "year" else 1))
     return Days(min(edge, other), max(edge, other), "day" if abs(other - edge) == 1 else "span", days.exact)
-
-
-def _adjacent_weekend(days: Days, count: int) -> Days:
-    if count > 0:
-        saturday = days.end + (5 - weekday(days.end)) % 7 + 7 * (count - 1)
-    else:
-        saturday = weekday_near(days.first - 1, 5, -1) + 7 * (count + 1)
-    return Days(saturday, saturday + 2, "weekend", days.exact)
 
 
 def weekday_near(day: int, name: int, side: int) -> int:

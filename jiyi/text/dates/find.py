@@ -236,13 +236,9 @@ def _to_time_span(context: Context, piece: Piece) -> TimeSpan | None:
     days = piece.days
     if days is None or not _FIRST <= days.first < days.end <= _LAST:
         return None
-    start, end = (_midnight(day, context) for day in (days.first, days.end))
+    zone = context.now.tzinfo
+    start, end = (datetime.fromordinal(day).replace(tzinfo=zone) for day in (days.first, days.end))
     if days.open and context.now > start:
         end = context.now
     words = context.raw[piece.at : piece.end]
     return TimeSpan(start=start, end=end, text=words, at=piece.at, exact=days.exact)
-
-
-def _midnight(day: int, context: Context) -> datetime:
-    at = date.fromordinal(day)
-    return datetime(at.year, at.month, at.day, tzinfo=context.now.tzinfo)

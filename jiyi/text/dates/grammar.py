@@ -6,8 +6,8 @@ a date, False if it counts only as a part of a longer one ("may" in "early may")
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.meanings import Change, meaning
@@ -126,20 +126,7 @@ _CHECKS: Mapping[str, _Check] = {
     "weekend": lambda slots: slots.is_after("weekend") or None,
 }
 
-_T = TypeVar("_T")
-
 _GROUP = re.compile(r"\(\?P<\w+>")
-
-
-class _cached(Generic[_T]):
-    """A cached_property without the lock of Python 3.11's, which a forked process could find held."""
-
-    def __init__(self, make: Callable[[Any], _T]) -> None:
-        self._make = make
-
-    def __get__(self, instance: Any, _: type) -> _T:
-        value = instance.__dict__[self._make.__name__] = self._make(instance)
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +154,21 @@ class Grammar:
     language: str  # names the data file, read when it is first needed
     rules: str = "rules"  # the list in it, or "after_date": those that change a date right before them
     lead: str = ""  # a pattern that comes before all
+    _read: "_Tables | None" = field(default=None, init=False)
+
+    @property
+    def _tables(self) -> "_Tables":
+        if self._read is None:  # no functools.cached_property: a forked process could find its lock held
+            self._read = _load(self.language, self.rules, self.lead)
+        return self._read
 
     def any(self, text: str) -> bool:
         """Return whether some pattern matches in ``text``."""
-        return self._combined.search(text) is not None
+        return self._tables.combined.search(text) is not None
 
     def find(self, context: Context) -> Iterator[Piece]:
         """Yield the pieces that mean something, in order, without overlaps."""
-        search, at = self._combined.search, 0
+        search, at = self._tables.combined.search, 0
         while found := search(context.text, at):
             piece = self._piece(found.lastindex or 1, found.start(), context)
             at = piece.end if piece else found.start() + 1
@@ -183,68 +177,15 @@ class Grammar:
 
     def match(self, context: Context, at: int) -> Piece | None:
         """Return the piece that begins at ``at``, if there is one."""
-        found = self._combined.match(context.text, at)
+        found = self._tables.combined.match(context.text, at)
         return self._piece(found.lastindex or 1, at, context) if found else None
 
-    @_cached
-    def _data(self) -> Mapping[str, Any]:
-        return read_toml(__package__, self.language)
-
-    @_cached
-    def _parts(self) -> Mapping[str, str]:
-        words = {
-            f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
-            for slot, meant in self._data["words"].items()
-        }
-        holidays = {"holiday": "|".join(self._data["holidays"].values())}
-        return {**words, **self._data["parts"], **holidays}
-
-    @_cached
-    def _words(self) -> Words:
-        data = self._data
-        return Words(
-            slots=data["words"],
-            holidays=[(name, re.compile(self._fill(words))) for name, words in data["holidays"].items()],
-            before={kind: frozenset(words.split()) for kind, words in data["before"].items()},
-            after={kind: tuple(words.split()) for kind, words in data["after"].items()},
-        )
-
-    @_cached
-    def _rules(self) -> list[_Rule]:
-        return [
-            _Rule(
-                self._fill(one["pattern"]),
-                meaning(one["meaning"]),
-                _CHECKS[one["check"]] if "check" in one else lambda _: True,
-                one.get("given", {}),
-            )
-            for one in self._data[self.rules]
-        ]
-
-    @_cached
-    def _combined(self) -> re.Pattern[str]:
-        rules = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in self._rules)
-        beginnings = _lookahead(self._beginnings()) if self.rules == "rules" else ""
-        return re.compile(f"{self.lead}{beginnings}(?:{rules})", re.ASCII)
-
-    def _fill(self, pattern: str) -> str:
-        return fill_parts(pattern, self._parts).replace("\n", "")
-
-    def _beginnings(self) -> list[str]:
-        data = self._data["begins"]
-        beginnings = [*map(self._fill, data["patterns"]), *data["words"].split()]
-        for one in data.get("followed", ()):
-            words = one["words"].split() if "words" in one else self._data["words"][one["slot"]]
-            then = self._fill(one["then"])
-            beginnings += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
-        return beginnings
-
     def _piece(self, number: int, at: int, context: Context) -> Piece | None:
-        rule = self._rules[number - 1]
+        rule = self._tables.rules[number - 1]
         match = re.compile(rule.pattern, re.ASCII).match(context.text, at)  # re keeps what it compiled
         if match is None:
             return None
-        slots = Slots(match, context, self._words, rule.given)
+        slots = Slots(match, context, self._tables.words, rule.given)
         sure = rule.check(slots)
         if sure is None:
             return None
@@ -257,6 +198,53 @@ class Grammar:
         if isinstance(found, Days):
             return Piece(at, match.end(), found if sure else replace(found, weak=True))
         return Piece(at, match.end(), None, found)
+
+
+class _Tables(NamedTuple):
+    words: Words
+    rules: list[_Rule]
+    combined: re.Pattern[str]  # of all rules, a group for each
+
+
+def _load(language: str, rules: str, lead: str) -> _Tables:
+    data = read_toml(__package__, language)
+    parts = {
+        f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
+        for slot, meant in data["words"].items()
+    }
+    parts |= data["parts"] | {"holiday": "|".join(data["holidays"].values())}
+
+    def fill(pattern: str) -> str:
+        return fill_parts(pattern, parts).replace("\n", "")
+
+    words = Words(
+        slots=data["words"],
+        holidays=[(name, re.compile(fill(pattern))) for name, pattern in data["holidays"].items()],
+        before={kind: frozenset(listed.split()) for kind, listed in data["before"].items()},
+        after={kind: tuple(listed.split()) for kind, listed in data["after"].items()},
+    )
+    made = [
+        _Rule(
+            fill(one["pattern"]),
+            meaning(one["meaning"]),
+            _CHECKS[one["check"]] if "check" in one else lambda _: True,
+            one.get("given", {}),
+        )
+        for one in data[rules]
+    ]
+    grouped = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in made)
+    begins = _lookahead(_beginnings(data, fill)) if rules == "rules" else ""
+    return _Tables(words, made, re.compile(f"{lead}{begins}(?:{grouped})", re.ASCII))
+
+
+def _beginnings(data: Mapping[str, Any], fill: Callable[[str], str]) -> list[str]:
+    begins = data["begins"]
+    beginnings = [*map(fill, begins["patterns"]), *begins["words"].split()]
+    for one in begins.get("followed", ()):
+        words = one["words"].split() if "words" in one else data["words"][one["slot"]]
+        then = fill(one["then"])
+        beginnings += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
+    return beginnings
 
 
 def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:
