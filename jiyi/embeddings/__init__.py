@@ -5,19 +5,8 @@
 long record into pieces worth a vector each. Importing this loads no model and no client.
 """
 
-from jiyi.embeddings.e5 import E5Embedder
-from jiyi.embeddings.embedder import CachedEmbedder, Embedder, TextKind, Vectors32
-from jiyi.embeddings.openai import OpenAIEmbedder
-from jiyi.embeddings.parts import split_parts
-from jiyi.endpoint import Endpoint
-
-__all__ = [
-    "CachedEmbedder",
-    "E5Embedder",
-    "Embedder",
-    "Endpoint",
-    "OpenAIEmbedder",
-    "TextKind",
-    "Vectors32",
-    "split_parts",
-]
+from jiyi.embeddings.e5 import *
+from jiyi.embeddings.embedder import *
+from jiyi.embeddings.openai import *
+from jiyi.embeddings.parts import *
+from jiyi.endpoint import *

@@ -5,23 +5,8 @@ OpenAI-compatible endpoint, `ask_json` gets an answer that fits a JSON schema. I
 loads no client.
 """
 
-from jiyi.llm.answers import read_turn, spoken
-from jiyi.llm.llm import LLM, ChatLLM, Reply, Turn
-from jiyi.llm.openai import OpenAILLM
-from jiyi.llm.streaming import put_together
-from jiyi.llm.structured import Unfit, ask_each, ask_json, checker
-
-__all__ = [
-    "LLM",
-    "ChatLLM",
-    "OpenAILLM",
-    "Reply",
-    "Turn",
-    "Unfit",
-    "ask_each",
-    "ask_json",
-    "checker",
-    "put_together",
-    "read_turn",
-    "spoken",
-]
+from jiyi.llm.answers import *
+from jiyi.llm.llm import *
+from jiyi.llm.openai import *
+from jiyi.llm.streaming import *
+from jiyi.llm.structured import *
