@@ -1,9 +1,9 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
 import os
-import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,13 @@ import pytest
 from hypothesis import settings
 from other_processes import hold  # noqa: F401
 from postgres_server import (  # noqa: F401
+    IN_MEMORY,
+    PASSABLE,
     _cluster,
     _server_of_the_run,
     citus_url,
     empty_postgres_url,
+    passable_folder,
     postgres_server,
     postgres_url,
 )
@@ -31,10 +34,10 @@ from jiyi.testing import HashEmbedder
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The files of tests lie in memory where there is room: a real file system, whose syncs cost nothing.
-IN_MEMORY = Path("/dev/shm")
-if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 4 << 30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+# The files of tests, and of the programs they start, lie where the servers' do.
+if IN_MEMORY:
+    os.environ.setdefault("TMPDIR", PASSABLE)
+    tempfile.tempdir = None  # what pytest asked for already
 
 # rich takes the width once, when the console is made; tests of the terminal set their own later.
 os.environ.pop("COLUMNS", None)
