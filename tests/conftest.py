@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Generator
 from functools import partial
@@ -33,6 +34,10 @@ from jiyi.testing import HashEmbedder
 # A run in the background may ignore Ctrl-C, and so would the programs that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where nothing compiled is kept, every program that a test starts compiles all it loads, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # The files of tests, and of the programs they start, lie where the servers' do.
 if IN_MEMORY:
