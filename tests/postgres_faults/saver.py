@@ -4,8 +4,8 @@
 
 It prints ``saved ID`` for what was acknowledged and ``failed ID ERROR`` for what was not; that is
 saved again under the same id, as a careful program would. Every second message goes into the
-session ``shared`` of the user ``ana``, the others into a session of the thread's own user. Every seventh teaches a fact, which takes ten times as
-long to save as one that does not.
+session ``shared`` of the user ``ana``, the others into a session of the thread's own user. Every
+seventh teaches a fact, which takes ten times as long to save as what teaches nothing.
 """
 
 import logging
