@@ -86,6 +86,12 @@ def path(tmp_path):
     return tmp_path / "agent.db"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, path):
+    """A new file, and a new database of a server: what holds on one holds on the other."""
+    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
 @pytest.fixture
 def database(path):
     database = SqliteDatabase(path)
