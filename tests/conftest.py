@@ -1,9 +1,10 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
 import os
-import shutil
 import signal
 import socket
+import sys
+import tempfile
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,13 @@ import pytest
 from hypothesis import settings
 from other_processes import hold  # noqa: F401
 from postgres_server import (  # noqa: F401
+    IN_MEMORY,
+    PASSABLE,
     _cluster,
     _server_of_the_run,
     citus_url,
     empty_postgres_url,
+    passable_folder,
     postgres_server,
     postgres_url,
 )
@@ -31,10 +35,14 @@ from jiyi.testing import HashEmbedder
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The files of tests lie in memory where there is room: a real file system, whose syncs cost nothing.
-IN_MEMORY = Path("/dev/shm")
-if IN_MEMORY.is_dir() and shutil.disk_usage(IN_MEMORY).free > 4 << 30:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
+# Where nothing compiled is kept, every program that a test starts compiles all it loads, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# The files of tests, and of the programs they start, lie where the servers' do.
+if IN_MEMORY:
+    os.environ.setdefault("TMPDIR", PASSABLE)
+    tempfile.tempdir = None  # what pytest asked for already
 
 # rich takes the width once, when the console is made; tests of the terminal set their own later.
 os.environ.pop("COLUMNS", None)
@@ -76,6 +84,12 @@ def _plain_environment(monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "agent.db"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, path):
+    """A new file, and a new database of a server: what holds on one holds on the other."""
+    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture

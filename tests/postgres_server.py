@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from jiyi.storage.postgres.server import LocalServer
 
 __all__ = [
+    "IN_MEMORY",
+    "PASSABLE",
     "CitusDatabase",
     "PostgresServer",
     "citus_url",
     "empty_postgres_url",
+    "passable_folder",
     "postgres_server",
     "postgres_url",
 ]
@@ -50,6 +53,9 @@ OPTIONS = {
 }
 # Workers of a pool draw random numbers at any time; hypothesis does not let the global ones be drawn from.
 psycopg_pool.base.random = random.Random().random
+# In memory where there is room: a real file system, whose syncs cost nothing.
+IN_MEMORY = os.path.isdir("/dev/shm") and shutil.disk_usage("/dev/shm").free > 4 << 30
+PASSABLE = "/dev/shm" if IN_MEMORY else "/tmp"  # pytest's own folders are closed to root's server
 EMPTY, MIGRATED = "jiyi_empty", "jiyi_migrated"  # databases to copy
 # When pytest dies, of whatever, the pipe ends and so does the server.
 WATCH = """cat > /dev/null
@@ -176,9 +182,7 @@ class PostgresServer:
     def _start_local(self) -> None:
         from jiyi.storage.postgres.server import LocalServer
 
-        # pytest's own folders are closed to others, and root's server runs as somebody else.
-        self._folder = Path(tempfile.mkdtemp(prefix="jiyi-postgres-", dir="/tmp"))
-        self._folder.chmod(0o755)
+        self._folder = _made_passable()
         self._watch = subprocess.Popen(
             ["/bin/sh", "-c", WATCH, "sh", self._folder], stdin=subprocess.PIPE, start_new_session=True
         )
@@ -265,6 +269,20 @@ def _reachable_programs(folder: Path | None) -> Path:
             shutil.copytree(part, folder / "copy" / part.name, symlinks=True)
         return folder / "copy" / package.name / "pginstall" / "bin"
     return programs
+
+
+def _made_passable() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="jiyi-postgres-", dir=PASSABLE))
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def passable_folder():
+    """A folder that any user may pass: root's server runs as somebody else."""
+    folder = _made_passable()
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

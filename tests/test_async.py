@@ -183,7 +183,7 @@ async def use(memory: AsyncMemoryManager) -> None:
 def test_a_type_checker_knows_arguments_and_results(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(_TYPED)
-    run = [sys.executable, "-m", "mypy", "jiyi", str(program)]  # strict, and what was checked before is known
+    run = [sys.executable, "-m", "mypy", str(program)]  # strict, and what `make check` has read is known
     told = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False).stdout
     wrong = {number for number, line in enumerate(_TYPED.splitlines(), 1) if line.endswith("# wrong")}
     assert {int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line} == wrong, told

@@ -105,8 +105,8 @@ def test_taking_in(tmp_path):
 
 def test_what_the_main_verbs_pass(tmp_path):
     file = tmp_path / "figures.json"
-    options = ("--sizes", 60, "--rounds", 1, "--calls", 2, "--against", ROOT, "--profile")
-    assert "search, 60 messages" in aside("path.py", *options, "--json", file)
+    options = ("--sizes", 20, "--rounds", 1, "--calls", 2, "--against", ROOT, "--profile")
+    assert "search, 20 messages" in aside("path.py", *options, "--json", file)
     rows = json.loads(file.read_text("utf-8"))
     assert [row["verb"] for row in rows] == 2 * ["save_message"] + 2 * ["search"] + 2 * ["build_context"]
     assert [row["calls"] for row in rows[2::2]] == pytest.approx(
@@ -209,9 +209,9 @@ def test_the_engines_of_the_bundled_model():
 @pytest.mark.parametrize(
     ("what", "options", "figure", "wanted"),
     [
-        ("overhead", ("--messages", 60, "--rounds", 25), "rounds", 25),
+        ("overhead", ("--messages", 12, "--rounds", 25), "rounds", 25),
         ("saves", ("--clients", 2, "--seconds", 0.5, "--turns", 1), "clients", 2),
-        ("memory", ("--requests", 100), "requests", 100),
+        ("memory", ("--requests", 20), "requests", 20),
         ("kills", ("--times", 1), "lost", 0),
     ],
 )

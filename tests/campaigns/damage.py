@@ -101,11 +101,11 @@ class Round:
     def __init__(self, path: Path, before: dict[tuple, str], counts: Counter[str]) -> None:
         self.path, self.before, self.counts = path, before, counts
         self.faults: list[str] = []
-        self.said: dict[tuple[str, str], set[str]] = {}
+        self.bodies: dict[tuple[str, str], set[str]] = {}
         for user, _, (_, id_) in before:
-            self.said.setdefault((user, id_), set())
+            self.bodies.setdefault((user, id_), set())
         for (user, _, (_, id_)), text in before.items():
-            self.said[user, id_].add(json.loads(text[text.index("{") :])["body"])
+            self.bodies[user, id_].add(json.loads(text[text.index("{") :])["body"])
 
     def tried(self, name: str, call):
         """Call a verb: only errors of jiyi may come."""
@@ -129,7 +129,7 @@ class Round:
         for record in records or ():
             self.counts["records given back"] += 1
             body = encode(record)["body"]
-            if body not in self.said.get((user, record.id), ()):
+            if body not in self.bodies.get((user, record.id), ()):
                 self.faults.append(
                     f"{type(record).__name__} {record.id} of {user} says something else: {body[:200]}"
                 )
@@ -148,10 +148,10 @@ class Round:
     def read(self, memory, folder: Path) -> None:
         for user in USERS:
             for session in ("s0", "s1", "s2"):
-                said = self.tried(
+                found = self.tried(
                     "session_messages", lambda s=session, u=user: memory.session_messages(s, user_id=u)
                 )
-                self.same(user, said)
+                self.same(user, found)
             self.tried("build_context", lambda u=user: memory.build_context("s0", "nginx 证书?", user_id=u))
             hits = self.tried("search", lambda u=user: memory.search("nginx 证书 disk", limit=20, user_id=u))
             self.same(user, [hit.record for hit in hits or ()])
@@ -242,9 +242,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     logging.getLogger("jiyi").setLevel(logging.CRITICAL)  # each damaged record is told
-    told = campaign(60 * given.minutes, given.seed)
-    print(json.dumps(told, ensure_ascii=False, indent=1))
-    return 1 if told["fault_count"] else 0
+    report = campaign(60 * given.minutes, given.seed)
+    print(json.dumps(report, ensure_ascii=False, indent=1))
+    return 1 if report["fault_count"] else 0
 
 
 if __name__ == "__main__":

@@ -116,21 +116,21 @@ class Found:
         if took > SECONDS:
             self.fault(name, f"took over {SECONDS:.0f} s", f"{took:.1f} s, {len(data)} bytes: {data[:300]!r}")
 
-    def fault(self, name: str, what: str, told: str) -> None:
+    def fault(self, name: str, what: str, detail: str) -> None:
         if f"{name}: {what}" not in self.faults:
-            self.faults[f"{name}: {what}"] = told
+            self.faults[f"{name}: {what}"] = detail
             if INSIDE:
-                print(json.dumps({f"{name}: {what}": told}), flush=True)
+                print(json.dumps({f"{name}: {what}": detail}), flush=True)
 
 
 class Answering:
     """A model that answers with the bytes it was made of."""
 
     def __init__(self, data: bytes) -> None:
-        self.said = data.decode("utf-8", "replace")
+        self.text = data.decode("utf-8", "replace")
 
     def complete(self, messages: Sequence[Any], **_: Any) -> Reply:
-        return Reply(text=self.said)
+        return Reply(text=self.text)
 
 
 def text_of(data: bytes) -> str:
@@ -149,7 +149,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         memory.save_message(f"s{place}", role="user", content=text)
     memory.complete_task(memory.start_task("s0", "look").id, summary="found")
     memory.export(folder / "good.jsonl")
-    short, said = ToolOutput(max_tokens=80), [one.encode() for one in SAID]
+    short, texts = ToolOutput(max_tokens=80), [one.encode() for one in SAID]
     message = Message(role="user", content=SAID[0], id="m", created_at=NOW)
 
     def import_(data: bytes) -> object:
@@ -177,10 +177,10 @@ def readers(folder: Path) -> dict[str, Reader]:
     ]
     return {
         "import": Reader(import_, [*files, (folder / "good.jsonl").read_bytes()]),
-        "dates": Reader(lambda data: find_dates(text_of(data), NOW), said),
-        "statements": Reader(statements, said),
+        "dates": Reader(lambda data: find_dates(text_of(data), NOW), texts),
+        "statements": Reader(statements, texts),
         "question": Reader(
-            lambda data: parse_question(text_of(data), NOW), [*said, "我现在住哪儿？".encode()]
+            lambda data: parse_question(text_of(data), NOW), [*texts, "我现在住哪儿？".encode()]
         ),
         "front matter": Reader(lambda data: parse(text_of(data)), [FRONT]),
         "filter": Reader(
@@ -188,8 +188,8 @@ def readers(folder: Path) -> dict[str, Reader]:
             [json.dumps(WANTED).encode()],
             (JiyiError, ValueError, RecursionError),
         ),
-        "tool output": Reader(lambda data: short(text_of(data)), [json.dumps(ROWS).encode(), said[1] * 30]),
-        "window": Reader(window, [*said, json.dumps(ROWS).encode()]),
+        "tool output": Reader(lambda data: short(text_of(data)), [json.dumps(ROWS).encode(), texts[1] * 30]),
+        "window": Reader(window, [*texts, json.dumps(ROWS).encode()]),
         "reply": Reader(
             lambda data: (read_reply(data), read_turn(data)), [json.dumps(TURN).encode()], (ValueError,)
         ),

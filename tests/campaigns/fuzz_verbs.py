@@ -112,9 +112,9 @@ class Campaign:
         self.memory.save_message("s", role="user", content="the needle is in the hay", id="m-1")
         self.memory.export(folder / "good.jsonl")
         self.ids = ["m-1", "one", "user", self.memory.start_task("s", "look").id]
-        self.doors = dict(self.all_doors())
+        self.targets = dict(self.all_targets())
 
-    def all_doors(self) -> Iterator[tuple[str, Callable[..., Any]]]:
+    def all_targets(self) -> Iterator[tuple[str, Callable[..., Any]]]:
         for name in dir(MemoryManager):
             member = getattr(MemoryManager, name)
             if not name.startswith("_") and inspect.isfunction(member) and name not in NOT_CALLED:
@@ -128,42 +128,42 @@ class Campaign:
     def open(self, **given: Any) -> None:
         jiyi.open(self.folder / "b.db", **{"background": False, **given}).close()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the whole file, and that the memory still remembers."""
         check_database(self.folder / "a.db")
         name = f"canary-{sum(self.calls.values())}"
         saved = self.memory.save_message(name, role="user", content=f"{name} sings", user_id="ana")
         found = self.memory.search(f"{name} sings", user_id="ana", session_id=name)
         if [hit.id for hit in found][:1] != [saved.id]:
-            self.fault("look", "what was saved is not found", name)
+            self.fault("check", "what was saved is not found", name)
 
-    def fault(self, door: str, what: str, told: str) -> None:
-        self.faults.setdefault(f"{door}: {what}", told[-1_500:])
+    def fault(self, target: str, what: str, detail: str) -> None:
+        self.faults.setdefault(f"{target}: {what}", detail[-1_500:])
 
-    def call(self, door: str, arguments: Mapping[str, Any]) -> None:
+    def call(self, target: str, arguments: Mapping[str, Any]) -> None:
         """Make one call and judge it."""
         before, began = dict(self.memory.stats(user_id="ana")), time.process_time()
-        self.calls[door] += 1
+        self.calls[target] += 1
         try:
-            result = self.doors[door](**arguments)
+            result = self.targets[target](**arguments)
         except JiyiError as error:
             self.raised[type(error).__name__] += 1
             text = str(error)
             if PASSWORD in text or len(text) > LONGEST:
-                self.fault(door, "an error tells too much", text)
+                self.fault(target, "an error tells too much", text)
             if isinstance(error, InputError) and dict(self.memory.stats(user_id="ana")) != before:
-                self.fault(door, "InputError, and something was written", f"{arguments!r:.1000}")
+                self.fault(target, "InputError, and something was written", f"{arguments!r:.1000}")
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             what = f"{type(error).__name__} in {Path(place.filename).name}:{place.name}"
-            self.fault(door, what, f"{error!s:.200} {brief(arguments)}")
+            self.fault(target, what, f"{error!s:.200} {brief(arguments)}")
         else:
             if isinstance(id_ := getattr(result, "id", None), str) and len(self.ids) < 500:
                 self.ids.append(id_)
         took = time.process_time() - began
         self.slowest = max(took, self.slowest)
         if took > SECONDS:
-            self.fault(door, f"took over {SECONDS:.0f} s", f"{took:.1f} s {brief(arguments)}")
+            self.fault(target, f"took over {SECONDS:.0f} s", f"{took:.1f} s {brief(arguments)}")
 
     def near(self, name: str, hint: Any) -> st.SearchStrategy[Any]:
         """Return values of what an annotation asks for, by the parameter's name where that says more."""
@@ -187,11 +187,11 @@ class Campaign:
             return st.just(lambda *_: None)
         return _PLAIN.get(hint, JUNK)
 
-    def arguments(self, draw: Callable[[st.SearchStrategy[Any]], Any], door: str) -> dict[str, Any]:
-        of = self.doors[door]
-        hints = get_type_hints(of.__init__ if isinstance(of, type) else of)
+    def arguments(self, draw: Callable[[st.SearchStrategy[Any]], Any], target: str) -> dict[str, Any]:
+        called = self.targets[target]
+        hints = get_type_hints(called.__init__ if isinstance(called, type) else called)
         out = {}
-        for name, parameter in inspect.signature(of).parameters.items():
+        for name, parameter in inspect.signature(called).parameters.items():
             if parameter.kind is parameter.VAR_KEYWORD:
                 field = draw(st.sampled_from(sorted(jiyi.Settings.model_fields)))
                 out[field] = draw(JUNK)
@@ -218,14 +218,14 @@ def run(seconds: float, number: int, rounds: int = sys.maxsize) -> dict[str, Any
         os.chdir(folder)
         campaign, began = Campaign(Path(folder)), time.monotonic()
 
-        def one(data: st.DataObject) -> None:
-            door = data.draw(st.sampled_from(sorted(campaign.doors)))
-            arguments = campaign.arguments(data.draw, door)
+        def example(data: st.DataObject) -> None:
+            target = data.draw(st.sampled_from(sorted(campaign.targets)))
+            arguments = campaign.arguments(data.draw, target)
             if time.monotonic() - began > seconds:
                 return
-            campaign.call(door, arguments)
+            campaign.call(target, arguments)
             if sum(campaign.calls.values()) % EVERY == 0:
-                campaign.look()
+                campaign.check()
 
         try:
             while time.monotonic() - began < seconds and rounds:
@@ -237,14 +237,14 @@ def run(seconds: float, number: int, rounds: int = sys.maxsize) -> dict[str, Any
                     phases=[Phase.generate],
                     suppress_health_check=list(HealthCheck),
                 )
-                seed(number)(quiet(given(st.data())(one)))()
-            campaign.look()
+                seed(number)(quiet(given(st.data())(example)))()
+            campaign.check()
             campaign.memory.close()
         finally:
             os.chdir(here)
     return {
         "calls": sum(campaign.calls.values()),
-        "doors": len(campaign.doors),
+        "targets": len(campaign.targets),
         "seconds": round(time.monotonic() - began),
         "slowest": round(campaign.slowest, 2),
         "raised": dict(campaign.raised.most_common()),

@@ -115,25 +115,25 @@ def faulty_disk() -> Iterator[None]:
 
 
 @dataclass
-class Told:
+class Expected:
     """What was acknowledged: texts that are there, texts that are not, and those it is not known of."""
 
     there: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
     unsure: list[set[str]] = field(default_factory=list)  # all of each, or none
 
-    def copy(self) -> "Told":
-        return Told(set(self.there), set(self.gone), list(self.unsure))
+    def copy(self) -> "Expected":
+        return Expected(set(self.there), set(self.gone), list(self.unsure))
 
 
-Step = Callable[[jiyi.MemoryManager, Told], None]
+Step = Callable[[jiyi.MemoryManager, Expected], None]
 
 
 def says(number: int, *, session: str = "s") -> Step:
-    def step(memory: jiyi.MemoryManager, told: Told) -> None:
+    def step(memory: jiyi.MemoryManager, expected: Expected) -> None:
         texts = [f"message {number} {place} " + "words " * 60 for place in range(1 + number % 4)]
         batch = [{"role": "user", "content": text} for text in texts]
-        _do(told, set(texts), lambda: memory.save_messages(session, batch))
+        _do(expected, set(texts), lambda: memory.save_messages(session, batch))
 
     return step
 
@@ -141,17 +141,17 @@ def says(number: int, *, session: str = "s") -> Step:
 def forgets(number: int, *, purge: bool = False) -> Step:
     """Forget a session of its own, or part of it where it could not be saved."""
 
-    def step(memory: jiyi.MemoryManager, told: Told) -> None:
+    def step(memory: jiyi.MemoryManager, expected: Expected) -> None:
         session, texts = f"session-{number}", {f"secret {number} {place}" for place in range(2)}
         batch = [{"role": "user", "content": text} for text in sorted(texts)]
-        _do(told, texts, lambda: memory.save_messages(session, batch))
-        _undo(told, texts, lambda: memory.forget(session_id=session, purge=purge))
+        _do(expected, texts, lambda: memory.save_messages(session, batch))
+        _undo(expected, texts, lambda: memory.forget(session_id=session, purge=purge))
 
     return step
 
 
 def works(number: int) -> Step:
-    def step(memory: jiyi.MemoryManager, told: Told) -> None:
+    def step(memory: jiyi.MemoryManager, expected: Expected) -> None:
         task = memory.start_task(f"work-{number}", f"task {number}", target="nginx")
         memory.add_step(task.id, "look at the disk", tool_name="shell", args={"command": "df"})
         memory.pin([memory.complete_task(task.id, summary="the disk was full " * 20).id])
@@ -159,12 +159,12 @@ def works(number: int) -> Step:
     return step
 
 
-def keeps(memory: jiyi.MemoryManager, told: Told) -> None:
+def keeps(memory: jiyi.MemoryManager, expected: Expected) -> None:
     memory.remember("I live in Porto and my port is 8080.")
     memory.maintain()
 
 
-def embeds(memory: jiyi.MemoryManager, told: Told) -> None:
+def embeds(memory: jiyi.MemoryManager, expected: Expected) -> None:
     memory.flush()
     memory.search("message words")
     memory.build_context("s", "what was said?", 2_000)
@@ -188,31 +188,31 @@ SCRIPT: list[Step] = [
 ]
 
 
-def _do(told: Told, texts: set[str], verb: Callable[[], object]) -> None:
+def _do(expected: Expected, texts: set[str], verb: Callable[[], object]) -> None:
     try:
         verb()
     except JiyiError:
-        told.unsure.append(texts)
+        expected.unsure.append(texts)
         raise
-    told.there |= texts
+    expected.there |= texts
 
 
-def _undo(told: Told, texts: set[str], verb: Callable[[], object]) -> None:
+def _undo(expected: Expected, texts: set[str], verb: Callable[[], object]) -> None:
     try:
         verb()
     except JiyiError:
-        told.there -= texts
-        told.unsure.append(texts)
+        expected.there -= texts
+        expected.unsure.append(texts)
         raise
-    told.there -= texts
-    told.gone |= texts
+    expected.there -= texts
+    expected.gone |= texts
 
 
 def opened(path: Path) -> jiyi.MemoryManager:
     return jiyi.open(path, user_id="ana", embedder=HashEmbedder(), background=False)
 
 
-def run(path: Path, steps: list[Step], told: Told) -> list[str]:
+def run(path: Path, steps: list[Step], expected: Expected) -> list[str]:
     """Run the script, open again where that is needed; return the classes of errors."""
     errors: list[str] = []
     memory: jiyi.MemoryManager | None = None
@@ -220,7 +220,7 @@ def run(path: Path, steps: list[Step], told: Told) -> list[str]:
         try:
             memory = memory or opened(path)
             if step is not None:
-                step(memory, told)
+                step(memory, expected)
         except JiyiError as error:
             errors.append(type(error).__name__)
             if DISK.lasting and len(errors) >= 3:
@@ -235,7 +235,7 @@ def run(path: Path, steps: list[Step], told: Told) -> list[str]:
     return errors
 
 
-def faults_of(path: Path, told: Told) -> Iterator[str]:
+def faults_of(path: Path, expected: Expected) -> Iterator[str]:
     """Compare a file with what was acknowledged."""
     DISK.at = -1
     with opened(path) as memory:
@@ -249,11 +249,11 @@ def faults_of(path: Path, told: Told) -> Iterator[str]:
             for message in memory.session_messages(session)
         }
         memory.save_message("s", role="user", content="it goes on")
-    if lost := told.there - there:
+    if lost := expected.there - there:
         yield f"{len(lost)} acknowledged messages lost"
-    if back := told.gone & there:
+    if back := expected.gone & there:
         yield f"{len(back)} forgotten messages back"
-    for texts in told.unsure:
+    for texts in expected.unsure:
         if texts & there and not texts <= there:
             yield "half of a verb that failed is there"
 
@@ -281,15 +281,15 @@ def _campaign(seconds: float, seed: int, which: slice, folder: Path) -> dict[str
         for part, at, lasting in tries[which]:
             if time.monotonic() > until:
                 break
-            path, told = _copied(part.base), part.told.copy()
+            path, expected = _copied(part.base), part.expected.copy()
             where = f"operation {part.first} on, call {at}{' and later ones' if lasting else ''}"
             DISK.begin(at, lasting=lasting)
             try:
-                raised = run(path, part.steps, told)
+                raised = run(path, part.steps, expected)
                 hits[DISK.hit] += 1
                 errors.update(raised)
                 faults += [f"{where} ({DISK.hit}): {error}" for error in raised if error in WRONG]
-                faults += [f"{where} ({DISK.hit}): {fault}" for fault in faults_of(path, told)]
+                faults += [f"{where} ({DISK.hit}): {fault}" for fault in faults_of(path, expected)]
             except Exception as error:
                 faults.append(f"{where}: untyped {type(error).__name__}: {error}")
             done += 1
@@ -312,25 +312,25 @@ class Part:
     first: int
     steps: list[Step]
     base: Path
-    told: Told
+    expected: Expected
     calls: int
 
 
 def _parts(folder: Path, faults: list[str]) -> Iterator[Part]:
     """Run the script without a fault, part by part."""
-    base, told = folder / "base0.db", Told()
+    base, expected = folder / "base0.db", Expected()
     with opened(base) as memory:
         memory.save_messages(
             "old", [{"role": "user", "content": f"old {n} " + "x " * 500} for n in range(50)]
         )
         memory.flush()
     for first in range(0, len(SCRIPT), PART):
-        steps, before, told = SCRIPT[first : first + PART], told, told.copy()
+        steps, before, expected = SCRIPT[first : first + PART], expected, expected.copy()
         after = Path(shutil.copy(base, folder / f"base{first + PART}.db"))
         DISK.begin()
-        faults += [f"without a fault: {error}" for error in run(after, steps, told)]
+        faults += [f"without a fault: {error}" for error in run(after, steps, expected)]
         yield Part(first, steps, base, before, DISK.calls)
-        faults += [f"without a fault: {fault}" for fault in faults_of(_copied(after), told)]
+        faults += [f"without a fault: {fault}" for fault in faults_of(_copied(after), expected)]
         base = after
 
 
@@ -347,8 +347,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--skip", type=int, default=0, metavar="N")
-    told = parser.parse_args()
-    found = campaign(60 * told.minutes, told.seed, skip=told.skip)
+    options = parser.parse_args()
+    found = campaign(60 * options.minutes, options.seed, skip=options.skip)
     print(json.dumps(found, indent=1))
     sys.exit(bool(found["faults"]))
 

@@ -53,7 +53,7 @@ WHILE_OPENING = 0.15  # of them are killed before that, too
 EVERY = 10_000  # more than one user gets
 PATIENCE = 120  # seconds in which every process says something
 EMBEDDER = HashEmbedder(64)
-Said = tuple[str, Any]  # "opened", "began", "done" or "failed", and what
+Line = tuple[str, Any]  # "opened", "began", "done" or "failed", and what
 # What was learned from messages goes and comes with them: these verbs take them away or bring them back.
 FOLLOWING = ("fact", "Fact", "Summary", "Knowledge", "Episode in")
 TAKING = {"update", "pop", "replace", "forget", "restore"}
@@ -139,9 +139,9 @@ class Oracle:
     def __init__(self, url: str, user: str) -> None:
         self.url, self.user = url, user
         self.promised: dict[str, str] = {}
-        self.said: list[Said] = []
+        self.lines: list[Line] = []
 
-    def kill(self, drawn: random.Random, server: Any, *, whole: bool) -> tuple[list[Said], list[str]]:
+    def kill(self, drawn: random.Random, server: Any, *, whole: bool) -> tuple[list[Line], list[str]]:
         """Let a process read, and write until it is killed; return what it said, and what it read amiss.
 
         Args:
@@ -165,11 +165,11 @@ class Oracle:
                 server.start()
                 time.sleep(drawn.uniform(0.1, LONG))
             os.kill(pid, signal.SIGKILL)
-            self.said = voice.rest()
+            self.lines = voice.rest()
             os.waitpid(pid, 0)
         if server is None:  # else a writer may be told that the server was away for long
-            faults += [told for what, told in self.said if what == "failed"]
-        return self.said, faults
+            faults += [value for what, value in self.lines if what == "failed"]
+        return self.lines, faults
 
     def last(self) -> list[str]:
         """Read what the last writer left, and the whole database; return the faults."""
@@ -178,22 +178,22 @@ class Oracle:
             os.waitpid(pid, 0)
         return faults
 
-    def judge(self, told: Said | None) -> list[str]:
+    def judge(self, value: Line | None) -> list[str]:
         """Compare what was read with what the writers before were told; return the faults."""
-        if told is None or told[0] != "read":
-            return [f"it cannot be read: {told}"]
-        return [*told[1]["faults"], *self.compare(self.said, told[1]["there"])]
+        if value is None or value[0] != "read":
+            return [f"it cannot be read: {value}"]
+        return [*value[1]["faults"], *self.compare(self.lines, value[1]["there"])]
 
-    def compare(self, said: list[Said], there: dict[str, str]) -> Iterator[str]:
+    def compare(self, lines: list[Line], there: dict[str, str]) -> Iterator[str]:
         """Give what is not as a writer was told, and take what is there for what is promised from now on."""
         doubtful: Touched = {}
         verb, verbs = "", set[str]()
-        for what, told in said:
+        for what, value in lines:
             if what == "began":
-                verb, doubtful = told
+                verb, doubtful = value
                 verbs.add(verb)
             elif what == "done":
-                self.promised |= told
+                self.promised |= value
                 doubtful = {}
         moved = {id_: there.get(id_, GONE) != before for id_, before in doubtful.items()}
         if len(set(moved.values())) > 1:
@@ -217,7 +217,7 @@ class Voice:
         if b"\n" not in self.heard:
             select.select([self.back], [], [], seconds)
 
-    def next(self, seconds: float) -> Said | None:
+    def next(self, seconds: float) -> Line | None:
         """Return its next line; None where it ended, or is silent for so long."""
         until = time.monotonic() + seconds
         while b"\n" not in self.heard:
@@ -227,10 +227,10 @@ class Voice:
                 return None
             self.heard += more
         line, _, self.heard = self.heard.partition(b"\n")
-        what, told = json.loads(line)
-        return what, told
+        what, value = json.loads(line)
+        return what, value
 
-    def rest(self) -> list[Said]:
+    def rest(self) -> list[Line]:
         """Return all the other whole lines, once it has ended."""
         return list(iter(lambda: self.next(PATIENCE), None))
 
@@ -245,8 +245,8 @@ def _child(work: Callable[[Callable[[str, Any], None]], None]) -> Iterator[tuple
         os.closerange(3, forth)
         os.closerange(forth + 1, 1_024)
 
-        def say(what: str, told: Any) -> None:
-            line = (json.dumps([what, told]) + "\n").encode()
+        def say(what: str, value: Any) -> None:
+            line = (json.dumps([what, value]) + "\n").encode()
             while line:
                 line = line[os.write(forth, line) :]
 
@@ -285,15 +285,15 @@ def campaign(
             oracle = Oracle(url_of(number // LIVES), f"u{number // LIVES}")
         number += 1
         too = server if number % SERVER_EVERY == 0 else None
-        said, found = oracle.kill(drawn, too, whole=number % WHOLE_EVERY == 0)
+        lines, found = oracle.kill(drawn, too, whole=number % WHOLE_EVERY == 0)
         faults += [f"{oracle.user}: {fault}" for fault in found]
         counts["kills"] += 1
         counts["of the server, too"] += too is not None
-        counts["while opening"] += not said
-        counts["acknowledged"] += sum(what == "done" for what, _ in said)
-        counts["told of an error"] += sum(what == "failed" for what, _ in said)
-        if said and said[-1][0] == "began":
-            cut[said[-1][1][0]] += 1
+        counts["while opening"] += not lines
+        counts["acknowledged"] += sum(what == "done" for what, _ in lines)
+        counts["told of an error"] += sum(what == "failed" for what, _ in lines)
+        if lines and lines[-1][0] == "began":
+            cut[lines[-1][1][0]] += 1
         if number % 500 == 0:
             print(f"{number} kills, {len(faults)} faults", file=sys.stderr, flush=True)
     faults += [f"{oracle.user}: {fault}" for fault in oracle.last()]

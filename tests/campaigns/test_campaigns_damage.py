@@ -6,7 +6,7 @@ from campaigns.damage import campaign
 
 @pytest.mark.slow
 def test_random_damage_raises_typed_errors_and_changes_nothing_silently():
-    told = campaign(120, seed=7, messages=20, most=5)
-    assert told["faults"] == []
-    assert told["rounds"] >= 1
-    assert told["records given back"] or told["DatabaseDamaged"]
+    report = campaign(120, seed=7, messages=20, most=5)
+    assert report["faults"] == []
+    assert report["rounds"] >= 1
+    assert report["records given back"] or report["DatabaseDamaged"]

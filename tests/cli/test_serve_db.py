@@ -2,14 +2,12 @@
 
 import json
 import os
-import shutil
 import signal
-import tempfile
-from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
+from postgres_server import PASSABLE
 
 import jiyi
 from jiyi.testing import HashEmbedder
@@ -18,18 +16,14 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def data():
-    """A folder that any user may pass, which pytest's own are not."""
-    made = Path(tempfile.mkdtemp(prefix="jiyi-serve-", dir="/tmp"))
-    made.chmod(0o755)
-    yield made / "server"
-    shutil.rmtree(made)
+def data(passable_folder):
+    return passable_folder / "server"
 
 
 @pytest.fixture
 def serve(start, data, postgres_server):
     """Start a server as a process and return the process and what it tells."""
-    if postgres_server.programs.is_relative_to("/tmp"):
+    if postgres_server.programs.is_relative_to(PASSABLE):
         pytest.skip("the environment lies behind a closed folder, so a server of root's cannot run from it")
 
     def serve(*words: object):

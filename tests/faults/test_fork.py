@@ -74,11 +74,6 @@ def load(memory, threads=3):
     assert not failed
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request, path):
-    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 def test_no_fork_comes_while_the_threads_of_blas_are_limited():
     inside, ended = threading.Event(), threading.Event()
 

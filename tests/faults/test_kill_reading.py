@@ -32,11 +32,6 @@ else:
 """
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request, path):
-    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 @pytest.fixture
 def talk(open_memory, place):
     """Forty messages in eight sessions, of which no pattern makes anything."""

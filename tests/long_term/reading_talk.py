@@ -7,7 +7,7 @@ from reading_model import ReadingModel, line
 
 from jiyi.testing import ManualClock
 
-__all__ = ["clock", "keepers", "make", "place", "server", "talk"]
+__all__ = ["clock", "keepers", "make", "server", "talk"]
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -21,11 +21,6 @@ def clock():
 def server():
     with ReadingModel() as running:
         yield running
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request, path):
-    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.fixture

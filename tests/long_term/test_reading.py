@@ -8,13 +8,13 @@ import pytest
 from at_once import at_once, wait_until
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, place, server, talk
+from reading_talk import clock, keepers, make, server, talk
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint
 from jiyi.llm import OpenAILLM
 
-__all__ = ["clock", "local_llm", "make", "place", "server"]
+__all__ = ["clock", "local_llm", "make", "server"]
 
 
 @pytest.mark.slow

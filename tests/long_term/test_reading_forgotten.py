@@ -2,10 +2,10 @@
 
 import pytest
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, place, server, talk
+from reading_talk import clock, keepers, make, server, talk
 from scripted_endpoint import Reply
 
-__all__ = ["clock", "make", "place", "server"]
+__all__ = ["clock", "make", "server"]
 
 
 @pytest.mark.parametrize("purge", [False, True])

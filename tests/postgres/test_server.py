@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -21,12 +20,8 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs 
 
 
 @pytest.fixture
-def folder():
-    """A folder that any user may pass, which pytest's own are not."""
-    made = Path(tempfile.mkdtemp(prefix="jiyi-server-", dir="/tmp"))
-    made.chmod(0o755)
-    yield made / "server"
-    shutil.rmtree(made)
+def folder(passable_folder):
+    return passable_folder / "server"
 
 
 @pytest.fixture

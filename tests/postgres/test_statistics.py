@@ -50,7 +50,8 @@ def asked_for_ids(monkeypatch):
 @pytest.mark.slow
 def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_for_ids):
     lines = [{"role": "user", "content": f"line {n}"} for n in range(3_000)]
-    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    options = {"user_id": "ana", "embedder": HashEmbedder(), "background": False, "learn_facts": False}
+    with jiyi.open(postgres_url, **options) as memory:
         for start in range(0, 3_000, 500):
             saved = memory.save_messages("s", lines[start : start + 500])
         asked_for_ids.clear()

@@ -4,7 +4,8 @@
 
 It prints ``saved ID`` for what was acknowledged and ``failed ID ERROR`` for what was not; that is
 saved again under the same id, as a careful program would. Every second message goes into the
-session ``shared`` of the user ``ana``, the others into a session of the thread's own user.
+session ``shared`` of the user ``ana``, the others into a session of the thread's own user. Every
+seventh teaches a fact, which takes ten times as long to save as what teaches nothing.
 """
 
 import logging
@@ -28,7 +29,8 @@ def save_all(memory: jiyi.MemoryManager, name: str, thread: int, count: int) -> 
         user, session = ("ana", "shared") if i % 2 else (f"user-{name}-{thread}", "own")
         while True:
             try:
-                text = f"第 {i} 条 w{id_.replace('-', 'q')}"
+                word = f"w{id_.replace('-', 'q')}"
+                text = f"第 {i} 条 {word}" if i % 7 == 0 else f"又说了 {word}"
                 memory.save_message(session, role="user", content=text, id=id_, user_id=user)
             except StorageError as error:
                 say(f"failed {id_} {type(error).__name__} {error}")

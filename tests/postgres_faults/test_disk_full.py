@@ -3,7 +3,6 @@
 import random
 import shutil
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -18,15 +17,13 @@ MEGABYTE = 1024 * 1024
 
 
 @pytest.fixture
-def small_disk(postgres_server, postgres_url):
+def small_disk(postgres_server, postgres_url, passable_folder):
     """Move the database to a disk of 24 MB; return a file there that can be removed to make room."""
-    folder = Path(tempfile.mkdtemp(prefix="jiyi-small-", dir="/tmp"))
-    folder.chmod(0o755)
+    folder = passable_folder
     made = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", folder], capture_output=True, check=False
     )
     if made.returncode:
-        folder.rmdir()
         pytest.skip("needs the right to mount a small tmpfs")
     place, ballast = folder / "tables", folder / "ballast"
     place.mkdir(mode=0o700)
@@ -42,7 +39,6 @@ def small_disk(postgres_server, postgres_url):
         order(server, "DROP DATABASE {} WITH (FORCE)", sql.Identifier(name))
         order(server, "DROP TABLESPACE small_disk")
     subprocess.run(["umount", "-l", folder], check=True)
-    folder.rmdir()
 
 
 def order(server, words, *names):
