@@ -47,9 +47,8 @@ class _Quiet:
             self.inside[me] = self.inside.get(me, 0) + 1
 
     def __exit__(self, *_: object) -> None:
-        me = threading.get_ident()
         with self.lock:
-            left = self.inside.pop(me, 1) - 1
+            left = self.inside.pop(me := threading.get_ident(), 1) - 1
             if left > 0:
                 self.inside[me] = left
             elif self.forks:
