@@ -63,7 +63,7 @@ class Extract:
     counter: TokenCounter = field(default_factory=counter_for, kw_only=True, repr=False)
 
     def extract(self, given: Given) -> Extracted:
-        """Return the items of the texts; InputError: ``given`` is neither text nor messages."""
+        """Return the items of the texts; raise `InputError` if ``given`` is neither text nor messages."""
         messages = as_messages(given)
         pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)

@@ -121,7 +121,7 @@ class JiyiMemory(BaseMemory):
         self.put_messages([message])
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
-        """Add messages, all or none; BadMessage: one of them is no JSON."""
+        """Add messages, all or none; raise `BadMessage` if one of them is no JSON."""
         self.memory.save_messages(self.session_id, self._new(messages), user_id=self.user_id)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:

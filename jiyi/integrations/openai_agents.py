@@ -76,7 +76,7 @@ class JiyiSession:
     async def add_items(
         self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
-        """Add items, all or none; BadMessage: one of them is no dict of JSON."""
+        """Add items, all or none; raise `BadMessage` if one of them is no dict of JSON."""
         if items:
             messages = [_message_of(item) for item in items]
             user = self._user(wrapper)
