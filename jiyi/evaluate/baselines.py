@@ -29,7 +29,7 @@ __all__ = [
     "POLICIES",
     "BaselineSystem",
     "Leaves",
-    "Marks",
+    "MessageScores",
     "PolicySystem",
     "Scorer",
     "bm25",
@@ -44,10 +44,10 @@ __all__ = [
     "ranked",
 ]
 
-Marks = NDArray[np.float64]
+MessageScores = NDArray[np.float64]
 """A number for each message, higher is better; minus infinity where it is not found."""
 
-Scorer = Callable[[str], Marks]
+Scorer = Callable[[str], MessageScores]
 """From a question's words to a score for each message."""
 
 Leaves = Callable[[Sequence[Message], int, TokenCounter], frozenset[str]]
@@ -73,7 +73,7 @@ def bm25(texts: Sequence[str]) -> Scorer:
         for term in count:
             places.setdefault(term, []).append(place)
 
-    def scores(question: str) -> Marks:
+    def scores(question: str) -> MessageScores:
         total = np.full(len(texts), -math.inf)
         for term in dict.fromkeys(analyse(question)):
             where = places.get(term)
@@ -96,7 +96,7 @@ def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], No
         progress(min(start + _BATCH, len(texts)))
     matrix = np.concatenate(rows)
 
-    def scores(question: str) -> Marks:
+    def scores(question: str) -> MessageScores:
         return np.asarray(matrix @ embedder.embed([question], "query")[0], np.float64)
 
     return scores
@@ -109,7 +109,7 @@ def by_date(dates: Sequence[datetime], *, newest_first: bool) -> Scorer:
     return lambda _: fixed
 
 
-def ranked(scores: Marks, random: Random) -> list[int]:
+def ranked(scores: MessageScores, random: Random) -> list[int]:
     """Return the places of what was found, best score first, ties in random order."""
     ties = np.array([random.random() for _ in scores])
     order = np.lexsort((ties, -scores))
