@@ -47,7 +47,7 @@ class ToolCall:
 
     @classmethod
     def from_openai(cls, call: Mapping[str, Any], where: str = "tool_calls") -> "ToolCall":
-        """Read one entry of ``tool_calls``; raise `BadMessage` if it has no id, or no function with a name."""
+        """Read one entry of ``tool_calls``; raise `BadMessage` if it has no id or no function with a name."""
         if not isinstance(call, Mapping):
             raise BadMessage(f"{where} must be a dict, not {type(call).__name__}")
         kind = call.get("type") or "function"
