@@ -7,6 +7,7 @@
 import asyncio
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -37,6 +38,7 @@ _WHOLE = "with_session"  # a field of messages that came with their whole sessio
 _NO_SESSION = "adk"  # the conversation of events and memories that are given without a session
 
 
+@dataclass(eq=False, repr=False)
 class JiyiMemoryService(BaseMemoryService):
     """A memory service of ADK on a memory. An app is an agent of it: apps do not see each other's memories.
 
@@ -44,30 +46,23 @@ class JiyiMemoryService(BaseMemoryService):
       and read for facts without a model. Their content comes back equal.
     - Events without words, such as function calls, and events that are parts of a stream are left out.
 
-    Args:
-        memory: where it is kept; it stays open.
-        uri: in place of ``memory``, what is opened, and closed by `close`: ``jiyi:///path/of/memory.db``,
-            ``jiyi://memory.db`` in the current folder, or ``jiyi://postgresql://user@host/db``.
-        limit: memories of a search, at most.
-
     Raises:
         InputError: neither or both of ``memory`` and ``uri``, or another kind of URI.
     """
 
-    def __init__(
-        self,
-        memory: MemoryManager | None = None,
-        *,
-        uri: str | None = None,
-        limit: int = 10,
-        agents_dir: str | None = None,  # noqa: ARG002 - the command line gives it
-    ) -> None:
-        if (memory is None) == (uri is None):
+    memory: MemoryManager | None = None  # where it is kept; it stays open
+    _: KW_ONLY
+    uri: str | None = None
+    """In place of ``memory``, what is opened, and closed by `close`: ``jiyi:///path/of/memory.db``,
+    ``jiyi://memory.db`` in the current folder, or ``jiyi://postgresql://user@host/db``."""
+    limit: int = 10  # memories of a search, at most
+    agents_dir: str | None = None  # the command line gives it
+
+    def __post_init__(self) -> None:
+        if (self.memory is None) == (self.uri is None):
             raise InputError("give either an open memory or uri=")
-        self._opened = memory is None
-        self._sync = memory or open_memory(_place_of(str(uri)))
+        self._sync = self.memory or open_memory(_place_of(str(self.uri)))
         self._memory = AsyncMemoryManager(self._sync)
-        self._limit = limit
         self._deleted: set[str] = set()
 
     async def add_session_to_memory(self, session: Session) -> None:
@@ -139,7 +134,7 @@ class JiyiMemoryService(BaseMemoryService):
         """
         if not query.strip():
             return SearchMemoryResponse()
-        found = await self._memory.search(query, limit=self._limit, user_id=user_id, agent_id=app_name)
+        found = await self._memory.search(query, limit=self.limit, user_id=user_id, agent_id=app_name)
         return SearchMemoryResponse(memories=[_entry(hit, found) for hit in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
@@ -157,7 +152,7 @@ class JiyiMemoryService(BaseMemoryService):
 
     async def close(self) -> None:
         """Close the memory where this opened it."""
-        if self._opened:
+        if self.memory is None:
             await self._memory.close()
 
     async def _stored(self, session_id: str, user_id: str) -> dict[str, bool]:
