@@ -21,16 +21,16 @@ class Store(JiyiSessionStore):
         super().__init__(jiyi.open(file, user_id="ana", embedder=HashEmbedder(), background=False))
 
     def get_entries(self, key: Any) -> list[Any]:
-        stored = self._memory.session_messages(conversation_of(key))
+        stored = self.memory.session_messages(conversation_of(key))
         return [raw_of(message) for message in stored if raw_of(message) is not None]
 
     def clear(self) -> None:
-        self._memory.forget(everything=True)
+        self.memory.forget(everything=True)
 
     @property
     def size(self) -> int:
         return sum(
-            session.id.count("/") == 2 and session.id.endswith("/") for session in self._memory.sessions()
+            session.id.count("/") == 2 and session.id.endswith("/") for session in self.memory.sessions()
         )
 
 
