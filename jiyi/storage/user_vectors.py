@@ -119,17 +119,17 @@ class UserVectors:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         most = max(_RESCORED, _RESCORED_PER_HIT * limit)
         chosen = preselect(most) if preselect is not None else {}
-        rest = places[~np.isin(groups[places], list(chosen))] if chosen else places
-        scores = self._scores(vector, rest)
-        if chosen or self.mean is not None:
+        if self.mean is None and not chosen:
+            cosines = self._scores(vector, places)[places]
+        else:
+            rest = places[~np.isin(groups[places], list(chosen))]
             of_group = [rest[groups[rest] == group] for group in range(int(groups.max()) + 1)]
             if self.mean is not None:
+                scores = self._scores(vector, rest)
                 of_group = [_top_places(scores, some, most) for some in of_group]
             places = np.concatenate([chosen.get(group, some) for group, some in enumerate(of_group)])
             vectors = self.rows[places] if self.mean is None else fetch(self.parts[places])
             cosines = vectors @ vector
-        else:
-            cosines = scores[places]
         first, best = _best_parts(self.docs[places], cosines.astype(np.float32))
         docs = self.docs[places[first]]
         top = _best_of_groups(docs, best, groups[places[first]], limit)

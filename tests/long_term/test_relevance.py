@@ -4,6 +4,7 @@ import pytest
 from recalling import recalled
 from samples import episode, fact, knowledge, message
 
+from jiyi.compression import Compressed
 from jiyi.long_term.blocks import relevant
 from jiyi.long_term.recall.weights import WEIGHTS
 from jiyi.records import Hit, Hits
@@ -27,6 +28,19 @@ def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor
     assert {item.id for item in found.below} == {"other-f", "other-k", "other-e"}
     assert all(item.reason.startswith("below the threshold; relevance 0.") for item in found.below)
     assert found.nothing_relevant is not None
+
+
+@pytest.mark.usefixtures("filled")
+def test_only_what_is_shown_is_compressed(recall):
+    given = []
+
+    def compress(text, *, max_tokens=None, query=None):
+        given.append(text)
+        return Compressed(text=text, sources=(), tokens_before=9, tokens=9, method="none")
+
+    found = recalled(recall, "which disk is full?", floor=0.5, compress=compress)
+    assert len(found.below) == 3
+    assert sorted(given) == sorted(block.text for block in found.blocks)
 
 
 @pytest.mark.usefixtures("filled")

@@ -12,6 +12,12 @@ from jiyi.records import SEARCHABLE, Query, Scope
 from jiyi.storage import Amendment, Store, Trash
 
 
+def test_a_statement_is_planned_once_whatever_its_values(database):
+    with database.read() as reader, database.write() as writer:
+        for db in (reader, writer):
+            assert db.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1)
+
+
 def plans(database, ask):
     """The plan of each statement that runs while ``ask`` does, as one text."""
     run = []

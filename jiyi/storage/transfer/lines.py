@@ -37,7 +37,7 @@ class Rejected:
 
     @classmethod
     def because(cls, where: str, reason: object) -> "Rejected":
-        """Return a rejection with its reason cut to a readable length."""
+        """Return a rejection with its reason on one line, cut to a readable length."""
         return cls(where=where, reason=first_words(str(reason), _MAX_REASON))
 
 
