@@ -135,7 +135,9 @@ class Updating:
                 changed = [replace(record, outcome_summary=change.text)]
             case _:
                 changed = [record]
-        changed[0] = _with_fields(changed[0], change, labels)
+        fields = {"pinned": change.pinned, "metadata": labels, "importance": change.importance}
+        given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+        changed[0] = replace(changed[0], **given)
         self.store.put(changed)
         if isinstance(record, Fact):
             self.store.put(relink_facts(self.store, cast("list[Fact]", changed), at))
@@ -242,11 +244,6 @@ def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
         part for part in message.content if not isinstance(part.get("text") or part.get("refusal"), str)
     ]
     return ({"type": "text", "text": text}, *others)
-
-
-def _with_fields(record: Searchable, change: Change, labels: Mapping[str, Any] | None) -> Searchable:
-    fields: dict[str, Any] = {"pinned": change.pinned, "metadata": labels, "importance": change.importance}
-    return replace(record, **{name: value for name, value in fields.items() if value is not None})
 
 
 def _meaning(item: Fact | Statement) -> tuple[object, ...]:

@@ -107,7 +107,7 @@ def language(text: str) -> Literal["zh", "en"]:
 
     Only the first 20,000 characters are read; a text with neither is "en".
     """
-    sample = text[:_LANGUAGE_SAMPLE]
+    sample = "" if text.isascii() else text[:_LANGUAGE_SAMPLE]
     han = len(_HAN_CHAR.findall(sample))
     return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
 

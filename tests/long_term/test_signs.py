@@ -13,7 +13,13 @@ from samples import AWKWARD
 from tables import read_tables
 
 from jiyi.extraction.values import find_values
-from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
+from jiyi.long_term.recall.pairs import (
+    SCALARS,
+    VALUE_KINDS,
+    classify_question,
+    extract_features,
+    extract_values,
+)
 from jiyi.text import traits
 
 CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))
@@ -70,36 +76,32 @@ def test_a_long_statement_takes_no_longer_than_its_beginning(unit):
 
 @given(st.text() | st.sampled_from(list(AWKWARD.values())))
 def test_any_text_has_signs(text):
-    found = extract_features.__wrapped__(text)
-    assert found.scalars.shape == (len(SCALARS),)
-    assert found.kinds.shape == (len(VALUE_KINDS),)
-    for column in (found.scalars, found.kinds):
-        assert ((column >= 0) & (column <= 1)).all()
-    again = extract_features.__wrapped__(text)
-    assert (again.scalars == found.scalars).all()
-    assert (again.kinds == found.kinds).all()
-    for part in ("values", "names", "terms", "chinese"):
-        assert getattr(again, part) == getattr(found, part)
-        if part != "chinese":
-            assert len(set(getattr(found, part))) == len(getattr(found, part))
+    said, found = extract_values.__wrapped__(text), extract_features.__wrapped__(text)
+    assert len(found.scalars) == len(SCALARS)
+    assert len(said.kinds) == len(VALUE_KINDS)
+    assert all(0 <= value <= 1 for value in (*found.scalars, *said.kinds))
+    assert len(found.framed) == len(found.terms)
+    for words in (said.values, said.names, found.terms):
+        assert len(set(words)) == len(words)
+    assert extract_values.__wrapped__(text) == said
+    assert extract_features.__wrapped__(text) == found
 
 
 @given(st.text(min_size=1, max_size=200))
 def test_known_traits_are_not_read_again(text):
     read, told = extract_features.__wrapped__(text), extract_features.__wrapped__(text, int(traits(text)))
-    assert (read.scalars == told.scalars).all()
+    assert read == told
 
 
 def test_of_a_long_statement_the_beginning_decides():
     words = "the port is 8443, " * 100
     short, long = extract_features(words[:1_500]), extract_features(words[:1_500] + " and it moved to 9000")
-    assert (short.scalars == long.scalars).all()
-    assert short.values == long.values
+    assert short == long
 
 
 @pytest.mark.parametrize(("text", "kinds"), TABLES["kinds of values"])
 def test_the_kinds_of_its_values(text, kinds):
-    found = extract_features(text)
+    found = extract_values(text)
     there = {name for name, has in zip(VALUE_KINDS, found.kinds, strict=True) if has}
     assert set(kinds.split()) <= there
     assert bool(found.values) == bool(there - {"name"})

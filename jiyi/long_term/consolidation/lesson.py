@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
-from typing import Any, Literal, cast
+from typing import Literal
 
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote, wording
@@ -310,7 +310,8 @@ def generate_lesson(
     """
     prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]
-    found = ask_json(llm, messages, _schema(), language=language, max_tokens=_MAX_ANSWER_TOKENS)
+    schema = json.loads(files(__package__).joinpath("lesson.schema.json").read_text("utf-8"))
+    found = ask_json(llm, messages, schema, language=language, max_tokens=_MAX_ANSWER_TOKENS)
     points = (" ".join(point.split()) for point in found["key_points"])
     confidence = (min(1.0, max(0.5, float(found["confidence"]))) + counted.confidence) / 2
     lesson = Lesson(
@@ -320,12 +321,6 @@ def generate_lesson(
         confidence=round(confidence, 4),
     )
     return lesson, shown
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    text = files(__package__).joinpath("lesson.schema.json").read_text("utf-8")
-    return cast("dict[str, Any]", json.loads(text))
 
 
 def _prompt(

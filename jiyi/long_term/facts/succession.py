@@ -71,7 +71,9 @@ def compare_fact(
         return None
     facts = [fact, *others]
     source = _sources_of(store, scope, facts)
-    middle = _mean_vector(_read_vectors(vectors, snapshot, [key for key in keys if key[0] == "message"]))
+    said = _read_vectors(vectors, snapshot, [key for key in keys if key[0] == "message"])
+    said = said[said.any(axis=1)]
+    middle = said.mean(axis=0) if len(said) > 1 else np.zeros(said.shape[1])
     centred = _center(_read_vectors(vectors, snapshot, [_vector_key(f, source) for f in facts]), middle)
     order = [place for place in np.argsort(-(centred @ centred[0]), kind="stable").tolist() if place]
     order = [0, *(place for place in order if centred[place].any())][: _MAX_COMPARED + 1]
@@ -157,11 +159,6 @@ def _read_vectors(vectors: VectorIndex, snapshot: Snapshot, keys: Sequence[Key |
         if key in of_key:
             out[place] = of_key[key]
     return out
-
-
-def _mean_vector(vectors: _Floats) -> _Floats:
-    there = vectors[np.flatnonzero(vectors.any(axis=1))]
-    return there.mean(axis=0) if len(there) > 1 else np.zeros(vectors.shape[1])
 
 
 def _center(vectors: _Floats, middle: _Floats) -> _Floats:

@@ -70,7 +70,7 @@ def find_answers(store: Store, scope: Scope, asked: AskedPoint, now: datetime) -
     """Return the active facts that answer, newest first, at most three; none if several people say "I"."""
     wanted = (*asked.points, *_relation_predicates(asked.relation))
     facts = find_facts(store, user_scope(scope), predicate=wanted, fact_status=("active",), limit=_MAX_FACTS)
-    facts = [fact for fact in facts if _is_valid_at(fact, now)]
+    facts = [f for f in facts if (f.valid_from or now) <= now and not (f.valid_to and f.valid_to <= now)]
     keys = set(map(predicate_key, asked.points))
     of_point = [fact for fact in facts if predicate_key(fact.predicate) in keys]
     if asked.name:
@@ -114,7 +114,3 @@ def _relation_predicates(relation: str) -> tuple[str, ...]:
 
 def _is_about_speaker(fact: Fact) -> bool:
     return fact.subject in (fact.speaker, "user")
-
-
-def _is_valid_at(fact: Fact, now: datetime) -> bool:
-    return not (fact.valid_from and fact.valid_from > now) and not (fact.valid_to and fact.valid_to <= now)

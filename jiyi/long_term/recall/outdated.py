@@ -79,7 +79,7 @@ class Comparison:
     """The compared messages of a question; all arrays are in the order of ``rows``."""
 
     rows: NDArray[np.intp]  # rows of the table, best first by the ranking
-    contents: Sequence[pairs.StatementFeatures]  # of each text
+    texts: Sequence[str]  # of each message
     outdated: _Floats  # probability that a later message has replaced the message
     successor: NDArray[np.intp]  # position of the later message, -1 for none
     order_features: _Floats  # (n, `ORDER_FEATURES`)
@@ -121,15 +121,14 @@ def compare_messages(
     """
     table, features = ranked.table, ranked.features
     rows = np.array(list(texts), np.intp)
-    traits = table.traits[rows].tolist()
     repeats = np.array([asks_again(text, features.question.terms) for text in texts.values()], np.bool_)
-    contents = list(map(pairs.extract_features, texts.values(), traits))
     scores = ranked.scores[rows].astype(np.float64)
     replaced = np.zeros((len(rows), len(rows)))
     order_features = np.zeros((len(rows), len(ORDER_FEATURES)))
     order_features[:, 0] = final_scores = scores
     if features.question.time is not None:
-        group = build_statements(ranked, rows, contents)
+        traits = table.traits[rows].tolist()
+        group = build_statements(ranked, rows, list(map(pairs.extract_features, texts.values(), traits)))
         logits = pairs.replacement_logits(group, pair)
         matrix = succession_features(features, group, rows, scores, logits)
         likely = sigmoid(weighted_sum(succession, SUCCESSION_FEATURES, matrix))
@@ -142,7 +141,7 @@ def compare_messages(
     successor = replaced.argmax(axis=1) if len(rows) else np.zeros(0, np.intp)
     return Comparison(
         rows=rows,
-        contents=contents,
+        texts=list(texts.values()),
         outdated=outdated,
         successor=np.where(outdated > 0, successor, -1),
         order_features=order_features,

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from jiyi.extraction.values import find_values, load_table
 from jiyi.long_term.recall.question import DAY, cues
 from jiyi.long_term.recall.weights import PAIR, Weights, weight_vector, weighted_sum
-from jiyi.text import Trait, analyse, language, traits
+from jiyi.text import Trait, analyse, traits
 
 __all__ = [
     "PAIR_FEATURES",
@@ -24,9 +26,11 @@ __all__ = [
     "SCALARS",
     "VALUE_KINDS",
     "StatementFeatures",
+    "StatementValues",
     "Statements",
     "classify_question",
     "extract_features",
+    "extract_values",
     "pair_features",
     "replacement_logits",
     "stack_columns",
@@ -65,17 +69,33 @@ PAIR_FEATURES = (*_JOINT, *_SHARED_KINDS, *_EARLIER, *_LATER)
 """The names of the features of an earlier and a later statement."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StatementFeatures:
-    """The features of one statement."""
+class StatementValues(NamedTuple):
+    """The values and names in one statement."""
 
-    scalars: NDArray[np.float64]  # see `SCALARS`
-    kinds: NDArray[np.float64]  # 1 for each of `VALUE_KINDS` that it contains
+    kinds: tuple[float, ...]  # 1 for each of `VALUE_KINDS` that it contains
     values: tuple[str, ...]  # distinct values, case-folded
     names: tuple[str, ...]  # distinct names, case-folded
+
+
+class StatementFeatures(NamedTuple):
+    """The features of one statement."""
+
+    scalars: tuple[float, ...]  # see `SCALARS`
+    said: StatementValues
     terms: tuple[str, ...]  # distinct search terms
-    framed: NDArray[np.bool_]  # of each term, whether it is in none of its values
-    chinese: bool  # it is written in Chinese
+    framed: tuple[bool, ...]  # of each term, whether it is in none of its values
+
+
+@lru_cache(maxsize=8192)
+def extract_values(text: str) -> StatementValues:
+    """Return the values and names of a statement, read from its first 1,500 characters."""
+    sample = text[:_MAX_CHARS]
+    found = list(find_values(sample))
+    taken = {place for value in found for place in range(*value.span())}
+    named = [name for name in _load_cues()["names"].finditer(sample) if name.start() not in taken]
+    kinds = {value.lastgroup for value in found} | ({"name"} if named else set())
+    values, names = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, named))
+    return StatementValues(tuple(float(kind in kinds) for kind in VALUE_KINDS), values, names)
 
 
 @lru_cache(maxsize=8192)
@@ -84,25 +104,19 @@ def extract_features(text: str, known_traits: int | None = None) -> StatementFea
 
     ``known_traits`` are its traits, if they need not be computed again.
     """
-    sample = text[:_MAX_CHARS]
-    patterns, terms = _load_cues(), tuple(dict.fromkeys(analyse(sample)))
-    found = list(find_values(sample))
-    taken = {place for value in found for place in range(*value.span())}
-    name_matches = [name for name in patterns["names"].finditer(sample) if name.start() not in taken]
-    found_kinds = {value.lastgroup for value in found} | ({"name"} if name_matches else set())
-    kinds = np.array([float(kind in found_kinds) for kind in VALUE_KINDS])
+    sample, said, patterns = text[:_MAX_CHARS], extract_values(text), _load_cues()
+    lower = sample.lower()
+    terms = tuple(dict.fromkeys(analyse(sample)))
     bits = traits(sample).value if known_traits is None else known_traits
-    scalars = [
+    scalars = (
         *[float(bits & bit != 0) for bit in _TRAITS.values()],
-        *[float(patterns[name].search(sample) is not None) for name in _CUE_NAMES],
+        *[float(patterns[name].search(lower) is not None) for name in _CUE_NAMES],
         min(len(text), _MAX_LENGTH) / _MAX_LENGTH,
         float(len(terms) <= _SHORT_TERMS),
-        float(kinds.any()),
-    ]
-    values, names = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, name_matches))
-    joined = " ".join(values)
-    framed = np.array([term not in joined for term in terms], np.bool_)
-    return StatementFeatures(np.array(scalars), kinds, values, names, terms, framed, language(sample) == "zh")
+        float(any(said.kinds)),
+    )
+    joined = " ".join(said.values)
+    return StatementFeatures(scalars, said, terms, tuple([term not in joined for term in terms]))
 
 
 @lru_cache(maxsize=1024)
@@ -154,14 +168,17 @@ class Statements:
         cosines = (both @ both.T + expected) / (1 + expected) * np.logical_and.outer(has_vector, has_vector)
         object.__setattr__(self, "cosines", cosines)
         n = len(self.features)
-        for name, width in (("kinds", len(VALUE_KINDS)), ("scalars", len(SCALARS))):
-            of_each = [getattr(item, name) for item in self.features]
-            object.__setattr__(self, name, np.reshape(of_each, (n, width)))
+        kinds, scalars = (
+            [item.said.kinds for item in self.features],
+            [item.scalars for item in self.features],
+        )
+        object.__setattr__(self, "kinds", np.reshape(kinds, (n, len(VALUE_KINDS))))
+        object.__setattr__(self, "scalars", np.reshape(scalars, (n, len(SCALARS))))
         columns, rows, places = _number_words([item.terms for item in self.features])
         has_term, frames = np.zeros((2, n, len(columns)))
         has_term[rows, places] = 1
         if n:
-            frames[rows, places] = np.concatenate([item.framed for item in self.features])
+            frames[rows, places] = list(chain.from_iterable([item.framed for item in self.features]))
         for name, value in (("terms", columns), ("has_term", has_term), ("frames", frames)):
             object.__setattr__(self, name, value)
 
@@ -231,8 +248,8 @@ def _frames(group: Statements) -> list[_Column]:
 
 
 def _shared_values(group: Statements) -> list[_Column]:
-    values = _incidence([item.values for item in group.features])
-    names, kinds = _incidence([item.names for item in group.features]), group.kinds
+    values = _incidence([item.said.values for item in group.features])
+    names, kinds = _incidence([item.said.names for item in group.features]), group.kinds
     same_values, same_kinds = values @ values.T, kinds[:, :-1] @ kinds[:, :-1].T
     same_names, has_name = names @ names.T, names.max(axis=1, initial=0)
     return [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.recall.features import Features
 from jiyi.long_term.recall.outdated import Comparison
-from jiyi.long_term.recall.pairs import classify_question
+from jiyi.long_term.recall.pairs import classify_question, extract_values
 from jiyi.long_term.recall.ranking import Ranked
 from jiyi.long_term.recall.weights import MISSING, NOTHING, Weights, sigmoid, weighted_sum
 from jiyi.records import DOUBT
@@ -25,7 +25,8 @@ __all__ = ["NOTHING_FEATURES", "nothing_features", "nothing_relevant"]
 
 _Floats = NDArray[np.float64]
 _FIRST = 10  # messages
-_ASSISTANT, _TOOL = ROLES.index("assistant"), ROLES.index("tool")
+_ROLES = (ROLES.index("assistant"), ROLES.index("tool"))
+_TRAITS = (Trait.MOSTLY_ASKS, Trait.SUPPOSES, Trait.REPORTS)
 
 NOTHING_FEATURES = (
     *("best", "ahead of the second", "ahead of ten", "share of the best", "spread"),
@@ -85,7 +86,8 @@ def nothing_features(ranked: Ranked, compared: Comparison, repeats: Sequence[int
             *_words(table, order, 1.0 - other_language, repeats),
             *_kinds(features, order, compared),
             other_language,
-            *_first(table, best),
+            *(float(table.roles[best] == role) for role in _ROLES),
+            *(float(table.traits[best] & trait.value != 0) for trait in _TRAITS),
             float(len(table.terms)),
             np.log1p(table.total),
             float(features.names_speaker),
@@ -120,25 +122,19 @@ def _words(table: Candidates, order: NDArray[np.intp], same: float, repeats: Seq
 
 def _other_language(features: Features, compared: Comparison) -> float:
     """Return 1 if the question is in another language than most of the best messages, else 0."""
-    chinese = [content.chinese for content in compared.contents]
-    mostly_chinese = 2 * sum(chinese) > len(chinese)
-    return float(bool(chinese) and (language(features.question.text) == "zh") != mostly_chinese)
+    languages = [language(text) for text in compared.texts]
+    most = "zh" if 2 * languages.count("zh") > len(languages) else "en"
+    return float(bool(languages) and language(features.question.text) != most)
 
 
 def _kinds(features: Features, order: NDArray[np.intp], compared: Comparison) -> list[float]:
     classes, wanted = classify_question(features.question.text)
-    place = {row: number for number, row in enumerate(compared.rows.tolist())}
-    found = [compared.contents[place[row]].kinds for row in order[:_FIRST].tolist() if row in place]
+    if not wanted.any():
+        return [0.5, 0.5, 0.5, 0.5, 0.0, *classes.tolist()]
+    text_of = dict(zip(compared.rows.tolist(), compared.texts, strict=True))
+    found = [extract_values(text_of[row]).kinds for row in order[:_FIRST].tolist() if row in text_of]
     fits = (np.array(found) @ wanted > 0).astype(np.float64).tolist() if found else [0.0]
-    any_wanted = float(wanted.any())
-    part = [fits[0], sum(fits[:3]) / len(fits[:3]), sum(fits) / len(fits), max(fits)]
-    return [*(value if any_wanted else 0.5 for value in part), any_wanted, *classes.tolist()]
-
-
-def _first(table: Candidates, best: int) -> list[float]:
-    traits, role = int(table.traits[best]), int(table.roles[best])
-    of = (Trait.MOSTLY_ASKS, Trait.SUPPOSES, Trait.REPORTS)
-    return [*map(float, (role == _ASSISTANT, role == _TOOL, *(traits & trait.value != 0 for trait in of)))]
+    return [fits[0], sum(fits[:3]) / len(fits[:3]), sum(fits) / len(fits), max(fits), 1.0, *classes.tolist()]
 
 
 def _named(ranked: Ranked, best: int) -> list[float]:
