@@ -171,7 +171,7 @@ def _find_partners(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> 
         for other in hit.around:
             first, second = sorted((message, other), key=lambda m: m.seq or 0)
             adjacent = (second.seq or 0) - (first.seq or 0) <= 1 and first.speaker != second.speaker
-            fresh = other.id not in known and not _is_system_prompt(other)
+            fresh = other.id not in known and _may_be_shown(other)
             if adjacent and fresh and asks_last(first.search_text):
                 known.add(other.id)
                 more.append(Hit(record=other, kind="message", score=hit.score - _PARTNER_PENALTY))
@@ -190,7 +190,7 @@ def _add_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
     top = max(hit.score for hit in hits)
     known = {hit.id: hit for hit in hits}
     weights = {id_: math.exp(hit.score - top) for id_, hit in known.items()}
-    near = {m.id: m for hit in around for m in hit.around if m.id != without and not _is_system_prompt(m)}
+    near = {m.id: m for hit in around for m in hit.around if m.id != without and _may_be_shown(m)}
     records: dict[str, Searchable] = {**near, **{id_: hit.record for id_, hit in known.items()}}
     talk = {
         _position(record): id_
@@ -243,8 +243,5 @@ def _last_successor(id_: str, newer: Mapping[str, str]) -> str:
 
 
 def _may_be_shown(record: Searchable) -> bool:
-    return not _is_system_prompt(record) and not (isinstance(record, Fact) and record.status != "active")
-
-
-def _is_system_prompt(record: Searchable) -> bool:
-    return isinstance(record, Message) and record.role == "system"
+    system_prompt = isinstance(record, Message) and record.role == "system"
+    return not system_prompt and not (isinstance(record, Fact) and record.status != "active")

@@ -7,8 +7,8 @@ bench/learn_weights.py`` learns the weights from pairs by many writers. Pure fun
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -83,7 +83,7 @@ class StatementFeatures(NamedTuple):
     scalars: tuple[float, ...]  # see `SCALARS`
     said: StatementValues
     terms: tuple[str, ...]  # distinct search terms
-    framed: tuple[bool, ...]  # of each term, whether it is in none of its values
+    frame: tuple[str, ...]  # the terms that are in none of its values
 
 
 @lru_cache(maxsize=8192)
@@ -116,7 +116,7 @@ def extract_features(text: str, known_traits: int | None = None) -> StatementFea
         float(any(said.kinds)),
     )
     joined = " ".join(said.values)
-    return StatementFeatures(scalars, said, terms, tuple([term not in joined for term in terms]))
+    return StatementFeatures(scalars, said, terms, tuple([term for term in terms if term not in joined]))
 
 
 @lru_cache(maxsize=1024)
@@ -139,7 +139,7 @@ def _question_classes() -> tuple[tuple[re.Pattern[str], ...], NDArray[np.float64
     return tuple(re.compile(row["pattern"]) for row in rows), kinds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Statements:
     """n statements on a similar subject, in any order."""
 
@@ -154,36 +154,42 @@ class Statements:
     speaker: NDArray[np.int64]  # number of its speaker
     role: NDArray[np.int64]  # index in `ROLE_NAMES`
     vector_count: int  # number of vectors in the mean
-    cosines: _Floats = field(init=False)  # (2 n, 2 n) of the vectors and those before; 0 without a vector
-    kinds: _Floats = field(init=False)  # (n, `VALUE_KINDS`)
-    scalars: _Floats = field(init=False)  # (n, `SCALARS`)
-    terms: Mapping[str, int] = field(init=False)  # the column of each term in ``has_term``
-    has_term: _Floats = field(init=False)  # (n, terms): 1 where a statement has a term
-    frames: _Floats = field(init=False)  # the same without the terms that are in its values
-
-    def __post_init__(self) -> None:
-        """Compute the cosines; the one expected of n vectors minus their mean, -1 / (n - 1), becomes 0."""
-        both = np.concatenate([self.vectors, self.before])
-        has_vector, expected = both.any(axis=1), 1 / max(self.vector_count - 1, 1)
-        cosines = (both @ both.T + expected) / (1 + expected) * np.logical_and.outer(has_vector, has_vector)
-        object.__setattr__(self, "cosines", cosines)
-        n = len(self.features)
-        kinds, scalars = (
-            [item.said.kinds for item in self.features],
-            [item.scalars for item in self.features],
-        )
-        object.__setattr__(self, "kinds", np.reshape(kinds, (n, len(VALUE_KINDS))))
-        object.__setattr__(self, "scalars", np.reshape(scalars, (n, len(SCALARS))))
-        columns, rows, places = _number_words([item.terms for item in self.features])
-        has_term, frames = np.zeros((2, n, len(columns)))
-        has_term[rows, places] = 1
-        if n:
-            frames[rows, places] = list(chain.from_iterable([item.framed for item in self.features]))
-        for name, value in (("terms", columns), ("has_term", has_term), ("frames", frames)):
-            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.features)
+
+    @cached_property
+    def cosines(self) -> _Floats:
+        """Cosines of the vectors and of those before, (2 n, 2 n), minus the one chance gives."""
+        both = np.concatenate([self.vectors, self.before])
+        has_vector, expected = both.any(axis=1), 1 / max(self.vector_count - 1, 1)
+        cosines = (both @ both.T + expected) / (1 + expected)
+        return np.asarray(cosines * np.logical_and.outer(has_vector, has_vector))
+
+    @cached_property
+    def kinds(self) -> _Floats:
+        """Which of `VALUE_KINDS` each contains, (n, `VALUE_KINDS`)."""
+        return np.reshape([item.said.kinds for item in self.features], (len(self), len(VALUE_KINDS)))
+
+    @cached_property
+    def scalars(self) -> _Floats:
+        """The scalars of each, (n, `SCALARS`)."""
+        return np.reshape([item.scalars for item in self.features], (len(self), len(SCALARS)))
+
+    @cached_property
+    def terms(self) -> Mapping[str, int]:
+        """The column of each term in `has_term` and `frames`."""
+        return _number_words([item.terms for item in self.features])
+
+    @cached_property
+    def has_term(self) -> _Floats:
+        """1 where a statement has a term, (n, `terms`)."""
+        return _incidence([item.terms for item in self.features], self.terms)
+
+    @cached_property
+    def frames(self) -> _Floats:
+        """The same without the terms that are in the statement's values."""
+        return _incidence([item.frame for item in self.features], self.terms)
 
 
 def replacement_logits(group: Statements, weights: Weights = PAIR) -> _Floats:
@@ -291,16 +297,14 @@ def _rank(values: _Floats, *, axis: int) -> _Floats:
     return np.argsort(np.argsort(-values, axis=axis, kind="stable"), axis=axis).astype(np.float64)
 
 
-def _incidence(groups: Sequence[Sequence[str]]) -> _Floats:
-    """Return (n, all words): 1 where a group has a word."""
-    columns, rows, places = _number_words(groups)
+def _number_words(groups: Sequence[Sequence[str]]) -> dict[str, int]:
+    return {word: number for number, word in enumerate(dict.fromkeys(chain.from_iterable(groups)))}
+
+
+def _incidence(groups: Sequence[Sequence[str]], columns: Mapping[str, int] | None = None) -> _Floats:
+    """Return (n, columns): 1 where a group has the word of a column; by default of all words."""
+    columns = _number_words(groups) if columns is None else columns
     out = np.zeros((len(groups), len(columns)))
-    out[rows, places] = 1
+    rows = np.repeat(np.arange(len(groups)), [len(words) for words in groups])
+    out[rows, [columns[word] for words in groups for word in words]] = 1
     return out
-
-
-def _number_words(groups: Sequence[Sequence[str]]) -> tuple[dict[str, int], NDArray[np.intp], list[int]]:
-    """Return a number for each word, and the group and the number of every word of the groups."""
-    columns: dict[str, int] = {}
-    places = [columns.setdefault(word, len(columns)) for words in groups for word in words]
-    return columns, np.repeat(np.arange(len(groups)), [len(words) for words in groups]), places
