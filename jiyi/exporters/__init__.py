@@ -35,7 +35,7 @@ class Exported:
 def export_for(
     program: str,
     memory: MemoryManager,
-    file: Path,
+    file: Path | str,
     *,
     user_id: str | None = None,
     progress: Callable[[int], object] = int,
@@ -58,8 +58,9 @@ def export_for(
     """
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()
-    WRITERS[program](file, _iter_records(memory, user_id, counts, progress), left_out)
-    return Exported(path=file, counts=dict(counts), bytes=file.stat().st_size, left_out=dict(left_out))
+    path = Path(file)
+    WRITERS[program](path, _iter_records(memory, user_id, counts, progress), left_out)
+    return Exported(path=path, counts=dict(counts), bytes=path.stat().st_size, left_out=dict(left_out))
 
 
 def _iter_records(

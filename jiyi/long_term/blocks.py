@@ -148,13 +148,13 @@ def _sigmoid(points: float) -> float:
 def _drop_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits without facts that a note among them contains or that repeat an earlier one's words."""
     facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
-    notes = [fact.object for fact in facts if fact.category == "note"]
+    notes = [fact.object for fact in facts if fact.is_note]
     first = {(fact_text(fact), fact.sources): fact.id for fact in reversed(facts)}
     again = {
         fact.id
         for fact in facts
         if first[fact_text(fact), fact.sources] != fact.id
-        or (fact.category != "note" and any(fact.text in note for note in notes))
+        or (not fact.is_note and any(fact.text in note for note in notes))
     }
     return [hit for hit in hits if hit.id not in again]
 

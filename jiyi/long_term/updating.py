@@ -81,8 +81,9 @@ class Updating:
     - A message keeps its id and position, and is read again. Facts that its new text also states
       stay; those derived from it alone go to the trash, as when it is forgotten. Versions of summaries
       that covered it are deleted.
-    - A fact keeps its id and has the new value from now on; the old value becomes another fact, which it
-      supersedes. A text that means the same value only replaces the wording.
+    - A fact keeps its id and has the new value from now on; the old value becomes another fact, a version
+      of it, which it supersedes and which is forgotten with it. A text that means the same value only
+      replaces the wording.
     - Knowledge gets the new text and loses its key points, which belonged to the old one.
     - The outcome of an episode is replaced. Knowledge with words that this removed is rewritten from
       its episodes.
@@ -191,9 +192,8 @@ class Updating:
             return [replace(fact, object=new.object, text=new.text)]
         at = max(at, fact.created_at + _MICROSECOND)  # clocks of several programs may disagree
         begins = fact.valid_from if fact.valid_from and fact.valid_from > at else None
-        before = replace(
-            fact, id=new_id(), status="superseded", superseded_by=fact.id, valid_to=begins or at, pinned=False
-        )
+        ended: dict[str, Any] = {"status": "superseded", "superseded_by": fact.id, "valid_to": begins or at}
+        before = replace(fact, id=new_id(), version_of=fact.id, pinned=False, **ended)
         new = replace(
             new,
             created_at=at,

@@ -67,6 +67,7 @@ class Fact:
     confidence: float = 0.6  # 0..1, higher the more often it was said
     supersedes: str | None = None  # id of the fact it replaced
     superseded_by: str | None = None  # id of the fact that replaced it, or if unsure may have
+    version_of: str | None = None  # id of the fact whose earlier value this is, changed by a caller
     method: FactMethod = "patterns"
     access_count: int = 0  # how often it was recalled
     last_accessed_at: datetime | None = None
@@ -89,6 +90,11 @@ class Fact:
     def recorded_at(self) -> datetime:
         """When it was said."""
         return self.created_at
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is a text that was kept whole, its object, and states no point."""
+        return self.category == "note" and self.predicate == "note"
 
     @property
     def search_text(self) -> str:

@@ -125,10 +125,10 @@ async def _alive(_: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Say that the database answers."""
+    """Say that the database answers and can be written to."""
     served = get_served(request)
     try:
-        await run_in_thread(served, lambda: served.memory.parts.ledger.key(""))
+        await run_in_thread(served, served.memory.parts.ledger.check_reachable)
     except StorageError:
         return JSONResponse({"status": "the database does not answer"}, 503, {"retry-after": "1"})
     return JSONResponse({"status": "ok"})

@@ -89,6 +89,8 @@ class Keys:
         Raises:
             BadScope, InputError: the tenant, the user, a scope or the time to live cannot be one.
         """
+        if tenant and "admin" in access:
+            raise InputError("admin concerns the whole database: a key of a tenant cannot have it")
         if user is not None:
             stored_user(check_tenant(tenant), Scope(user_id=user).user_id)
         if expires_in is not None and expires_in <= timedelta(0):
@@ -150,22 +152,23 @@ class Keys:
 
     def is_known(self, secret: str | None) -> bool:
         """Return whether `caller` can tell without asking the database."""
+        fresh = time.monotonic() - KNOWN_SECONDS + _MARGIN
+        asked_at, needed = self._needed
+        if not needed:
+            return asked_at > fresh
         parts = None if secret is None else _SECRET.fullmatch(secret)
-        if secret is not None and parts is None:
-            return True
-        asked_at, needed = self._needed if parts is None else (self._known.get(parts[1], _NEVER)[0], False)
-        return needed or time.monotonic() - asked_at < KNOWN_SECONDS - _MARGIN
+        return parts is None or self._known.get(parts[1], _NEVER)[0] > fresh
 
     def caller(self, secret: str | None) -> Caller:
-        """Return who sent a request with this key.
+        """Return who sent a request with this key; where no key was ever made any will do.
 
         Raises:
             Unauthorized: there is none, or it is unknown, expired or revoked.
         """
-        if secret is None:
-            if self.needed():
-                raise Unauthorized("send an API key: Authorization: Bearer jiyi_…")
+        if not self.needed():
             return LOCAL_CALLER
+        if secret is None:
+            raise Unauthorized("send an API key: Authorization: Bearer jiyi_…")
         parts = _SECRET.fullmatch(secret)
         key = None if parts is None else self._looked_up(parts[1])
         same = hmac.compare_digest(_digest(secret), _NO_DIGEST if key is None else key.digest)

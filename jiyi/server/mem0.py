@@ -115,8 +115,7 @@ def _change_batch(memories: Memories, request: Request, given: _Given) -> dict[s
     if request.method == "DELETE":
         memories.delete([one["memory_id"] for one in asked])
         return {"message": f"Successfully deleted {len(asked)} memories"}
-    for one in asked:
-        memories.update(one["memory_id"], one)
+    memories.update_all(asked)
     return {"message": f"Successfully updated {len(asked)} memories"}
 
 

@@ -25,6 +25,7 @@ _MemoryDict = dict[str, Any]
 """A memory as mem0's client receives it."""
 
 _SHARED_USER = "shared"  # the user of memories that were added for an agent or a run alone
+_OWNER_FIELDS = ("user_id", "agent_id", "run_id", "app_id")
 _KINDS: Sequence[Kind] = ("fact", "knowledge")
 _ACTIVE_STATUSES: Sequence[FactStatus] = ("active", "unsure")
 _FIELD_NAMES = {"run_id": "session_id", "app_id": "metadata.app_id", "categories": "category"}  # in filters
@@ -55,7 +56,7 @@ class Memories:
             "metadata": {**_check_mapping(given.get("metadata"), "metadata"), **app} or None,
             "valid_from": _read_timestamp(given.get("timestamp")),
             "valid_to": _end_of_day(given.get("expiration_date")),
-            "user_id": self._stored_user(whose.get("user_id")),
+            "user_id": self._named_user(whose.get("user_id"), [whose.get(name) for name in _OWNER_FIELDS]),
             "agent_id": whose.get("agent_id"),
             "session_id": whose.get("run_id"),
         }
@@ -82,7 +83,7 @@ class Memories:
             kinds=_KINDS,
             filters=filters or None,
             min_score=given.get("threshold") or 0.0,
-            user_id=self._stored_user(user),
+            user_id=self._named_user(user, filters),
         )
         best: dict[str, _MemoryDict] = {}  # several facts may have been read in the same words
         for hit in hits:
@@ -94,7 +95,7 @@ class Memories:
     def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_MemoryDict]]:
         """Return how many memories there are, and one page of them, newest first; pages count from 1."""
         user, filters = _read_conditions(given)
-        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._stored_user(user)}
+        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._named_user(user, filters)}
         states = (*_ACTIVE_STATUSES, "expired") if given.get("show_expired") else _ACTIVE_STATUSES
         facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **narrowed)
         knowledge = self._memory.knowledge(_MAX_RECORDS, **narrowed)
@@ -107,6 +108,10 @@ class Memories:
     def get(self, memory_id: str) -> _MemoryDict:
         """Return one memory."""
         return _to_memory(self._get_record(memory_id))
+
+    def update_all(self, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Change memories as `update` does: all of them, or none."""
+        self._memory.parts.store.together(lambda: [self.update(one["memory_id"], one) for one in changes])
 
     def update(self, memory_id: str, given: Mapping[str, Any]) -> _MemoryDict:
         """Change the text or metadata of a memory."""
@@ -148,13 +153,11 @@ class Memories:
 
     def delete_all(self, given: Mapping[str, Any]) -> None:
         """Forget all memories of a user, an agent or a run that match the filters."""
-        named = {name: given[name] for name in ("user_id", "agent_id", "run_id", "app_id") if given.get(name)}
+        named = {name: given[name] for name in _OWNER_FIELDS if given.get(name)}
         read = _check_mapping(_read_filters(given.get("filters")), "filters")
         user, filters = _read_conditions({"filters": {**read, **named}})
-        if not (user or filters):
-            raise BadQuery("say whose memories to delete: user_id, agent_id or run_id")
         narrowed: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
-        self._forget(self._stored_user(user), kinds=_KINDS, limit=_MAX_RECORDS, **narrowed)
+        self._forget(self._named_user(user, filters), kinds=_KINDS, limit=_MAX_RECORDS, **narrowed)
 
     def entities(self) -> list[_MemoryDict]:
         """Return the users with memories."""
@@ -181,6 +184,16 @@ class Memories:
     def _forget(self, user: str, **what: Any) -> int:
         with audited("forget", self._caller, user=user, said=sorted(what)):
             return self._memory.forget(user_id=user, **what).total
+
+    def _named_user(self, user: str | None, others: Iterable[object]) -> str:
+        """Return the stored id of a user, that of the shared one if only ``others`` say whose memories.
+
+        Raises:
+            BadQuery: nothing says whose, or the user is empty text, as from a variable that was not set.
+        """
+        if user == "" or not (user or self._caller.user or any(others)):
+            raise BadQuery("say whose memories: user_id, agent_id, run_id or app_id, and none of them empty")
+        return self._stored_user(user)
 
     def _stored_user(self, user: str | None) -> str:
         return self._caller.stored_user(user or self._caller.user or _SHARED_USER)
@@ -285,7 +298,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
 
 def _keyword_filter(asked: Any) -> dict[str, Any]:
     """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
-    note = {"category": "note"}
+    note = {"category": "note", "predicate": "note"}
     return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
 
 

@@ -153,6 +153,10 @@ class Database(Protocol):
         """
         return verb()
 
+    def check_reachable(self) -> None:
+        """Raise `StorageError` if the database does not answer, or its file was moved or replaced."""
+        self.fetch("all_meta")
+
     def fetch(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
         """Run a statement that only reads in a block of its own and return its rows."""
         with self.read(values.get("user_id")) as db:

@@ -137,6 +137,11 @@ class Ledger:
                 db.run("set_meta", {"name": _FIGURE_PREFIX + name, "value": str(value)})
 
     @retried()
+    def check_reachable(self) -> None:
+        """See `Database.check_reachable`."""
+        self._db.check_reachable()
+
+    @retried()
     def keys(self) -> Mapping[str, str]:
         """Return the texts about all keys by name."""
         return self._with_prefix(_KEY_PREFIX)

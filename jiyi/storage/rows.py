@@ -289,7 +289,7 @@ FORMATS: Mapping[Kind, _Format] = {
     "fact": _Format(
         "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
         "supersedes superseded_by",
-        "category subject predicate object text speaker sources method metadata",
+        "category subject predicate object text speaker sources method metadata version_of",
         lambda f: {
             "role": None,
             "subject_key": entity_key(f.subject),
@@ -336,8 +336,9 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
 
 def _encode_body(record: Record, names: tuple[str, ...], **more: Any) -> str:
     values = _jsonable_fields(record, names)
-    if values.get("metadata") == {}:  # most have none
-        del values["metadata"]
+    for name, usual in (("metadata", {}), ("version_of", None)):
+        if name in values and values[name] == usual:
+            del values[name]
     return dump_json({**values, **more})
 
 

@@ -105,6 +105,21 @@ def test_a_fact_has_a_new_value_and_a_history(memory, change):
     assert memory.update(again.supersedes, metadata={"seen": True}).metadata == {"seen": True}
 
 
+def test_with_a_fact_go_the_values_it_had_before_it_was_changed(memory):
+    before = memory.remember("The gateway edge-02 listens on port 80").kept
+    memory.remember("The gateway edge-02 listens on port 8443")
+    (kept,) = memory.facts("edge-02")
+    memory.update(kept.id, object="9000")
+    memory.update(kept.id, object="9100")
+    assert [fact.version_of for fact in memory.history("edge-02")] == [None, kept.id, kept.id, None]
+    receipt = memory.forget(ids=[kept.id])
+    assert receipt.counts == {"fact": 3}
+    assert [(fact.id, fact.object) for fact in memory.facts("edge-02")] == [(before, "80")]
+    memory.restore(ids=[kept.id])
+    assert [fact.object for fact in memory.history("edge-02")] == ["80", "8443", "9000", "9100"]
+    assert [fact.object for fact in memory.facts("edge-02")] == ["9100"]
+
+
 def test_updates_of_one_moment_follow_each_other(open_memory, tmp_path):
     memory = open_memory(tmp_path / "a.db", clock=lambda: START)
     kept = memory.remember(subject="db", predicate="port", object="1").kept

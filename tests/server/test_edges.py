@@ -151,6 +151,16 @@ def test_figures_are_labelled_by_route_and_known_method(server):
     assert "some-name" not in told
 
 
+def test_a_server_whose_file_was_moved_is_not_ready(serve_at, tmp_path):
+    file = tmp_path / "memory.db"
+    with serve_at(str(file)) as server:
+        assert server.client().get("/readyz").status_code == 200
+        for part in tmp_path.glob("memory.db*"):
+            part.rename(part.with_name(f"old-{part.name}"))
+        assert server.client().get("/readyz").status_code == 503
+        assert server.client().get("/healthz").status_code == 200
+
+
 def test_a_key_is_needed_as_soon_as_there_is_one(server):
     assert server.client().get("/v1/stats?user_id=ana").status_code == 200
     server.client("acme")

@@ -88,6 +88,24 @@ def test_what_was_added_is_found_listed_changed_and_deleted(acme):
     assert acme.ask("GET", "/v1/entities/")["results"] == []
 
 
+def test_what_is_deleted_leaves_no_earlier_version(acme):
+    (kept,) = acme.add("The wifi password is hunter2", user_id="ana", infer=False)
+    for text in ("The wifi password was changed", "There is no wifi"):
+        acme.one("PUT", kept["id"], json={"text": text})
+    acme.one("DELETE", kept["id"])
+    assert acme.get_all()["results"] == []
+
+
+def test_a_batch_is_changed_whole_or_not_at_all(acme):
+    first, second = acme.add("one", "two", user_id="ana", infer=False)
+    changes = [{"memory_id": first["id"], "text": "1"}, {"memory_id": "ana:none", "text": "2"}]
+    acme.ask("PUT", "/v1/batch/", 404, json={"memories": changes})
+    assert {one["memory"] for one in acme.get_all()["results"]} == {"one", "two"}
+    changes[1]["memory_id"] = second["id"]
+    acme.ask("PUT", "/v1/batch/", json={"memories": changes})
+    assert {one["memory"] for one in acme.get_all()["results"]} == {"1", "2"}
+
+
 def test_every_role_is_kept_but_the_system(acme):
     messages = [
         {"role": "system", "content": "Be brief."},
@@ -160,9 +178,7 @@ def test_what_is_wrong_is_told_in_mem0s_form(acme, method, path, body, status):
 
 
 def test_without_a_key_nothing_is_told(server):
-    nobody = Client(server)
-    nobody.http.headers.pop("authorization")
-    nobody.add("mine", user_id="ana", infer=False)
+    Client(server).add("mine", user_id="ana", infer=False)  # until a key is made any will do
     Client(server, tenant="acme").add("theirs", user_id="ben", infer=False)
     server.keys.create("", ["read"])
     assert [one["name"] for one in Client(server, tenant="").ask("GET", "/v1/entities/")["results"]] == [

@@ -244,6 +244,7 @@ class Planner:
             return
         if isinstance(record, Fact):
             self.facts[record.id] = record
+            self._remove_versions(record)
         elif isinstance(record, Episode) and record.task_id is not None:
             self.task_ids.append(record.task_id)
         elif isinstance(record, Task) and record.status != "in_progress":
@@ -252,6 +253,14 @@ class Planner:
             assert record.scope is not None
             assert record.scope.session_id is not None
             self.tool_sessions.add(record.scope.session_id)
+
+    def _remove_versions(self, fact: Fact) -> None:
+        """Remove the values that a fact had before a caller changed it: none of them may hold again."""
+        older = fact.supersedes
+        while older and (found := self.reader.find(Fact, [older])) and found[0].version_of == fact.id:
+            self.facts[older] = found[0]
+            self.plan.remove(found[0], "an earlier version of a fact that goes")
+            older = found[0].supersedes
 
     def _remove_tool_partners(self) -> None:
         for session_id in sorted(self.tool_sessions):

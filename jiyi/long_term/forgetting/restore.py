@@ -1,6 +1,6 @@
 """Restores forgotten records and what was derived from them into a memory that has changed since."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
@@ -79,7 +79,19 @@ class Restorer:
             entries_of_source = self.reader.find_trashed(source, ids)
             sources += [entry for entry in entries_of_source if entry.discarded_at in moments]
         roots = [*entries, *sources]
-        return [*sources, *self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})]
+        partners = self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})
+        return [*sources, *partners, *self._find_versions(entries)]
+
+    def _find_versions(self, entries: Iterable[Discarded]) -> Iterator[Discarded]:
+        """Yield the values that the facts among these entries had before a caller changed them."""
+        for fact in (entry.record for entry in entries if isinstance(entry.record, Fact)):
+            older = fact.supersedes
+            while older and (found := self.reader.find_trashed("fact", [older])):
+                version = cast("Fact", found[0].record)
+                if version.version_of != fact.id:
+                    break
+                yield found[0]
+                older = version.supersedes
 
     def _restore_sources(self, entries: Sequence[Discarded]) -> list[Episode]:
         """Restore messages, episodes, items and tasks; return the episodes."""

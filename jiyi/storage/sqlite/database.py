@@ -224,6 +224,11 @@ class SqliteDatabase(Database):
             self._file.check()
             yield connection.raw
 
+    def check_reachable(self) -> None:
+        """See `Database.check_reachable`."""
+        super().check_reachable()
+        self._file.check()
+
     def check(self) -> str:
         """See `Database.check`: checks pages, checksums, text index, vectors and summaries."""
         with self.read() as db:
