@@ -243,7 +243,8 @@ def split_point(text: str, chinese: bool) -> tuple[str, str]:
     points = _lists()["points"]
     if chinese:
         for size in range(min(7, len(text)), 1, -1):
-            if text[-size:] in points:
+            # "qbittorrent" names no rent
+            if text[-size:] in points and not re.match(r"[A-Za-z]{2}", text[-size - 1 : 1 - size or None]):
                 owner, _, qualified = text[:-size].rpartition("的")
                 qualified = "" if qualified in _lists()["newly"] else qualified
                 if not owner and 0 < len(qualified) <= 2 and not qualified.isascii():

@@ -23,8 +23,10 @@ __all__ = [
     "is_bare_retraction",
     "is_retraction",
     "tool_settings",
+    "without_speech",
 ]
 
+_MAX_INTRODUCTION = 100  # characters of the words before a speech
 _MAX_TOOL_LINES = 50
 _LOWER_CASE_I = re.compile(r"\bi(?=(?:['’]?(?:m|ve|d|ll))?\b)(?!\.)")
 
@@ -76,6 +78,18 @@ def asserted_end(sentence: str, mode: Mode) -> int:
         return 0
     condition = None if sentence.isascii() else cues["rest"].search(sentence)
     return condition.start() if condition else len(sentence)
+
+
+def without_speech(text: str) -> str:
+    """Return a text in which spaces stand for what others say of themselves in quotation marks."""
+    cues = load_patterns("forms", "unmeant")
+
+    def blank(speech: re.Match[str]) -> str:
+        before = max(0, speech.start() - _MAX_INTRODUCTION)
+        own = cues["own_speech"].search(text, before, speech.start())
+        return speech[0] if own else " " * len(speech[0])
+
+    return cues["speech"].sub(blank, text)
 
 
 def has_implausible_year(sentence: str) -> bool:

@@ -10,7 +10,15 @@ from typing import Any
 from jiyi.extraction import attribution
 from jiyi.extraction.attribution import Attribution, Question, attribute_value, first_name, is_listed
 from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
-from jiyi.extraction.forms import Phrase, asserted_end, find_phrases, has_cue, is_retraction, tool_settings
+from jiyi.extraction.forms import (
+    Phrase,
+    asserted_end,
+    find_phrases,
+    has_cue,
+    is_retraction,
+    tool_settings,
+    without_speech,
+)
 from jiyi.extraction.rules import Rule, find_rules
 from jiyi.extraction.scoring import SentenceContext, Span, select_spans
 from jiyi.extraction.statement import Statement
@@ -40,7 +48,7 @@ _FIRST_PERSON = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.
 _MY = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
 _NO_VALUE = re.compile(
     r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
-    r"|换人|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
+    r"|说(?!唱|明)|换人|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
     re.I,
 )
 _NAMED_RELATIVE = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
@@ -286,7 +294,8 @@ def extract(
     """Return the statements of a message; pure, under half a millisecond for most messages.
 
     A tool's output gives only names with values, an assistant's text only named points of things, with
-    less confidence. What is asked, supposed, denied, reported, made up or a joke gives nothing.
+    less confidence. What is asked, supposed, denied, reported, made up or a joke gives nothing, nor
+    what others say of themselves in quotation marks.
 
     Args:
         text: the first 4,000 characters are read, 1,500 of an assistant's.
@@ -304,7 +313,7 @@ def extract(
     if has_cue("unmeant.message", sample):
         return []
     name = speaker or ("user" if role == "user" else role)
-    reader = _Reader(name, role, said_at, zone, context, sample)
+    reader = _Reader(name, role, said_at, zone, context, without_speech(sample))
     statements: dict[tuple[str, str, str, str], Statement] = {}
     for statement in reader.read():
         key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)

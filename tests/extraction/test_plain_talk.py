@@ -28,13 +28,17 @@ def test_what_gives_no_point_of_anybody(text):
 @pytest.mark.parametrize("text", TABLES["not said of the speaker"])
 def test_what_is_not_said_of_the_speaker(text):
     own = {one.predicate for one in read(text) if one.subject == "Ana"}
-    assert not own & {"name", "lives in", "works at", "工作单位", "年龄", "女儿"}
+    assert not own & {"name", "lives in", "works at", "工作单位", "年龄", "女儿", "住址", "名称", "计划"}
 
 
 @pytest.mark.parametrize(("text", "subject"), TABLES["what has ended, and whose it was"])
 def test_what_has_ended(text, subject):
     (found,) = read(text)
     assert (found.action, found.subject) == ("end", subject)
+
+
+def test_what_does_not_eat_for_some_days_has_not_ended():
+    assert not [one for one in read("年糕这两天不吃东西") if one.action == "end"]
 
 
 def test_a_new_job_holds_from_its_day():
