@@ -7,12 +7,13 @@ from operator import itemgetter
 from typing import Any, cast
 
 from jiyi.long_term.block_writer import BlockWriter, fact_text
+from jiyi.long_term.facts.lookup import find_replaced_sources
 from jiyi.long_term.recall.recall import Recall
 from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 from jiyi.records import Block, Fact, Hit, Hits, Kind, Message, Query, ReportItem, Searchable
 from jiyi.storage import Store, kind_of
-from jiyi.text import Secrecy, analyse, query_terms
+from jiyi.text import Secrecy, Trait, analyse, query_terms, traits
 from jiyi.text.traits import asks_last
 
 __all__ = ["RECALLED", "Recalled", "recall_blocks", "relevant"]
@@ -65,9 +66,10 @@ def recall_blocks(
         before: ids of the messages just before the question, exempt from the floor ("and now?").
         most: how many records of each kind to search for.
 
-    Secrets are shown only if the question asks for them; see `jiyi.text.Secrecy`.
+    Secrets are shown only if the question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks
+    for nothing.
     """
-    if not query.text.strip():
+    if not query.text.strip() or Trait.GREETING in traits(query.text):
         return Recalled()
     snapshot = recall.store.snapshot(query.scope.user_id)
     others = replace(query, without=(without,)) if without else query
@@ -223,6 +225,8 @@ def _find_successors(found: Hits, store: Store, query: Query) -> dict[str, Hit]:
     """Return by the id of a hit the last record that replaced it or may have."""
     sure = {hit.id: hit.outdated_by for hit in found if hit.outdated_by}
     newer = {hit.id: hit.outdated_by or hit.maybe_outdated_by for hit in found}
+    unmarked = [hit.id for hit in found if hit.kind == "message" and not newer[hit.id]]
+    newer |= find_replaced_sources(store, query.scope, unmarked)
     last = {id_: _last_successor(by, sure) for id_, by in newer.items() if by}
     if not last:
         return {}

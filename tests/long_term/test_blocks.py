@@ -8,6 +8,7 @@ from recalling import recalled
 from samples import START, episode, fact, knowledge, message
 
 from jiyi.long_term import Recall
+from jiyi.long_term.blocks import Recalled
 from jiyi.records import Hits
 from jiyi.text import counter_for
 
@@ -102,7 +103,8 @@ def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, reca
     flush()
     found = recalled(recall, "disk", without="q")
     assert [b.source_id for b in found.blocks] == ["a"]
-    assert recalled(recall, "  ").blocks == ()
+    for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
+        assert recalled(recall, nothing_asked) == Recalled()
 
 
 def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
@@ -157,6 +159,23 @@ def test_of_a_chain_the_last_is_what_holds(store, marked):
     found = {b.source_id: b for b in recalled(marked, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "m3")
     assert (found["m1"].outdated, found["m1"].successor.source_id) == ("maybe", "m3")
+
+
+def test_a_message_whose_fact_was_replaced_comes_with_the_message_that_replaced_it(store, recall, flush):
+    store.put([message(f"disk on rack {n}", id=f"m{n}", at=n, session=f"s{n}") for n in range(3)])
+    store.put([message("the cellar it is", id="new", at=9, session="other")])
+    store.put(
+        [
+            fact(id="f0", sources=("m0",), status="unsure", superseded_by="f9"),
+            fact(id="f1", sources=("m1",), status="superseded", superseded_by="gone"),
+            fact(id="f2", sources=("m2",)),
+            fact(id="f9", sources=("new",), object="cellar"),
+        ]
+    )
+    flush()
+    found = {b.source_id: b for b in recalled(recall, "disk").blocks}
+    assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "new")
+    assert [found[id_].outdated for id_ in ("m1", "m2")] == ["", ""]
 
 
 def test_a_successor_that_is_gone_marks_nothing(store, marked):

@@ -22,6 +22,7 @@ __all__ = [
     "facts_to_merge",
     "find_facts",
     "find_names",
+    "find_replaced_sources",
     "neighbours",
     "profile_block",
     "profile_of",
@@ -154,6 +155,19 @@ class Neighbour:
     name: str  # as it was said
     depth: int  # how many facts lie between
     facts: tuple[Fact, ...]  # the facts on one shortest way, the first at the thing asked for
+
+
+def find_replaced_sources(store: Store, scope: Scope, message_ids: Sequence[str]) -> dict[str, str]:
+    """Return by message the source of what replaced, or may have replaced, the newest of its facts."""
+    if not message_ids:
+        return {}
+    found = find_facts(store, user_scope(scope), sources=tuple(message_ids), limit=_MAX_EDGES)
+    named = sorted((fact for fact in found if single_valued(fact.predicate)), key=start_of)
+    replaced = {fact.sources[-1]: fact.superseded_by for fact in named if fact.superseded_by}
+    ids = tuple({id_ for old, id_ in replaced.items() if id_ and old in message_ids})
+    newer = find_facts(store, user_scope(scope), ids=ids, limit=len(ids)) if ids else []
+    source = {fact.id: fact.sources[-1] if fact.sources else fact.id for fact in newer}
+    return {old: source[id_] for old, id_ in replaced.items() if id_ in source and source[id_] != old}
 
 
 def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neighbour]:
