@@ -209,7 +209,10 @@ class _MemoryBuilder:
             counter=self.counter,
         )
         extractive = Summarize(
-            max_tokens=settings.summary_tokens, language=settings.language, counter=self.counter
+            max_tokens=settings.summary_tokens,
+            language=settings.language,
+            counter=self.counter,
+            zone=settings.zone,
         )
         written = extractive
         if llm is not None:  # one that fails must change nothing: the next window tries again

@@ -5,6 +5,7 @@ A model gets the whole conversation, piece by piece.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from string import Template
 from typing import Literal
 
@@ -42,7 +43,8 @@ class Summarize:
     - Without, it is extractive and deterministic: sentences and tool outcomes chosen for what
       they are worth, for what they add and from all of the conversation: decisions, to-dos,
       questions and answers, names, numbers, errors. A to-do that a later sentence calls done
-      goes. Points of the summary before fade slowly; decisions hardly do. A thousand messages
+      goes. Points of the summary before fade slowly; decisions hardly do. The first point of a
+      day has its date, where messages have one. A thousand messages
       take less than a second.
     - An own ``prompt`` has a place ``$dialogue``, and where it likes ``$limit`` (tokens) and
       ``$summary`` (what came before; without that place it stands in front of the dialogue).
@@ -62,6 +64,7 @@ class Summarize:
     input_tokens: int = field(default=6_000, kw_only=True)  # most of one prompt; more is folded in pieces
     thinking_tokens: int = field(default=1_000, kw_only=True)  # of a reply, for models that think first
     prompt: str = field(default="", kw_only=True)  # asks the model, in place of jiyi's own
+    zone: tzinfo = field(default=UTC, kw_only=True)  # of the days in an extractive summary
 
     def __post_init__(self) -> None:
         check_whole_number("max_tokens", self.max_tokens, 1)
@@ -102,7 +105,7 @@ class Summarize:
                 sources = tuple(message.id for message in messages if message.search_text)
                 return self._made(joined, sources, before, "extractive", ())
         else:
-            lines = [f"- {one}" for one in labelled(messages, spoken)]
+            lines = [f"- {one}" for one in labelled(messages, spoken, self.zone)]
             before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
         return self._shortened(messages, previous or "", spoken, min(limit, before), before)
 
@@ -121,7 +124,9 @@ class Summarize:
             else:
                 sources = tuple(m.id for m in messages if m.search_text.strip())
                 return self._made(text, sources, before, "llm", notes)
-        text, sources = summarise(messages, previous, spoken, limit, self.counter) if limit else ("", ())
+        text, sources = "", ()
+        if limit:
+            text, sources = summarise(messages, previous, spoken, limit, self.counter, zone=self.zone)
         return self._made(text, sources, before, "extractive", notes)
 
     def _made(
@@ -145,7 +150,7 @@ class _Writer:
     def write(self, messages: Sequence[Message], previous: str) -> tuple[str, tuple[str, ...]]:
         """Return the new summary as bullet points, and notes; any error of a model is an `LLMError`."""
         notes: list[str] = []
-        said = labelled(messages, self.language)
+        said = labelled(messages, self.language, self.setup.zone)
         summary = previous
         if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded in as well, rather than cut
             said, summary = [previous, *said], ""

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from heapq import heapify, heappop, heappush
 
 from jiyi.compression.sentences import signs
@@ -67,13 +68,20 @@ class _Selection:
 
 
 def summarise(
-    messages: Sequence[Message], previous: str, language: Language, limit: int, counter: TokenCounter
+    messages: Sequence[Message],
+    previous: str,
+    language: Language,
+    limit: int,
+    counter: TokenCounter,
+    *,
+    zone: tzinfo = UTC,
 ) -> tuple[str, tuple[str, ...]]:
     """Return a summary of what was said before and in ``messages``, and the ids it is from.
 
-    Bullet points within ``limit`` tokens, at least 1; "" only where nothing has a word in it.
+    Bullet points within ``limit`` tokens, at least 1, the first of each day with its date; "" only where
+    nothing has a word in it.
     """
-    points = [*previous_points(previous, messages), *find_points(messages, language)]
+    points = [*previous_points(previous, messages), *find_points(messages, language, zone)]
     kept = choose(points, limit, counter)
     sources = {source for point in kept for source in point.sources}
     return write(kept, limit, counter), tuple(m.id for m in messages if m.id in sources)
@@ -180,6 +188,7 @@ def _write_bullets(points: Sequence[Point]) -> str:
     lines: list[str] = []
     before: Point | None = None
     for point in points:
+        new_day = point.day and (before is None or point.day != before.day)
         follows = (
             before is not None
             and point.label
@@ -189,6 +198,6 @@ def _write_bullets(points: Sequence[Point]) -> str:
         if follows:
             lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said
         else:
-            lines.append(_BULLET + point.text)
+            lines.append(_BULLET + (f"[{point.day}] " if new_day else "") + point.text)
         before = point
     return "\n".join(lines)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 
 from jiyi.compression.sentences import signs
 from jiyi.prompts import Language, wording
@@ -21,6 +22,7 @@ _MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
 _MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
 _MARKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is parted
 _WORDS = re.compile(r"\w")
+_DAY = re.compile(r"\[(\d{4}-\d\d-\d\d)\] ")  # before the first point of a day
 _ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
 _TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
 _QUESTION_BONUS, _ANSWER_BONUS = 0.08, 0.1
@@ -39,6 +41,7 @@ class Point:
     worth: float  # how much it is worth keeping, about 0 to 1
     message: int  # the place of its message; below 0 for the summary before
     place: int  # its place in that message
+    day: str = ""  # when it was said, YYYY-MM-DD; "" if unknown
 
     @property
     def text(self) -> str:
@@ -57,20 +60,24 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     known |= {
         word + _COLON[language] for language in _LANGUAGES for word in wording("speaker", language).values()
     }
-    points = []
-    for place, line in enumerate(lines):
+    points, day = [], ""
+    for place, dated in enumerate(lines):
+        mark = _DAY.match(dated)
+        day, line = (mark[1], dated[mark.end() :]) if mark else (day, dated)
         label = next((label for label in known if line.startswith(label)), "")
         said = line[len(label) :]
         worth = salience(said)
         worth *= _KEEPS if worth >= _KEPT_WORTH else _FADES
         points.append(
-            Point(said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0)
+            Point(
+                said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0, day=day
+            )
         )
     return points
 
 
-def find_points(messages: Sequence[Message], language: Language) -> list[Point]:
-    """Return the points of messages, in their order.
+def find_points(messages: Sequence[Message], language: Language, zone: tzinfo = UTC) -> list[Point]:
+    """Return the points of messages, in their order; their days are those of a time zone.
 
     The words of a message are taken sentence by sentence, long ones in parts; a tool call
     and its result are one point: what was called, with what, and what came of it.
@@ -86,7 +93,7 @@ def find_points(messages: Sequence[Message], language: Language) -> list[Point]:
         found += tools.get(place, ())
         if message.role == "user":
             asked = bool(_ASKS.search(message.text[-40:]))
-    return found
+    return [replace(point, day=_day(messages[point.message], zone)) for point in found]
 
 
 def bullets(text: str) -> list[str]:
@@ -95,13 +102,23 @@ def bullets(text: str) -> list[str]:
     return [line for line in lines if _WORDS.search(line)]
 
 
-def labelled(messages: Sequence[Message], language: Language) -> list[str]:
-    """Return messages as text, whole, each with who said it; tool calls by name and arguments."""
-    texts = []
+def labelled(messages: Sequence[Message], language: Language, zone: tzinfo = UTC) -> list[str]:
+    """Return messages as text, whole, each with who said it; tool calls by name and arguments.
+
+    The first of each day begins with its date.
+    """
+    texts, day = [], ""
     for message in messages:
+        before, day = day, _day(message, zone)
+        date = f"[{day}] " if day not in ("", before) else ""
         calls = [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
-        texts.append(_label(message, language) + "\n".join(filter(None, [_message_text(message), *calls])))
+        text = "\n".join(filter(None, [_message_text(message), *calls]))
+        texts.append(date + _label(message, language) + text)
     return texts
+
+
+def _day(message: Message, zone: tzinfo) -> str:
+    return message.created_at.astimezone(zone).date().isoformat() if message.created_at else ""
 
 
 def _message_text(message: Message) -> str:

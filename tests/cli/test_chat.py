@@ -71,10 +71,10 @@ def test_without_a_model_it_says_what_to_set_and_makes_no_file(talk, tmp_path, m
 
 def test_over_a_pipe_each_line_is_a_question(talk, saved):
     with ScriptedChat(turn("Hello Ana."), turn("两个。")) as server:
-        result = talk("Hi", "", "几个？", server=server, options=["--session", "s", "--budget", 1_000])
+        result = talk("Who am I?", "", "几个？", server=server, options=["--session", "s", "--budget", 1_000])
     assert result.stdout == "Hello Ana.\n两个。\n"
     assert result.stderr.count("of 1,000 tokens: system ") == 2
-    assert saved("s") == ["Hi", "Hello Ana.", "几个？", "两个。"]
+    assert saved("s") == ["Who am I?", "Hello Ana.", "几个？", "两个。"]
     assert [len(asked["messages"]) for asked in server.asked] == [3, 5]
     assert result.stderr.count("; nothing relevant: ") == 2
     assert "; nothing relevant: 100 %" in result.stderr, "the question does not find itself"

@@ -1,6 +1,7 @@
 """Summaries without a model: what is kept, how much, and for how long."""
 
 import time
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given, settings
@@ -195,6 +196,29 @@ def test_a_new_number_is_not_taken_for_a_repetition():
     made = Summarize(max_tokens=25)([said, *TALKS["en"]], previous=before)
     assert "6000" in Summarize(max_tokens=300)([said], previous=before).text
     assert "5433" not in made.text
+
+
+def test_the_first_point_of_each_day_has_its_date_through_every_fold():
+    zone = timezone(timedelta(hours=8))
+    summarize = Summarize(zone=zone, language="en")
+
+    def said(day, *texts):
+        at = datetime(2026, 3, day, 9, tzinfo=zone)
+        return [user(text, created_at=at) for text in texts]
+
+    text = ""
+    for day, texts in (
+        (1, ["The port is 8443.", "The budget is 900 euros."]),
+        (2, ["The port is 9443 now."]),
+    ):
+        text = summarize(said(day, *texts), previous=text).text
+    again = summarize(said(2, "The pool has 40 connections."), previous=text).text
+    assert again.splitlines() == [
+        "- [2026-03-01] User: The port is 8443.",
+        "- User: The budget is 900 euros.",
+        "- [2026-03-02] User: The port is 9443 now.",
+        "- User: The pool has 40 connections.",
+    ]
 
 
 def test_names_of_speakers_are_kept():
