@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text, items_in_order
-from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, patiently, retry_within
+from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry, retry_within
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.forks import free_after_fork
 from jiyi.posting import OpenAIClient
@@ -179,9 +179,9 @@ class OpenAIEmbedder:
         """Return the vectors of a batch, or the refusal if its texts may be the cause."""
         model = self._models[kind]
 
-        def ask(seconds_left: float, attempt: int) -> Vectors32 | Failure:
+        def ask(left: float, attempt: int) -> Vectors32 | Failure:
             try:
-                return self._request_vectors(batch, model, seconds_left, attempt)
+                return self._request_vectors(batch, model, left, attempt)
             except Failure as failure:
                 if failure.status not in _TEXT_REFUSED_STATUSES:
                     raise
@@ -189,7 +189,7 @@ class OpenAIEmbedder:
 
         breaker = get_breaker(self._endpoint, model, _FAULTS)
         if kind == "passage":
-            return patiently(ask, breaker, retries=self._endpoint.retries)
+            return retry(ask, breaker, retries=self._endpoint.retries)
         time_limit = self._endpoint.query_seconds * len(batch)
         return retry_within(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=time_limit)
 
@@ -208,7 +208,7 @@ class OpenAIEmbedder:
             chars += len(text)
         yield batch
 
-    def _request_vectors(self, batch: list[str], model: str, seconds_left: float, attempt: int) -> Vectors32:
+    def _request_vectors(self, batch: list[str], model: str, left: float, attempt: int) -> Vectors32:
         def send(client: "OpenAI", seconds: float) -> bytes:
             # The raw answer: the client's own parsing is slower and checks nothing.
             return client.embeddings.with_raw_response.create(
@@ -219,7 +219,7 @@ class OpenAIEmbedder:
                 timeout=seconds,
             ).content
 
-        body = self._client.ask(send, left=seconds_left, number=attempt)
+        body = self._client.ask(send, left=left, attempt=attempt)
         try:
             vectors = _read_vectors(body, len(batch))
         except ValueError as error:
