@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadMessage
-from jiyi.llm import put_together, read_turn, spoken
+from jiyi.llm import assemble_stream, read_turn, strip_thoughts
 from jiyi.records import Message
 
 __all__ = ["CHAT", "RESPONSES", "Form", "items_of", "with_recalled"]
@@ -54,7 +54,7 @@ def _read_chat(items: Iterable[Any]) -> list[Message]:
 
 
 def _chat_reply(answer: bytes, streamed: bool) -> list[Message]:
-    turn = read_turn(put_together(answer) if streamed else answer)
+    turn = read_turn(assemble_stream(answer) if streamed else answer)
     calls = [call.to_openai() for call in turn.tool_calls]
     return list(_message({"role": "assistant", "content": turn.text, "tool_calls": calls}))
 
@@ -109,7 +109,7 @@ def _message(item: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the message that an item is, in its words and calls; nothing where it is none to be kept."""
     role, calls, text = item.get("role"), item.get("tool_calls") or [], _words(item.get("content"))
     try:
-        text = spoken(text) if role == "assistant" else text
+        text = strip_thoughts(text) if role == "assistant" else text
         if role == "tool" or (role in ("user", "assistant") and (text.strip() or calls)):
             given = {"role": role, "content": text, "tool_calls": calls}
             fields = {name: item[name] for name in ("name", "tool_call_id") if item.get(name)}
