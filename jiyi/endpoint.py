@@ -17,7 +17,7 @@ __all__ = [
     "Faults",
     "get_breaker",
     "is_web_address",
-    "patiently",
+    "retry",
     "retry_within",
     "skipped_endpoints",
 ]
@@ -26,12 +26,12 @@ _T = TypeVar("_T")
 
 _DEFAULT_URL = "https://api.openai.com/v1"
 _NO_KEY = "none"  # the client insists on a key, a server without keys ignores it
-_TRANSIENT = frozenset({408, 409, 429})  # and 5xx: what may go better the next time
-_NOT_IMPLEMENTED = 501  # but not this: the server cannot do it at all
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
-_LONGEST_WAIT = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
-_GRACE = 1.0  # seconds after a time limit until an answer is no longer waited for at all
-_ADVICE = {401: "check api_key", 403: "check api_key and what it is allowed to use"}
+_TRANSIENT = frozenset({408, 409, 429})  # and 5xx: another try may succeed
+_NOT_IMPLEMENTED = 501  # a 5xx that is not transient: the server cannot do it at all
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0  # seconds between tries, doubled each time
+_MAX_RETRY_AFTER_SECONDS = 120.0  # seconds; an endpoint that asks to wait longer is not tried again
+_GRACE_SECONDS = 1.0  # seconds after a time limit until an answer is no longer waited for at all
+_ADVICE_BY_STATUS = {401: "check api_key", 403: "check api_key and what it is allowed to use"}
 _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds them alone
 
 
@@ -87,13 +87,13 @@ class Endpoint:
         return self.key != _NO_KEY
 
     def short(self, words: str) -> str:
-        """Return what a server said as one short line, the key blotted out should it be in there."""
+        """Return what a server said as one short line, with the key masked."""
         if self.has_key:
             words = words.replace(self.key, "***")
         return " ".join(words.split())[:300] or "nothing"
 
     def shareable(self, error: Exception) -> Exception | None:
-        """Return `error` to be kept as a cause, or None where it quotes the key."""
+        """Return `error` for use as a cause, or None if it quotes the key."""
         return None if self.has_key and self.key in f"{error} {error.__cause__}" else error
 
 
@@ -111,7 +111,7 @@ class Failure(Exception):
     """One try at an endpoint that failed, before it is decided whether there is another."""
 
     error: JiyiError  # what to raise when there is none
-    passing: bool = False  # whether another try may go better
+    transient: bool = False  # whether another try may succeed
     after: float | None = None  # seconds the endpoint asked to wait, where it did
     status: int | None = None  # the HTTP status, where there was an answer
     words: str = ""  # what the endpoint said, or the name of the field it blamed
@@ -120,7 +120,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """What an adapter raises when its endpoint fails, and what it advises then."""
+    """The errors that an adapter raises when its endpoint fails, and the advice in them."""
 
     unreachable: type[JiyiError]  # refused connections, timed out, or kept failing
     refused: type[JiyiError]  # said no, or answered with something unusable
@@ -129,27 +129,27 @@ class Faults:
     misfit: str = "gave an unusable answer"  # what an answer of the wrong form is called
     misfit_advice: str = "check base_url"  # what to do about it
 
-    def silent(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
+    def timeout_failure(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
         """Return the failure of an endpoint that did not answer in time."""
         return Failure(
             self.unreachable(
                 f"{endpoint.shown} did not answer within {seconds:.3g} s, {tries} time(s): "
                 "check that it runs, or raise the endpoint's timeout"
             ),
-            passing=True,
+            transient=True,
         )
 
-    def cut_off(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
+    def connection_failure(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
         """Return the failure of a connection that was refused or broke."""
         return Failure(
             self.unreachable(
                 f"{endpoint.shown} could not be reached, {tries} time(s) ({endpoint.short(reason)}): "
                 "check that it runs and that base_url is right"
             ),
-            passing=True,
+            transient=True,
         )
 
-    def answered(
+    def status_failure(
         self,
         endpoint: Endpoint,
         status: int,
@@ -157,24 +157,24 @@ class Faults:
         *,
         blamed: str = "",
         retry_after: str | None = None,
-        lasting: bool = False,
+        permanent: bool = False,
     ) -> Failure:
         """Return the failure of an answer with an error status.
 
         `blamed` is the field of the request the endpoint named, `retry_after` its header of
-        that name; `lasting` marks a status that usually passes but does not this time.
+        that name; `permanent` marks a status that is usually transient but not this time.
         """
         words = endpoint.short(said)
-        passing = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not lasting
-        if passing:
+        transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
+        if transient:
             error: JiyiError = self.unreachable(
                 f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
                 "or see the endpoint's own log"
             )
         else:
-            advice = self.advice.get(status) or _ADVICE.get(status, self.other_advice)
+            advice = self.advice.get(status) or _ADVICE_BY_STATUS.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
-        return Failure(error, passing, _parse_retry_after(retry_after), status, blamed or words)
+        return Failure(error, transient, _parse_retry_after(retry_after), status, blamed or words)
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
@@ -196,10 +196,10 @@ def get_breaker(endpoint: Endpoint, model: str, faults: Faults) -> Breaker:
 
 def skipped_endpoints() -> list[str]:
     """Return, for each endpoint that this process skips now, why and for how long."""
-    return [said for breaker in list(_breakers.values()) if (said := breaker.skipped)]
+    return [reason for breaker in list(_breakers.values()) if (reason := breaker.skipped)]
 
 
-def patiently(
+def retry(
     ask: Callable[[float, int], _T],
     breaker: Breaker,
     *,
@@ -207,41 +207,41 @@ def patiently(
     time_limit: float = float("inf"),
     probing: bool | None = None,
 ) -> _T:
-    """Return what `ask` returns, trying again after passing failures.
+    """Return what `ask` returns, trying again after transient failures.
 
-    `ask(left, number)` is told the seconds left and the number of the try, from 1, and
+    `ask(left, attempt)` gets the seconds left and the number of the try, from 1, and
     raises `Failure`. Pauses are what the endpoint asked for, else half a second, doubled
     each time up to eight seconds, less up to a quarter at random so that many clients do
     not come back together. When a pause would not end before `time_limit` seconds are
     over or takes more than two minutes, or after `retries` further tries, the failure's own
     error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
-    Who entered the breaker already says as `probing` what it answered.
+    A caller that has entered the breaker already passes its answer as `probing`.
     """
     probing = breaker.enter() if probing is None else probing
     started = time.monotonic()
     deadline = started + time_limit
-    number = 0
+    attempt = 0
     while True:
-        number += 1
+        attempt += 1
         try:
             left = float("inf") if probing else max(deadline - time.monotonic(), 0.001)
-            answer = ask(left, number)
-        except Failure as failure:
-            last = failure
+            answer = ask(left, attempt)
+        except Failure as error:
+            failure = error
         else:
-            breaker.ended(time.monotonic() - started, time_limit, probing=probing)
+            breaker.record_answer(time.monotonic() - started, time_limit, probing=probing)
             return answer
-        if not last.passing:
-            breaker.ended(time.monotonic() - started, time_limit, probing=probing)
-            raise last.error from last.cause
-        pause = last.after
+        if not failure.transient:
+            breaker.record_answer(time.monotonic() - started, time_limit, probing=probing)
+            raise failure.error from failure.cause
+        pause = failure.after
         if pause is None:
-            pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE) * _RANDOM.uniform(0.75, 1)
-        is_over = pause > _LONGEST_WAIT or time.monotonic() + pause >= deadline
-        if probing or number > retries or is_over:
+            pause = min(_FIRST_PAUSE * 2 ** (attempt - 1), _MAX_PAUSE) * _RANDOM.uniform(0.75, 1)
+        is_over = pause > _MAX_RETRY_AFTER_SECONDS or time.monotonic() + pause >= deadline
+        if probing or attempt > retries or is_over:
             seconds = time.monotonic() - started
-            breaker.failed(last.error, seconds=seconds, probing=probing, after=last.after)
-            raise last.error from last.cause
+            breaker.record_failure(failure.error, seconds=seconds, probing=probing, after=failure.after)
+            raise failure.error from failure.cause
         time.sleep(pause)
 
 
@@ -252,24 +252,22 @@ def retry_within(
     endpoint: Endpoint,
     faults: Faults,
     time_limit: float,
-    aside: bool = True,
+    probe_aside: bool = True,
 ) -> _T:
-    """As `patiently`, but given up a second after `time_limit`, whatever the endpoint does.
+    """Do as `retry`, but give up a second after `time_limit`, whatever the endpoint does.
 
-    With `aside` the single call that tries a skipped endpoint again delays no caller: it goes on
-    in the background for as long as the endpoint's own timeout lets it, and ends the pause should
-    its answer come within `time_limit`.
+    With `probe_aside` the single call that tries a skipped endpoint again delays no caller: it goes on
+    in the background as long as the endpoint's own timeout allows, and ends the pause if its
+    answer comes within `time_limit`.
     """
     return breaker.run(
-        lambda probing: patiently(
-            ask, breaker, retries=endpoint.retries, time_limit=time_limit, probing=probing
-        ),
-        time_limit + _GRACE,
+        lambda probing: retry(ask, breaker, retries=endpoint.retries, time_limit=time_limit, probing=probing),
+        time_limit + _GRACE_SECONDS,
         late=lambda why: faults.unreachable(
             f"{endpoint.shown} gave no whole answer within {time_limit:.3g} s ({why}): "
             "check that it runs, or raise the time limit"
         ),
-        aside=aside,
+        probe_aside=probe_aside,
     )
 
 

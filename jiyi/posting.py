@@ -27,9 +27,9 @@ def post(
     faults: Faults,
     *,
     left: float,
-    number: int,
+    attempt: int,
     scheme: str = "Bearer",
-    most: int = _MAX_ANSWER_BYTES,
+    max_bytes: int = _MAX_ANSWER_BYTES,
 ) -> bytes:
     """Send a request once, with the standard library, and return the body of its answer.
 
@@ -37,12 +37,12 @@ def post(
     environment, and a redirect is an answer like any other: the payload goes nowhere else.
 
     Args:
-        endpoint, faults: whose key and patience, and what failures are called.
+        endpoint, faults: where to send it, and the errors of failures.
         url: below the endpoint's address.
         payload: sent as JSON.
-        left, number: seconds that all of it may take, and the number of the try, from 1.
+        left, attempt: seconds for all of it, and the number of the try, from 1.
         scheme: the word before the key in ``Authorization``.
-        most: bytes of the largest answer that is read.
+        max_bytes: of the largest answer that is read.
 
     Raises:
         Failure: there was no answer, or another one than 200.
@@ -68,37 +68,37 @@ def post(
             response = error
         with response:
             status, retry_after = response.status, response.headers.get("Retry-After")
-            body = _read_body(response, deadline, most)
+            body = _read_body(response, deadline, max_bytes)
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise _no_answer(error, endpoint, faults, seconds, number) from None
-    if len(body) > most:
-        raise faults.unusable(endpoint, f"it is too large, more than {most:,} bytes", b"")
+        raise _no_answer(error, endpoint, faults, seconds, attempt) from None
+    if len(body) > max_bytes:
+        raise faults.unusable(endpoint, f"it is too large, more than {max_bytes:,} bytes", b"")
     if status != 200:
-        raise faults.answered(endpoint, status, body.decode("utf-8", "replace"), retry_after=retry_after)
+        raise faults.status_failure(endpoint, status, body.decode(errors="replace"), retry_after=retry_after)
     return body
 
 
-def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, number: int) -> Failure:
+def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, attempt: int) -> Failure:
     """Return the failure of a request that had no answer."""
-    reason = getattr(error, "reason", None)  # of urllib's own errors, what is below them
+    reason = getattr(error, "reason", None)  # the cause below urllib's own errors
     if isinstance(reason, OSError):
         error = reason
     if isinstance(error, TimeoutError):
-        failure = faults.silent(endpoint, seconds=seconds, tries=number)
+        failure = faults.timeout_failure(endpoint, seconds=seconds, tries=attempt)
     else:
         is_known = isinstance(error, OSError | ValueError)
         said = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
-        failure = faults.cut_off(endpoint, said, tries=number)
+        failure = faults.connection_failure(endpoint, said, tries=attempt)
     failure.cause = endpoint.shareable(error)
     return failure
 
 
-def _read_body(response: Any, deadline: float, most: int) -> bytes:
+def _read_body(response: Any, deadline: float, max_bytes: int) -> bytes:
     """Return the body of an answer, or its beginning if it is too large; OSError: it broke off."""
     body = bytearray()
     while piece := response.read1(_CHUNK_SIZE):
         body += piece
-        if len(body) > most:
+        if len(body) > max_bytes:
             return bytes(body)
         if time.monotonic() > deadline:
             raise TimeoutError("the answer came too slowly")
@@ -124,10 +124,10 @@ class OpenAIClient:
         self._client: OpenAI | None = None
         self._lock = free_after_fork(threading.Lock())
 
-    def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, number: int) -> bytes:
+    def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, attempt: int) -> bytes:
         """Return what `send` returns, or raise its translated error as `Failure`.
 
-        `send` is told the seconds to wait, at most `left`; `number` counts the tries.
+        `send` gets the seconds to wait, at most `left`; `attempt` counts the tries.
         """
         client = self._open_client()
         import openai
@@ -136,7 +136,7 @@ class OpenAIClient:
         try:
             return send(client, seconds)
         except (openai.OpenAIError, ValueError) as error:
-            failure = self._translate_error(error, seconds, number)
+            failure = self._translate_error(error, seconds, attempt)
             failure.cause = self._endpoint.shareable(error)
         # Out here, so that an error that quotes the key is not kept as context either.
         raise failure
@@ -164,7 +164,7 @@ class OpenAIClient:
                     api_key=self._endpoint.key,
                     base_url=self._endpoint.url,
                     timeout=self._endpoint.timeout,
-                    max_retries=0,  # `patiently` tries again
+                    max_retries=0,  # `retry` tries again
                 )
             return self._client
 
@@ -172,19 +172,19 @@ class OpenAIClient:
         import openai
 
         if isinstance(error, openai.APIStatusError):
-            return self._faults.answered(
+            return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,
                 _error_message(error),
                 blamed=error.param if isinstance(error.param, str) else "",
                 retry_after=error.response.headers.get("retry-after"),
                 # An exhausted account also answers 429, but waiting does not fill it.
-                lasting=error.code == "insufficient_quota",
+                permanent=error.code == "insufficient_quota",
             )
         if isinstance(error, openai.APITimeoutError):
-            return self._faults.silent(self._endpoint, seconds=seconds, tries=tries)
+            return self._faults.timeout_failure(self._endpoint, seconds=seconds, tries=tries)
         if isinstance(error, openai.APIConnectionError):
-            return self._faults.cut_off(self._endpoint, str(error.__cause__ or error), tries=tries)
+            return self._faults.connection_failure(self._endpoint, str(error.__cause__ or error), tries=tries)
         words = self._endpoint.short(str(error))
         return Failure(
             self._faults.refused(f"asking {self._endpoint.shown} failed ({words}): check the settings")

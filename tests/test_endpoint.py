@@ -10,7 +10,7 @@ from scripted_endpoint import Reply, ScriptedEndpoint
 import jiyi
 from jiyi.breaker import Breaker
 from jiyi.embeddings import OpenAIEmbedder
-from jiyi.endpoint import Endpoint, Failure, Faults, patiently, skipped_endpoints
+from jiyi.endpoint import Endpoint, Failure, Faults, retry, skipped_endpoints
 from jiyi.errors import EndpointRefused, EndpointUnreachable, LLMRefused, LLMUnreachable
 from jiyi.llm import OpenAILLM
 
@@ -36,12 +36,12 @@ class Tries:
 
 
 def passing(retry_after: str | None = "0") -> Failure:
-    return FAULTS.answered(HERE, 503, "busy", retry_after=retry_after)
+    return FAULTS.status_failure(HERE, 503, "busy", retry_after=retry_after)
 
 
 def test_the_answer_comes_back_and_the_time_left_shrinks():
     tries = Tries(passing("0.05"), passing("0.05"))
-    assert patiently(tries, Breaker(), retries=2, time_limit=10) == "ok"
+    assert retry(tries, Breaker(), retries=2, time_limit=10) == "ok"
     assert tries.left == sorted(tries.left, reverse=True)
     assert tries.left[0] <= 10
     assert tries.left[2] <= 9.91
@@ -52,16 +52,16 @@ def test_the_answer_comes_back_and_the_time_left_shrinks():
 )
 def test_without_a_usable_word_on_when_it_waits_about_half_a_second(retry_after):
     started = time.monotonic()
-    assert patiently(Tries(passing(retry_after)), Breaker(), retries=1, time_limit=10) == "ok"
+    assert retry(Tries(passing(retry_after)), Breaker(), retries=1, time_limit=10) == "ok"
     assert 0.37 <= time.monotonic() - started < 5
 
 
 def test_what_fails_for_good_is_raised_with_its_cause():
-    failure = FAULTS.answered(HERE, 404, "no such model")
+    failure = FAULTS.status_failure(HERE, 404, "no such model")
     failure.cause = ValueError("below")
     tries = Tries(failure)
     with pytest.raises(LLMRefused, match=r"HTTP 404 \(no such model\): look elsewhere") as caught:
-        patiently(tries, Breaker(), retries=5, time_limit=10)
+        retry(tries, Breaker(), retries=5, time_limit=10)
     assert caught.value.__cause__ is failure.cause
     assert len(tries.left) == 1
 
@@ -69,11 +69,11 @@ def test_what_fails_for_good_is_raised_with_its_cause():
 def test_tries_and_time_both_end_it():
     tries = Tries(*(passing() for _ in range(9)))
     with pytest.raises(LLMUnreachable, match=r"HTTP 503 \(busy\)"):
-        patiently(tries, Breaker(), retries=3, time_limit=10)
+        retry(tries, Breaker(), retries=3, time_limit=10)
     assert len(tries.left) == 4
     started = time.monotonic()
     with pytest.raises(LLMUnreachable):
-        patiently(Tries(passing("60")), Breaker(), retries=3, time_limit=40)
+        retry(Tries(passing("60")), Breaker(), retries=3, time_limit=40)
     assert time.monotonic() - started < 20
 
 
@@ -81,12 +81,12 @@ def test_tries_and_time_both_end_it():
     ("status", "again"), [(400, 0), (404, 0), (408, 1), (409, 1), (429, 1), (500, 1), (501, 0), (599, 1)]
 )
 def test_which_statuses_pass(status, again):
-    assert FAULTS.answered(HERE, status, "x").passing == bool(again)
-    assert not FAULTS.answered(HERE, status, "x", lasting=True).passing
+    assert FAULTS.status_failure(HERE, status, "x").transient == bool(again)
+    assert not FAULTS.status_failure(HERE, status, "x", permanent=True).transient
 
 
 def test_no_words_give_the_key_away():
-    failure = FAULTS.answered(HERE, 400, "bad sk-very-secret")
+    failure = FAULTS.status_failure(HERE, 400, "bad sk-very-secret")
     assert "secret" not in f"{failure} {failure.error} {failure.words}"
     assert HERE.shareable(ValueError("sk-very-secret")) is None
     error = ValueError("fine")
@@ -172,20 +172,20 @@ def test_an_endpoint_that_refuses_is_not_skipped():
 def test_pauses_double_up_to_five_minutes(failures, after, pause):
     breaker = Breaker()
     for _ in range(failures):
-        breaker.failed(LLMUnreachable("away"), seconds=1, probing=True, after=after)
-    breaker.failed(LLMUnreachable("away"), seconds=9)  # a call beside these counts once with them
+        breaker.record_failure(LLMUnreachable("away"), seconds=1, probing=True, after=after)
+    breaker.record_failure(LLMUnreachable("away"), seconds=9)  # a call beside these counts once with them
     assert f"after {failures} failure" in breaker.skipped
     assert pause - 0.5 < float(re.search(r"another (\S+) s", breaker.skipped)[1]) <= pause
-    breaker.ended(1.0, 2.0)
+    breaker.record_answer(1.0, 2.0)
     assert breaker.skipped == ""
 
 
 @pytest.mark.slow
 def test_one_of_many_threads_tries_it_again():
     breaker, tried, skipped = Breaker(), [], []
-    breaker.failed(LLMUnreachable("away"), seconds=0.03)
+    breaker.record_failure(LLMUnreachable("away"), seconds=0.03)
     assert not breaker.enter(), "too little time is lost to skip it"
-    breaker.failed(LLMUnreachable("away"), seconds=0.03)
+    breaker.record_failure(LLMUnreachable("away"), seconds=0.03)
     with pytest.raises(LLMUnreachable, match="away"):
         breaker.enter()
 

@@ -73,7 +73,7 @@ def as_messages(given: Given) -> tuple[Message, ...]:
     if isinstance(given, Mapping):
         return (Message.from_openai(given),)
     if isinstance(given, Sequence) and not isinstance(given, bytes | bytearray):
-        return tuple(message for one in given for message in as_messages(one))
+        return tuple(message for item in given for message in as_messages(item))
     raise InputError(f"compress a text, a message or a list of messages, not {type(given).__name__}")
 
 
@@ -96,9 +96,9 @@ class Compressible:
     def unchanged(self, *notes: str) -> Compressed:
         """Return the texts unchanged."""
         ids = [message.id for message, text in zip(self.messages, self.texts, strict=True) if text.strip()]
-        return self.made(self.whole, ids, *notes)
+        return self.result(self.whole, ids, *notes)
 
-    def made(self, text: str, sources: Sequence[str], *notes: str, method: str = "") -> Compressed:
+    def result(self, text: str, sources: Sequence[str], *notes: str, method: str = "") -> Compressed:
         """Return the result."""
         return Compressed(
             text=text,

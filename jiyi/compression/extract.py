@@ -1,4 +1,4 @@
-"""Extract what is worth keeping of a conversation, by kind: user, topics, conclusions, to-dos."""
+"""Extract the items of a conversation by kind: user, topics, conclusions, to-dos."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ _NO_DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of texts without a date; no item 
 _MAX_TOPICS = 5
 _MIN_TOPIC_SCORE = 1.0  # of a word that can be a topic
 _DECISION_CONFIDENCE = 0.5  # of a sentence that only looks like a decision
-_DECIDES = Trait.DECISION | Trait.CORRECTS | Trait.CHANGES
+_DECISION_TRAITS = Trait.DECISION | Trait.CORRECTS | Trait.CHANGES
 _MAX_QUOTE_CHARS = 200  # of a quotation
 
 
@@ -30,7 +30,7 @@ _MAX_QUOTE_CHARS = 200  # of a quotation
 class ExtractedItem:
     """An item worth keeping."""
 
-    text: str  # in the words of the conversation, or of the model
+    text: str  # as written in the conversation, or by the model
     source: str = ""  # id of the message; "" if it rests on several
     confidence: float = 0.5  # 0..1
     method: Literal["patterns", "signs", "terms", "llm"]  # read by patterns, by signs, counted, by a model
@@ -67,14 +67,14 @@ class Extract:
         messages = as_messages(given)
         pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)
-        read: Literal["llm", "patterns"] = reading.method
+        method: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
         for statement in _current_statements(reading.statements):
             if not single_valued(statement.predicate):
                 continue
             source, confidence = statement.source, statement.confidence
-            text = _text_of(statement)
-            item = ExtractedItem(text=text, source=source, confidence=confidence, method=read)
+            text = _statement_text(statement)
+            item = ExtractedItem(text=text, source=source, confidence=confidence, method=method)
             if statement.category in ("todo", "plan"):
                 todos.append(item)
             elif statement.category in ("profile", "preference"):
@@ -84,7 +84,7 @@ class Extract:
         conclusions += [ExtractedItem(text=one, confidence=0.7, method="llm") for one in reading.conclusions]
         topics = [ExtractedItem(text=one, confidence=0.7, method="llm") for one in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
-        if read == "patterns":
+        if method == "patterns":
             todos_by_sign, decisions = _find_decisions(messages, known)
             todos = _sort_by_source([*todos, *todos_by_sign], messages)
             conclusions = _sort_by_source([*conclusions, *decisions], messages)
@@ -100,15 +100,15 @@ class Extract:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the four lists as text, "" with a note where nothing is found; ``query`` is not looked at.
+        """Return the four lists as text, "" with a note where nothing is found; ``query`` is ignored.
 
         A text within ``max_tokens`` comes back as it is. Errors are those of `Compressor`.
         """
         texts = Compressible(given, self.counter, "extract", max_tokens)
         if max_tokens is not None and texts.tokens <= max_tokens:
             return texts.unchanged()
-        found = self.extract(texts.messages)
-        lists = [found.user_information, found.topics, found.conclusions, found.todos]
+        extracted = self.extract(texts.messages)
+        lists = [extracted.user_information, extracted.topics, extracted.conclusions, extracted.todos]
         rows = [(kind, item) for kind, items in enumerate(lists) for item in items]
         limit = texts.tokens if max_tokens is None else min(texts.tokens, max_tokens)
         headings = tuple(wording("extracted", language(texts.whole)).values())
@@ -117,58 +117,58 @@ class Extract:
         while rows and self.counter.count_text(text) > limit:
             rows.remove(min(rows, key=lambda row: row[1].confidence))
             text = _render(rows, headings)
-        notes = found.notes
+        notes = extracted.notes
         if not rows:
             notes = (*notes, "nothing was found" if not total else f"nothing fits into {limit} tokens")
         elif len(rows) < total:
             notes = (*notes, f"{total - len(rows)} of {total} items did not fit")
-        named = {item.source for _, item in rows}
+        source_ids = {item.source for _, item in rows}
         methods = {item.method for _, item in rows}
-        sources = [message.id for message in texts.messages if message.id in named]
-        return texts.made(text, sources, *notes, method="llm" if "llm" in methods else "extract")
+        sources = [message.id for message in texts.messages if message.id in source_ids]
+        return texts.result(text, sources, *notes, method="llm" if "llm" in methods else "extract")
 
 
 def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the turns as separate messages with dates, long ones in pieces."""
-    held: list[Sentence] = []
+    pending: list[Sentence] = []
     for sentence in [*split_messages(messages), None]:
-        full = sum(len(one.text) for one in held) >= _MAX_PIECE_CHARS
-        if held and (sentence is None or sentence.turn != held[-1].turn or full):
-            message = messages[held[0].source]
-            text = "".join(one.text for one in held)
-            label = held[0].speaker if held[0].labelled else ""
+        is_full = sum(len(part.text) for part in pending) >= _MAX_PIECE_CHARS
+        if pending and (sentence is None or sentence.turn != pending[-1].turn or is_full):
+            message = messages[pending[0].source]
+            text = "".join(part.text for part in pending)
+            label = pending[0].speaker if pending[0].labelled else ""
             if label:
                 text = text[len(label) :].lstrip(" :：") or text
-            known = label.lower() in ("user", "assistant", "用户", "助手")
+            is_role = label.lower() in ("user", "assistant", "用户", "助手")
             yield replace(
                 message,
                 content=text,
                 tool_calls=(),
-                name=message.name or (None if known or not label else label),
+                name=message.name or (None if is_role or not label else label),
                 role="assistant" if label.lower() in ("assistant", "助手") else message.role,
                 created_at=message.created_at or _NO_DATE,
             )
-            held = []
+            pending = []
         if sentence is not None:
-            held.append(sentence)
+            pending.append(sentence)
 
 
 def _current_statements(statements: Sequence[Statement]) -> list[Statement]:
     """Return the statements that hold at the end: the last value of each point that was not retracted."""
-    found: dict[tuple[str, ...], Statement] = {}
-    for place, one in enumerate(statements):
-        point = (one.subject.casefold(), one.predicate.casefold())
-        if one.action == "retract":
-            found = {key: kept for key, kept in found.items() if key[:2] != point}
+    current: dict[tuple[str, ...], Statement] = {}
+    for place, statement in enumerate(statements):
+        point = (statement.subject.casefold(), statement.predicate.casefold())
+        if statement.action == "retract":
+            current = {key: kept for key, kept in current.items() if key[:2] != point}
             continue
-        single = one.category in ("attribute", "profile") and all(point)
-        key = point if single else (*point, one.object.casefold() or str(place))
-        found.pop(key, None)
-        found[key] = one
-    return list(found.values())
+        is_single = statement.category in ("attribute", "profile") and all(point)
+        key = point if is_single else (*point, statement.object.casefold() or str(place))
+        current.pop(key, None)
+        current[key] = statement
+    return list(current.values())
 
 
-def _text_of(statement: Statement) -> str:
+def _statement_text(statement: Statement) -> str:
     quote = " ".join(statement.quote.split()).strip(" ,，。.;；")
     if quote and len(quote) <= _MAX_QUOTE_CHARS:
         return quote
@@ -178,7 +178,7 @@ def _text_of(statement: Statement) -> str:
 def _find_decisions(
     messages: Sequence[Message], known: set[str]
 ) -> tuple[list[ExtractedItem], list[ExtractedItem]]:
-    """Return the sentences no pattern read that name a task, and those that decide or change something."""
+    """Return the sentences that no pattern read: those that name a task, and those that decide something."""
     tasks: list[ExtractedItem] = []
     decisions: list[ExtractedItem] = []
     for sentence in split_messages(messages):
@@ -188,33 +188,33 @@ def _find_decisions(
         found_signs = traits(text)
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
-        found = tasks if signs().task.search(text) else decisions if found_signs & _DECIDES else None
-        if found is not None and not any(text in one or one in text for one in known):
-            where: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
-            found.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **where))
+        target = tasks if signs().task.search(text) else decisions if found_signs & _DECISION_TRAITS else None
+        if target is not None and not any(text in other or other in text for other in known):
+            origin: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
+            target.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **origin))
     return tasks, decisions
 
 
 def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
-    """Return the words that most turns speak of, weighty ones first."""
+    """Return the words that occur in most turns, the weightiest first."""
     turns: Counter[str] = Counter()
     weight: dict[str, float] = {}
-    spelled: dict[str, str] = {}
+    spelling: dict[str, str] = {}
     for message in messages:
         found = {}
         for word in split_words(message.text[:_MAX_PIECE_CHARS]):
-            plain = word.kind in ("word", "han") and word.text[0].isalpha() and len(word.text) > 1
-            if plain and _MIN_TOPIC_SCORE <= word.worth < 3:
+            is_topic = word.kind in ("word", "han") and word.text[0].isalpha() and len(word.text) > 1
+            if is_topic and _MIN_TOPIC_SCORE <= word.worth < 3:
                 found[word.text.casefold()] = word
         for key, word in found.items():
             turns[key] += 1
             weight[key] = max(weight.get(key, 0.0), word.worth)
-            spelled.setdefault(key, word.text)
+            spelling.setdefault(key, word.text)
     ranked = sorted(turns, key=lambda key: (-turns[key] * weight[key], key))
     best = [key for key in ranked if turns[key] > 1][:_MAX_TOPICS]
     share = max((turns[key] for key in best), default=1)
     return [
-        ExtractedItem(text=spelled[key], confidence=round(0.5 * turns[key] / share, 2), method="terms")
+        ExtractedItem(text=spelling[key], confidence=round(0.5 * turns[key] / share, 2), method="terms")
         for key in best
     ]
 

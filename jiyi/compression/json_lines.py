@@ -16,18 +16,18 @@ __all__ = ["CELL", "JsonLines", "json_lines"]
 CELL = 200
 """Characters of a value that a line shows by default."""
 
-_LEAST_ROWS, _LEAST_ENTRIES = 3, 8  # of a list, and of an object of objects, that is shown as a table
+_MIN_ROWS, _MIN_ENTRIES = 3, 8  # of a list, and of an object of objects, that is shown as a table
 _MAX_DEPTH = 6
 _MAX_COLUMNS = 40
 _MAX_LISTED_VALUES = 6  # different values of a column that are named with their counts
 _MAX_LISTED_CHARS = 60  # characters of a value that is named with its count
 _MAX_NOTABLE = 40
-# Columns of no key, which would be written without quotes.
-_KEY, _ITEM, _OTHERS = '"key"', '"item"', '"other keys"'
+# Names of columns that are no keys: a key would be written without quotes.
+_KEY_COLUMN, _ITEM_COLUMN, _OTHERS_COLUMN = '"key"', '"item"', '"other keys"'
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
-_BARE = re.compile(r'"([^\W\d](?:[^|\\…]*[^|\s…\\])?)"')
-_WORDS = ('"true"', '"false"', '"null"')  # texts that would be taken for something else without quotes
-_LONE = re.compile("[\ud800-\udfff]")
+_UNQUOTABLE = re.compile(r'"([^\W\d](?:[^|\\…]*[^|\s…\\])?)"')
+_RESERVED = ('"true"', '"false"', '"null"')  # ambiguous without quotes
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
 _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
@@ -35,7 +35,7 @@ _NUMBERS = {int, float}
 
 _Errors = Callable[[Sequence[str]], set[int]]  # gives the places of the texts that speak of errors
 
-_encoded = json.JSONEncoder(ensure_ascii=False).encode
+_encode_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class JsonLines:
         return f"{name}: {_shorten(leaf, cell)}" if name else _shorten(leaf, cell)
 
 
-def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
+def json_lines(value: Any, errors: _Errors, language: str) -> JsonLines:
     """Return a JSON value in lines, each with its values.
 
     The longest list in it is a table: a line for each item under the paths of its columns. An
@@ -78,16 +78,16 @@ def json_lines(value: Any, errors: _Errors, spoken: str) -> JsonLines:
         errors: finds the texts that speak of errors.
         spoken: "zh" or "en", for the words in the head.
     """
-    path, table = _largest(value)
-    columns = _columns(table)
+    path, table = _find_table(value)
+    columns = _read_columns(table)
     shown = [column for column in columns if len(column.seen) > 1]
-    rest = [(name, _json(leaf)) for name, leaf in _leaves(value, (dict, list), skip=table)]
+    rest = [(name, _encode(leaf)) for name, leaf in _find_leaves(value, (dict, list), skip=table)]
     rows = len(table) if shown else 0
     notable = [rows + place for place in _error_rows(rest, errors)]
     if shown:
         notable += _unusual_rows(shown, errors)
     return JsonLines(
-        head=_header(path, len(table), columns, shown, spoken) if table else (),
+        head=_header(path, len(table), columns, shown, language) if table else (),
         notable=tuple(notable[:_MAX_NOTABLE]),
         columns=shown,
         rows=rows,
@@ -105,77 +105,76 @@ class _Column:
         self._numbers = numbers  # where every item has one
 
     def summary(self, words: Mapping[str, str]) -> str:
-        """Return how often its values occur, or the range of its numbers; "" where that says little."""
+        """Return the counts of its values, or the range of its numbers; "" where that says little."""
         total, common = len(self.cells), self.seen.most_common(_MAX_LISTED_VALUES)
         if len(self.seen) > _MAX_LISTED_VALUES and self._numbers:
-            parts = [f"{_json(min(self._numbers))}..{_json(max(self._numbers))}"]
+            parts = [f"{_encode(min(self._numbers))}..{_encode(max(self._numbers))}"]
         else:
             if len(self.seen) > _MAX_LISTED_VALUES or common[0][1] == 1:
                 common = [(cell, count) for cell, count in common if count > 1]
-            named = [(words["absent"] if cell is None else cell, count) for cell, count in common]
-            named = [(text, count) for text, count in named if len(text) <= _MAX_LISTED_CHARS]
-            left = total - sum(count for _, count in named)
-            if not named or 2 * left > total:
+            listed = [(words["absent"] if cell is None else cell, count) for cell, count in common]
+            listed = [(text, count) for text, count in listed if len(text) <= _MAX_LISTED_CHARS]
+            others = total - sum(count for _, count in listed)
+            if not listed or 2 * others > total:
                 return ""
-            parts = [
-                f"{text} x {count:,}" for text, count in [*named, *([(words["others"], left)] * (left > 0))]
-            ]
+            listed += [(words["others"], others)] * (others > 0)
+            parts = [f"{text} x {count:,}" for text, count in listed]
         return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
 
 
 def _header(
-    path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], spoken: str
+    path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], language: str
 ) -> tuple[str, ...]:
-    words = wording("json", spoken)
+    words = wording("json", language)
     head = [words["items"].format(count=count, path=words["of"].format(path=path) if path else "")]
-    alike = [(column.name, clip(column.cells[0] or "", CELL)) for column in columns if len(column.seen) == 1]
-    if alike:
-        same = "; ".join(f"{name}: {value}" if name else value for name, value in alike)
-        head.append(words["same"].format(count=count, list=same))
+    same = [(column.name, clip(column.cells[0] or "", CELL)) for column in columns if len(column.seen) == 1]
+    if same:
+        values = "; ".join(f"{name}: {value}" if name else value for name, value in same)
+        head.append(words["same"].format(count=count, list=values))
     fewest = sorted(shown, key=lambda column: len(column.seen))
-    if told := [text for column in fewest if (text := column.summary(words))]:
-        head.append(words["values"].format(count=count, list="; ".join(told)))
+    if summaries := [text for column in fewest if (text := column.summary(words))]:
+        head.append(words["values"].format(count=count, list="; ".join(summaries)))
     if any(column.name for column in shown):
         head.append(" | ".join(column.name for column in shown))
     return tuple(head)
 
 
-def _largest(value: Any) -> tuple[str, Any]:
+def _find_table(value: Any) -> tuple[str, Any]:
     """Return the path and the longest list, or object of objects, that is worth a table, else ("", ()).
 
-    What lies inside a list of eight items and more is part of its rows.
+    What is inside a list of eight or more items belongs to its rows.
     """
     best: tuple[str, Any] = ("", ())
-    waiting = [("", value, 0)] if isinstance(value, dict | list) else []
-    for path, one, depth in waiting:
-        named: Iterator[tuple[Any, Any]] = iter(one.items()) if isinstance(one, dict) else enumerate(one)
-        if isinstance(one, dict):
-            fits = len(one) >= _LEAST_ENTRIES and set(map(type, one.values())) == {dict}
+    queue = [("", value, 0)] if isinstance(value, dict | list) else []
+    for path, node, depth in queue:
+        entries: Iterator[tuple[Any, Any]] = iter(node.items()) if isinstance(node, dict) else enumerate(node)
+        if isinstance(node, dict):
+            fits = len(node) >= _MIN_ENTRIES and set(map(type, node.values())) == {dict}
         else:
-            fits = len(one) >= _LEAST_ROWS and not set(map(type, one)) <= {*_NUMBERS, bool, type(None)}
-        if fits and len(one) > len(best[1]):
-            best = (path, one)
-        if depth < _MAX_DEPTH and not (fits and len(one) >= _LEAST_ENTRIES):
-            waiting += ((_join_path(path, k), i, depth + 1) for k, i in named if isinstance(i, dict | list))
+            fits = len(node) >= _MIN_ROWS and not set(map(type, node)) <= {*_NUMBERS, bool, type(None)}
+        if fits and len(node) > len(best[1]):
+            best = (path, node)
+        if depth < _MAX_DEPTH and not (fits and len(node) >= _MIN_ENTRIES):
+            queue += ((_join_path(path, k), i, depth + 1) for k, i in entries if isinstance(i, dict | list))
     return best
 
 
-def _columns(table: Any) -> list[_Column]:
-    """Return the values of all items by path; what lies under keys after the fortieth is one column."""
-    items = [{_KEY: key, **item} for key, item in table.items()] if isinstance(table, dict) else table
-    whole = _ITEM if any(isinstance(item, dict) and item for item in items) else ""
+def _read_columns(table: Any) -> list[_Column]:
+    """Return the values of all items by path; the values of all keys after the fortieth are one column."""
+    items = [{_KEY_COLUMN: key, **item} for key, item in table.items()] if isinstance(table, dict) else table
+    unnamed = _ITEM_COLUMN if any(isinstance(item, dict) and item for item in items) else ""
     leaves: dict[str, list[Any]] = {}
     cells: dict[str, list[str | None]] = {}
     others: list[dict[str, Any]] = [{} for _ in items]
     for place, item in enumerate(items):
-        for path, leaf in _leaves(item, (dict,)):
-            name = path or whole
+        for path, leaf in _find_leaves(item, (dict,)):
+            name = path or unnamed
             if name not in cells:
                 if len(cells) == _MAX_COLUMNS:
                     others[place][name] = leaf
                     continue
                 cells[name], leaves[name] = [None] * len(items), []
-            cells[name][place] = _json(leaf)
+            cells[name][place] = _encode(leaf)
             leaves[name].append(leaf)
     columns = [
         _Column(
@@ -186,11 +185,11 @@ def _columns(table: Any) -> list[_Column]:
         for name, values in leaves.items()
     ]
     if any(others):
-        columns.append(_Column(_OTHERS, [_json(left) if left else None for left in others], ()))
+        columns.append(_Column(_OTHERS_COLUMN, [_encode(left) if left else None for left in others], ()))
     return columns
 
 
-def _leaves(
+def _find_leaves(
     value: Any, into: tuple[type, ...], path: str = "", depth: int = 0, *, skip: Any = None
 ) -> Iterator[tuple[str, Any]]:
     """Yield leaves by path: values that are no container, empty containers, and lists of numbers."""
@@ -198,11 +197,11 @@ def _leaves(
     if value is skip and skip is not None:
         return
     if isinstance(inner, dict):
-        for key, one in inner.items():
-            yield from _leaves(one, into, _join_path(path, key), depth + 1, skip=skip)
+        for key, element in inner.items():
+            yield from _find_leaves(element, into, _join_path(path, key), depth + 1, skip=skip)
     elif inner and not set(map(type, inner)) <= {*_NUMBERS, bool, type(None)}:
-        for place, one in enumerate(inner):
-            yield from _leaves(one, into, _join_path(path, place), depth + 1, skip=skip)
+        for place, element in enumerate(inner):
+            yield from _find_leaves(element, into, _join_path(path, place), depth + 1, skip=skip)
     else:
         yield path, value
 
@@ -211,31 +210,31 @@ def _leaves(
 def _join_path(path: str, key: str | int) -> str:
     if isinstance(key, int):
         return f"{path}[{key}]"
-    name = key if key == _KEY or _PLAIN_KEY.fullmatch(key) else _json(key)
+    name = key if key == _KEY_COLUMN or _PLAIN_KEY.fullmatch(key) else _encode(key)
     return f"{path}.{name}" if path else name
 
 
-def _json(value: Any) -> str:
-    text = _encoded(value)
-    return json.dumps(value) if _LONE.search(text) else text
+def _encode(value: Any) -> str:
+    text = _encode_json(value)
+    return json.dumps(value) if _LONE_SURROGATE.search(text) else text
 
 
-def _shorten(written: str | None, most: int) -> str:
-    """Return a value as it stands in a line."""
-    bare = _BARE.fullmatch(written or "")
-    return clip(bare[1] if bare and written not in _WORDS else written or "", most)
+def _shorten(written: str | None, max_chars: int) -> str:
+    """Return a value as it is shown in a line."""
+    bare = _UNQUOTABLE.fullmatch(written or "")
+    return clip(bare[1] if bare and written not in _RESERVED else written or "", max_chars)
 
 
-def _error_rows(named: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
+def _error_rows(values: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
     """Return the places of the values that speak of errors themselves or by their names."""
-    names = list(dict.fromkeys(name for name, _ in named))
-    bad = {names[place] for place in errors(names)}
-    bad |= {name for name in names if name.rpartition(".")[2].lower() in _ERROR_KEYS}
-    found = errors([value for _, value in named])
+    names = list(dict.fromkeys(name for name, _ in values))
+    bad_names = {names[place] for place in errors(names)}
+    bad_names |= {name for name in names if name.rpartition(".")[2].lower() in _ERROR_KEYS}
+    bad_values = errors([value for _, value in values])
     return [
         place
-        for place, (name, value) in enumerate(named)
-        if place in found or (name in bad and value.strip('"').lower() not in _NO_ERROR_VALUES)
+        for place, (name, value) in enumerate(values)
+        if place in bad_values or (name in bad_names and value.strip('"').lower() not in _NO_ERROR_VALUES)
     ]
 
 

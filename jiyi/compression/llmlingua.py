@@ -1,4 +1,4 @@
-"""Pruning by LLMLingua-2: a small model says of each word whether it is needed.
+"""Pruning by LLMLingua-2: a small model decides for each word whether it is needed.
 
 The method: Pan et al., "LLMLingua-2: Data Distillation for Efficient and Faithful Task-Agnostic
 Prompt Compression", ACL 2024 Findings. The model and the choice of words are those of the
@@ -28,12 +28,12 @@ from jiyi.text.lexicon import jieba
 
 __all__ = ["LLMLingua"]
 
-_KINDS = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
-_TRIES = (1.0, 0.8, 0.6, 0.4, 0.2)  # shares of the rate, one after the other, until the limit holds
+_MODEL_NAMES = {"xlm-roberta": "xlm-roberta-large", "bert": "bert-base-multilingual-cased"}
+_RATE_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # shares of the rate, one after the other, until the limit holds
 _HAN = r"\u3400-\u4dbf\u4e00-\u9fff"
 _HAN_RUN = re.compile(rf"[{_HAN}]{{2,}}")
 _BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，。！？；：、])")
-_LINE = re.compile(r"\n+")
+_LINE_BREAKS = re.compile(r"\n+")
 
 
 @dataclass(eq=False, repr=False)
@@ -86,7 +86,7 @@ class LLMLingua:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the texts without the words the model finds needless; ``query`` is not looked at.
+        """Return the texts without the words the model finds needless; ``query`` is ignored.
 
         Raises, besides what `Compressor` does:
             SettingsError: the model cannot be loaded.
@@ -99,8 +99,8 @@ class LLMLingua:
             return texts.unchanged()
         notes: tuple[str, ...] = ()
         parts: list[str] = []
-        for share in _TRIES:
-            parts = [self._pruned(text, share * target / before) for text in texts.texts]
+        for share in _RATE_SHARES:
+            parts = [self._prune_text(text, share * target / before) for text in texts.texts]
             if self._counter.count_text(_join_parts(parts)) <= (before if max_tokens is None else max_tokens):
                 break
         text = _join_parts(parts)
@@ -109,26 +109,26 @@ class LLMLingua:
             notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
         if self._counter.count_text(text) >= before:
             text, notes = texts.whole, ("the model found nothing needless",)
-        left, sources = text, []
+        rest, sources = text, []
         for message, part in zip(texts.messages, parts, strict=True):
-            if part and left:
+            if part and rest:
                 sources.append(message.id)
-                left = left[len(part) + 1 :]
-        return texts.made(text, sources, *notes)
+                rest = rest[len(part) + 1 :]
+        return texts.result(text, sources, *notes)
 
-    def _pruned(self, text: str, rate: float) -> str:
-        """Return the lines of a text, each pruned; a line the model cannot read stays."""
-        lines = [line.strip() for line in _LINE.split(text)]
-        return "\n".join(kept for line in lines if line and (kept := self._line(line, rate)))
+    def _prune_text(self, text: str, rate: float) -> str:
+        """Return the lines of a text, each pruned; a line the model cannot read is left unchanged."""
+        lines = [line.strip() for line in _LINE_BREAKS.split(text)]
+        return "\n".join(pruned for line in lines if line and (pruned := self._prune_line(line, rate)))
 
-    def _line(self, line: str, rate: float) -> str:
+    def _prune_line(self, line: str, rate: float) -> str:
         with self._lock:
             if self._model is None:
                 self._model = self._load()
             # The models read a stretch without spaces as one word.
             spaced = _HAN_RUN.sub(lambda run: f" {' '.join(jieba().cut(run[0]))} ", line)
             try:
-                found = self._model.compress_prompt_llmlingua2(
+                result = self._model.compress_prompt_llmlingua2(
                     spaced,
                     rate=rate,
                     force_tokens=self._forced,
@@ -142,12 +142,12 @@ class LLMLingua:
                 raise JiyiError(
                     f"the LLMLingua-2 model {self._source!r} failed ({reason}): use PruneTokens for this text"
                 ) from error
-        return _BETWEEN_HAN.sub("", str(found["compressed_prompt"])).strip()
+        return _BETWEEN_HAN.sub("", str(result["compressed_prompt"])).strip()
 
     def _load(self) -> Any:
         """Return the library's compressor, its parts set as its constructor would, but without a download.
 
-        The constructor fetches a vocabulary of tiktoken to count with; ours counts instead.
+        The constructor fetches a vocabulary of tiktoken to count with; jiyi's counter replaces it.
         """
         try:
             library = importlib.import_module("llmlingua.prompt_compressor")
@@ -172,12 +172,12 @@ class LLMLingua:
             ) from error
         kind = str(model.model.config.model_type)
         labels = int(model.model.config.num_labels)
-        if kind not in _KINDS or labels != 2 or "TokenClassification" not in type(model.model).__name__:
+        if kind not in _MODEL_NAMES or labels != 2 or "TokenClassification" not in type(model.model).__name__:
             raise SettingsError(
                 f"{self._source!r} is no LLMLingua-2 model ({type(model.model).__name__}, {labels} labels): "
                 "use a token classifier with two labels on XLM-RoBERTa or multilingual BERT"
             )
-        model.model_name = _KINDS[kind]  # the library tells the two tokenizers apart by this name
+        model.model_name = _MODEL_NAMES[kind]  # the library tells the two tokenizers apart by this name
         model.max_seq_len = min(model.max_seq_len, int(model.max_position_embeddings) - 2)
         model.tokenizer.model_max_length = 1 << 30  # the library cuts long lines into chunks itself
         model.model.eval()

@@ -14,7 +14,7 @@ from jiyi.text import TokenCounter, counter_for
 __all__ = ["PruneTokens"]
 
 _TRAILING = frozenset(("，", ",", "、", "：", ":", " ", "(", "（"))
-_MAX_RENDERED = 4_000  # words written again while restoring, at most
+_MAX_RENDERED = 4_000  # words rendered again while restoring, at most
 
 
 def _has_content(word: Word) -> bool:
@@ -29,7 +29,7 @@ def _with_space(word: Word) -> str:
 
 @dataclass(eq=False)
 class _PrunedText:
-    """Words of which the first ones of an order are dropped; the tokens of lines are remembered."""
+    """Words, some of them dropped in a given order; the tokens of each line are cached."""
 
     words: Sequence[Word]  # all, a line break after each line
     order: Sequence[int]  # places of the words that may be dropped, first to go first
@@ -43,7 +43,7 @@ class _PrunedText:
         self._ranks: list[list[int]] = [[] for _ in self._lines]  # of each line: when its words go
         for rank, place in enumerate(self.order):
             self._ranks[self._line_of[place]].append(rank)
-        self._known: dict[tuple[int, int], int] = {}  # (line, words dropped of it) -> tokens
+        self._line_tokens: dict[tuple[int, int], int] = {}  # (line, words dropped of it) -> tokens
 
     def cut_to(self, target: int) -> None:
         """Drop the fewest words, in order, that bring the text within ``target``; all, if none do."""
@@ -54,40 +54,40 @@ class _PrunedText:
             low, step = min(len(self.order), low + step), 2 * step
             self.dropped = set(self.order[:low])
 
-    def restore(self, target: int, worth_it: Callable[[Word], bool], most: int) -> None:
-        """Take back words that the room left has place for, last dropped first, ``most`` at most."""
+    def restore(self, target: int, is_candidate: Callable[[Word], bool], max_tries: int) -> None:
+        """Take back words that fit into the remaining tokens, last dropped first, ``most`` at most."""
         room = target - self.tokens()
         rendered = 0
         for place in [place for place in reversed(self.order) if place in self.dropped]:
-            if not most or room < 0 or rendered > _MAX_RENDERED:
+            if not max_tries or room < 0 or rendered > _MAX_RENDERED:
                 break
             word = self.words[place]
-            if not _has_content(word) or not worth_it(word):
+            if not _has_content(word) or not is_candidate(word):
                 continue
             line = self._line_of[place]
             rendered += 2 * (self._lines[line][1] - self._lines[line][0])
-            most -= 1
-            before = self.count(self._line(line, self.dropped))
+            max_tries -= 1
+            before = self.count(self._render_line(line, self.dropped))
             self.dropped.discard(place)
-            more = self.count(self._line(line, self.dropped)) - before
-            if more > room or (more == room and self.tokens() > target):
+            cost = self.count(self._render_line(line, self.dropped)) - before
+            if cost > room or (cost == room and self.tokens() > target):
                 self.dropped.add(place)
             else:
-                room -= more
+                room -= cost
         if self.tokens() > target:
             self.dropped = set(self.order)
 
     def text(self) -> str:
-        """Return what is left: spaces as they were, no mark twice, no empty line."""
-        lines = (self._line(n, self.dropped) for n in range(len(self._lines)))
+        """Return the remaining text: original spaces, no mark twice, no empty line."""
+        lines = (self._render_line(n, self.dropped) for n in range(len(self._lines)))
         return "\n".join(line for line in lines if line)
 
     def tokens(self) -> int:
-        """Return the tokens of what is left."""
+        """Return the tokens of the remaining text."""
         return self.count(self.text())
 
     def sources(self) -> list[int]:
-        """Return the numbers of the texts that something is left of, in order."""
+        """Return the numbers of the texts with words left, in order."""
         left = (word for place, word in enumerate(self.words) if place not in self.dropped)
         return sorted({word.source for word in left if _has_content(word)})
 
@@ -97,68 +97,68 @@ class _PrunedText:
         dropped: set[int] | None = None
         for line, ranks in enumerate(self._ranks):
             key = (line, bisect_left(ranks, cut))
-            if key not in self._known:
+            if key not in self._line_tokens:
                 dropped = set(self.order[:cut]) if dropped is None else dropped
-                text = self._line(line, dropped)
-                self._known[key] = self.count(text) + 1 if text else 0
-            total += self._known[key]
+                text = self._render_line(line, dropped)
+                self._line_tokens[key] = self.count(text) + 1 if text else 0
+            total += self._line_tokens[key]
         return total - 1
 
-    def _line(self, line: int, dropped: Set[int]) -> str:
+    def _render_line(self, line: int, dropped: Set[int]) -> str:
         start, end = self._lines[line]
-        writer = _Line()
+        writer = _LineWriter()
         for place in range(start, end):
             word = self.words[place]
             if place in dropped or word.opener in dropped:
-                writer.leave_out(word)
+                writer.skip(word)
             elif word.kind == "bullet":
                 writer.bullet = word.text
             elif word.kind in ("mark", "end"):
-                writer.mark(word)
+                writer.add_mark(word)
             else:
-                writer.say(word)
-        return writer.finished()
+                writer.add_word(word)
+        return writer.finish()
 
 
 @dataclass(slots=True)
-class _Line:
+class _LineWriter:
     bullet: str = ""
     _parts: list[str] = field(default_factory=list)
     _space: bool = False  # white space stands before the next word
     _gap: bool = False  # something was left out before the next word
-    _marked: str = ""  # kind of the mark that was written last, "" after a word
+    _last_mark: str = ""  # kind of the mark that was written last, "" after a word
 
-    def leave_out(self, word: Word) -> None:
+    def skip(self, word: Word) -> None:
         self._space = self._space or word.space
         self._gap = True
 
-    def say(self, word: Word) -> None:
+    def add_word(self, word: Word) -> None:
         if not self._parts:
             self._parts = [f"{self.bullet} "] if self.bullet else []
         elif self._needs_space(word):
             self._parts.append(" ")
         self._parts.append(word.text)
         self._space = self._gap = False
-        self._marked = ""
+        self._last_mark = ""
 
-    def mark(self, word: Word) -> None:
-        """Write a mark after a word; of two in a row the one that ends more stays."""
-        if not self._parts or self._marked:
+    def add_mark(self, word: Word) -> None:
+        """Write a mark after a word; of two in a row the end of a sentence wins."""
+        if not self._parts or self._last_mark:
             if (
                 self._parts
                 and word.kind == "end"
-                and self._marked == "mark"
+                and self._last_mark == "mark"
                 and self._parts[-1] in "，,、：:"
             ):
-                self._parts[-1], self._marked = word.text, "end"
+                self._parts[-1], self._last_mark = word.text, "end"
             self._space = self._space or word.space
             return
         if word.space and not self._gap:
             self._parts.append(" ")
         self._parts.append(word.text)
-        self._space, self._gap, self._marked = False, False, word.kind
+        self._space, self._gap, self._last_mark = False, False, word.kind
 
-    def finished(self) -> str:
+    def finish(self) -> str:
         while self._parts and self._parts[-1] in _TRAILING:
             self._parts.pop()
         return "".join(self._parts)
@@ -169,7 +169,7 @@ class _Line:
             if _is_han(first):
                 return False
             return (word.space or self._space) and not first.isdigit()
-        if self._marked:
+        if self._last_mark:
             return word.space or (self._space and before.isascii())
         if _is_han(first):  # "端口 8443" is as clear as "端口8443", which takes a token less
             return (word.space or self._space) and not before.isdigit()
@@ -180,7 +180,7 @@ def _is_han(char: str) -> bool:
     return "\u4e00" <= char <= "\u9fff" or "\u3400" <= char <= "\u4dbf"
 
 
-_COST_POWER = 0.3  # how much dearer words go sooner: worth / tokens ** this
+_COST_POWER = 0.3  # expensive words go sooner: worth / tokens ** this
 _REPEATED_WORD = 0.6  # what a word is worth the second time, as a share of the first
 _MAX_REPEATS = 4  # times after which it loses no more
 _REPEATED_SENTENCE = 0.0005  # what a sentence is worth the second time, as a share of the first
@@ -219,65 +219,66 @@ class PruneTokens:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the texts without the words that say least, as `Compressor`; ``query`` is not looked at."""
+        """Return the texts without the words that say least, as `Compressor`; ``query`` is ignored."""
         texts = Compressible(given, self.counter, "prune_tokens", max_tokens)
         target = max(1, round(self.rate * texts.tokens)) if max_tokens is None else max_tokens
         if texts.tokens <= target:
             return texts.unchanged()
         words = _split_texts(texts.texts, self.force_tokens)
-        left, notes = self._choose(words, target, hard=max_tokens is not None)
-        made = texts.made(left.text(), [texts.messages[source].id for source in left.sources()], *notes)
-        if made.tokens >= texts.tokens and max_tokens is None:
+        pruned, notes = self._choose(words, target, hard=max_tokens is not None)
+        ids = [texts.messages[source].id for source in pruned.sources()]
+        result = texts.result(pruned.text(), ids, *notes)
+        if result.tokens >= texts.tokens and max_tokens is None:
             return texts.unchanged(*notes)
-        return made
+        return result
 
     def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[_PrunedText, tuple[str, ...]]:
-        """Return what is left of the words, and what is to be said of it."""
-        free, firm = self._ranked(words, target)
-        order = [*free, *firm] if hard else free
-        left = _PrunedText(words, order, self.counter.count_text)
-        left.cut_to(target)
-        left.restore(target, lambda word: _MIN_RESTORED_WORTH <= word.worth < KEPT, _MAX_RESTORED)
-        lost = sum(place in left.dropped for place in firm) if hard else 0
+        """Return the pruned text, and notes about it."""
+        droppable, protected = self._rank_words(words, target)
+        order = [*droppable, *protected] if hard else droppable
+        pruned = _PrunedText(words, order, self.counter.count_text)
+        pruned.cut_to(target)
+        pruned.restore(target, lambda word: _MIN_RESTORED_WORTH <= word.worth < KEPT, _MAX_RESTORED)
+        lost = sum(place in pruned.dropped for place in protected) if hard else 0
         if lost:
-            return left, (
+            return pruned, (
                 f"{lost} protected spans (numbers, names, code, ...) did not fit and were left out; "
                 "ToolOutput shortens long JSON and logs",
             )
-        if not hard and left.tokens() > target:
-            return left, ("what is never cut (numbers, names, code, ...) takes more than the rate leaves",)
-        return left, ()
+        if not hard and pruned.tokens() > target:
+            return pruned, ("what is never cut (numbers, names, code, ...) takes more than the rate leaves",)
+        return pruned, ()
 
-    def _ranked(self, words: list[Word], target: int) -> tuple[list[int], list[int]]:
-        """Return the places of the words that may go and of those to keep; first to go first."""
+    def _rank_words(self, words: list[Word], target: int) -> tuple[list[int], list[int]]:
+        """Return the places of droppable and of protected words, each in the order of dropping."""
         repeated = _find_repetitions(words)
         seen: Counter[str] = Counter()
-        free: dict[int, float] = {}
-        firm: dict[int, tuple[bool, float]] = {}
+        droppable: dict[int, float] = {}
+        protected: dict[int, tuple[bool, float]] = {}
         for place, word in enumerate(words):
             if word.kind in ("line", "bullet") or word.opener >= 0:
                 continue
             if word.sentence in repeated:
-                free[place] = word.worth * _REPEATED_SENTENCE
+                droppable[place] = word.worth * _REPEATED_SENTENCE
             elif word.worth >= KEPT:
                 size = self.counter.count_text(word.text)
-                firm[place] = (
+                protected[place] = (
                     word.text in self.force_tokens and size <= target,
                     word.factor / math.sqrt(size or 1),
                 )
             else:
                 folded = word.text.casefold()
-                times = min(seen[folded], _MAX_REPEATS) if word.kind in ("word", "han") else 0
+                repeats = min(seen[folded], _MAX_REPEATS) if word.kind in ("word", "han") else 0
                 seen[folded] += 1
                 cost = max(0.5, self._cost(words, place))
-                free[place] = word.worth * word.factor * _REPEATED_WORD**times / cost**_COST_POWER
+                droppable[place] = word.worth * word.factor * _REPEATED_WORD**repeats / cost**_COST_POWER
         return (
-            sorted(free, key=lambda place: (free[place], -place)),
-            sorted(firm, key=lambda place: (*firm[place], -place)),
+            sorted(droppable, key=lambda place: (droppable[place], -place)),
+            sorted(protected, key=lambda place: (*protected[place], -place)),
         )
 
     def _cost(self, words: list[Word], place: int) -> int:
-        """Return the tokens of a word in its place, where neighbours may share tokens with it."""
+        """Return the tokens of a word in its place, since tokens can span neighbours."""
         before = "".join(map(_with_space, words[max(0, place - 2) : place]))
         after = "".join(map(_with_space, words[place + 1 : place + 3]))
         if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
@@ -287,31 +288,31 @@ class PruneTokens:
 
 
 def _split_texts(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
-    """Return the words of all texts, a line break after each, sentences numbered through."""
-    found: list[Word] = []
+    """Return the words of all texts, a line break after each, with sentences numbered across them."""
+    all_words: list[Word] = []
     sentence = 0
     for source, text in enumerate(texts):
         words = split_words(text, forced)
-        shift = len(found)
+        shift = len(all_words)
         for word in words:
             word.source = source
             word.sentence += sentence
             if word.opener >= 0:
                 word.opener += shift
-        found += words
-        sentence = found[-1].sentence + 1 if found else 0
-        found.append(Word("\n", "line", False, KEPT, sentence=sentence, source=source))
+        all_words += words
+        sentence = all_words[-1].sentence + 1 if all_words else 0
+        all_words.append(Word("\n", "line", False, KEPT, sentence=sentence, source=source))
         sentence += 1
-    return found
+    return all_words
 
 
 def _find_repetitions(words: list[Word]) -> set[int]:
-    """Return the numbers of the sentences that were there before, word for word."""
+    """Return the numbers of the sentences that repeat an earlier one word for word."""
     seen: set[str] = set()
-    found = set()
+    repeated = set()
     for number, group in groupby(words, key=lambda word: word.sentence):
         text = " ".join(word.text for word in group if _has_content(word)).casefold()
         if len(text) >= _MIN_REPEATED_CHARS and text in seen:
-            found.add(number)
+            repeated.add(number)
         seen.add(text)
-    return found
+    return repeated

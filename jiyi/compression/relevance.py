@@ -25,12 +25,12 @@ from jiyi.text import TokenCounter, Trait, analyse, counter_for, language, query
 __all__ = ["Relevance"]
 
 _SATURATION = 1.2  # BM25's k1
-_SAME_TURN, _BESIDE, _ANSWERS = 0.35, 0.2, 0.6  # shares of a sentence's worth that go to its neighbours
+_SAME_TURN_SHARE, _NEXT_TURN_SHARE, _ANSWER_SHARE = 0.35, 0.2, 0.6  # of a sentence's score, for neighbours
 _KIND_BONUS = 0.25  # what the asked kind adds, as a share of the best term's weight
-_LEAST_ROOM, _LEAST_SHARE = 8, 0.35  # tokens, and share of a sentence, for which it is pruned to fit
-_SHOWN_CHARS = 300  # of a sentence that a model is shown
+_MIN_ROOM, _MIN_ROOM_SHARE = 8, 0.35  # tokens, and share of a sentence, for which it is pruned to fit
+_MAX_CHARS = 300  # of a sentence that a model is shown
 _MIN_PRUNED_SHARE = 0.3  # share of the best sentence's score from which one is pruned to fit
-_MAX_SHOWN = 400  # sentences a model is shown; the best of more
+_MAX_LISTED = 400  # sentences a model is shown; the best of more
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Relevance:
             return texts.unchanged()
         sentences = split_messages(messages)
         scores = _score_sentences(sentences, query)
-        chosen, method, notes = self._by_llm(sentences, scores, query)
+        chosen, method, notes = self._choose_by_llm(sentences, scores, query)
         if not chosen and not any(scores):
             notes = (
                 *notes,
@@ -76,7 +76,7 @@ class Relevance:
             )
             scores = [float(place) for place in range(len(sentences))]
         ranked = sorted(range(len(sentences)), key=lambda n: (n not in chosen, -scores[n], -n))
-        keep, short = self._within(
+        keep, short = self._fit_sentences(
             sentences, [n for n in ranked if n in chosen or scores[n] > 0], scores, messages, limit
         )
         if not keep:
@@ -84,15 +84,15 @@ class Relevance:
             text = PruneTokens(counter=self.counter)(best.text.strip(), max_tokens=limit).text
             ids = [messages[best.source].id] if text else []
             note = f"no sentence fits into {limit} tokens; the best one is given pruned"
-            return texts.made(text, ids, *notes, note, method=method)
+            return texts.result(text, ids, *notes, note, method=method)
         # Speakers are written only where they make it neither too long nor longer than the input.
         text = _render(sentences, keep, short, labels=len(messages) > 1)
         if self.counter.count_text(text) > min(limit, texts.tokens):
             text = _render(sentences, keep, short, labels=False)
         ids = [messages[source].id for source in sorted({sentences[n].source for n in keep})]
-        return texts.made(text, ids, *notes, method=method)
+        return texts.result(text, ids, *notes, method=method)
 
-    def _within(
+    def _fit_sentences(
         self,
         sentences: list[Sentence],
         ranked: Sequence[int],
@@ -100,7 +100,7 @@ class Relevance:
         messages: Sequence[Message],
         limit: int,
     ) -> tuple[set[int], dict[int, str]]:
-        """Return the sentences that fit, best first, with what they need; and the one that was pruned."""
+        """Return the sentences that fit, best first, with the calls they answer; and a pruned one."""
         call_of = {  # of each result of a tool
             place: atom.first
             for atom in atoms(messages)
@@ -119,14 +119,14 @@ class Relevance:
             call = call_of.get(sentences[place].source)
             if call is not None and call in first_of:
                 wanted.add(first_of[call])
-            cost = sum(costs[one] for one in wanted - keep)
+            cost = sum(costs[needed] for needed in wanted - keep)
             if used + cost <= limit:
                 keep |= wanted
                 used += cost
             elif (
                 not short
                 and wanted == {place}
-                and limit - used >= max(_LEAST_ROOM, _LEAST_SHARE * cost)
+                and limit - used >= max(_MIN_ROOM, _MIN_ROOM_SHARE * cost)
                 and scores[place] >= _MIN_PRUNED_SHARE * scores[ranked[0]]
             ):
                 # Leaving it out for lesser ones that are shorter would be worse than pruning it.
@@ -142,17 +142,17 @@ class Relevance:
             keep.discard(order.pop() if order else max(keep))  # the parts together take more than alone
         return keep, short
 
-    def _by_llm(
+    def _choose_by_llm(
         self, sentences: list[Sentence], scores: list[float], query: str
     ) -> tuple[set[int], str, tuple[str, ...]]:
         """Return the sentences that a model chose, the method, and the reason if it failed."""
         if self.llm is None:
             return set(), "relevance", ()
-        best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MAX_SHOWN]
+        best = sorted(range(len(sentences)), key=lambda n: (-scores[n], n))[:_MAX_LISTED]
         shown = sorted(best)
         spoken = language(query)
         lines = "\n".join(
-            f"[{number}]\n{quote(f'{sentences[n].speaker}: {sentences[n].text.strip()[:_SHOWN_CHARS]}')}"
+            f"[{number}]\n{quote(f'{sentences[n].speaker}: {sentences[n].text.strip()[:_MAX_CHARS]}')}"
             for number, n in enumerate(shown, 1)
         )
         prompt = load_prompt("choose_sentences", spoken).substitute(query=quote(query), sentences=lines)
@@ -176,61 +176,60 @@ class Relevance:
 
 
 def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
-    """Return what each sentence is worth for the query; all 0 where none shares a term with it."""
+    """Return a score for each sentence; all are 0 where none shares a term with the query."""
     wanted = set(query_terms(query))
-    terms = [Counter(term for term in analyse(one.text) if term in wanted) for one in sentences]
-    having = Counter(term for found in terms for term in found)
-    weight = {term: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for term, n in having.items()}
+    terms = [Counter(term for term in analyse(sentence.text) if term in wanted) for sentence in sentences]
+    found_in = Counter(term for counts in terms for term in counts)
+    weight = {term: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
     own = [
-        sum(weight[term] * n * (1 + _SATURATION) / (n + _SATURATION) for term, n in found.items())
-        for found in terms
+        sum(weight[term] * n * (1 + _SATURATION) / (n + _SATURATION) for term, n in counts.items())
+        for counts in terms
     ]
-    speakers = {term for one in sentences for term in analyse(one.speaker)} & wanted
+    speakers = {term for sentence in sentences for term in analyse(sentence.speaker)} & wanted
     best = max(weight.values(), default=0.0)
     kinds = (Trait.DATE, Trait.NUMBER, Trait.NAME)
     asks = [kind for kind in kinds if getattr(signs(), f"asks_{kind.name}".lower()).search(query.lower())]
-    asked = reduce(or_, asks, Trait(0))
-    said = [traits(one.text) for one in sentences]
-    total = _add_neighbours(sentences, own, said)
-    for place, one in enumerate(sentences):
+    wanted_traits = reduce(or_, asks, Trait(0))
+    found_traits = [traits(sentence.text) for sentence in sentences]
+    total = _add_neighbours(sentences, own, found_traits)
+    for place, sentence in enumerate(sentences):
         if total[place] > 0:
-            total[place] += (
-                _KIND_BONUS * best * (bool(said[place] & asked) + bool(speakers & set(analyse(one.speaker))))
-            )
-            total[place] *= 0.5 if said[place] & Trait.GREETING else 1.0
+            fits = bool(found_traits[place] & wanted_traits), bool(speakers & set(analyse(sentence.speaker)))
+            total[place] += _KIND_BONUS * best * sum(fits)
+            total[place] *= 0.5 if found_traits[place] & Trait.GREETING else 1.0
     return total
 
 
-def _add_neighbours(sentences: list[Sentence], own: list[float], said: Sequence[Trait]) -> list[float]:
-    """Return the scores with what comes from the same turn and the turns beside it."""
+def _add_neighbours(sentences: list[Sentence], own: list[float], found: Sequence[Trait]) -> list[float]:
+    """Return the scores plus those lent by the same turn and the turns next to it; ``found`` are traits."""
     turn_best: dict[int, float] = {}
     asks: dict[int, float] = {}  # of each turn: the best of its questions
-    for place, one in enumerate(sentences):
-        turn_best[one.turn] = max(turn_best.get(one.turn, 0.0), own[place])
-        if said[place] & Trait.QUESTION:
-            asks[one.turn] = max(asks.get(one.turn, 0.0), own[place])
+    for place, sentence in enumerate(sentences):
+        turn_best[sentence.turn] = max(turn_best.get(sentence.turn, 0.0), own[place])
+        if found[place] & Trait.QUESTION:
+            asks[sentence.turn] = max(asks.get(sentence.turn, 0.0), own[place])
     total = []
-    for place, one in enumerate(sentences):
-        lent = max(
-            _SAME_TURN * turn_best[one.turn],
-            _BESIDE * max(turn_best.get(one.turn - 1, 0.0), turn_best.get(one.turn + 1, 0.0)),
-            _ANSWERS * asks.get(one.turn - 1, 0.0),
+    for place, turn in enumerate(sentence.turn for sentence in sentences):
+        bonus = max(
+            _SAME_TURN_SHARE * turn_best[turn],
+            _NEXT_TURN_SHARE * max(turn_best.get(turn - 1, 0.0), turn_best.get(turn + 1, 0.0)),
+            _ANSWER_SHARE * asks.get(turn - 1, 0.0),
         )
-        total.append(own[place] + lent)
+        total.append(own[place] + bonus)
     return total
 
 
 def _render(sentences: list[Sentence], keep: set[int], short: dict[int, str], *, labels: bool) -> str:
     """Return the sentences kept: turns on lines of their own, with the speaker where the text has one."""
     lines: list[str] = []
-    last: Sentence | None = None
-    for place, one in enumerate(sentences):
+    previous: Sentence | None = None
+    for place, sentence in enumerate(sentences):
         if place not in keep:
             continue
-        text = short.get(place, one.text)
-        if last is not None and one.turn == last.turn and not one.labelled:
+        text = short.get(place, sentence.text)
+        if previous is not None and sentence.turn == previous.turn and not sentence.labelled:
             lines[-1] += text
         else:
-            lines.append(f"{one.speaker}: {text}" if labels and not one.labelled else text)
-        last = one
+            lines.append(f"{sentence.speaker}: {text}" if labels and not sentence.labelled else text)
+        previous = sentence
     return "\n".join(line.strip() for line in lines)

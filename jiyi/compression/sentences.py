@@ -1,4 +1,4 @@
-"""Turns and sentences, spans that stay whole, and the signs by which texts are judged."""
+"""Turns and sentences, protected spans, and the patterns by which texts are judged."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1`*~*[ \t]*$|\
 _INDENTED_LINE = re.compile(r"^(?:\t| {4,})\S.*$", re.MULTILINE)
 _BRACE = re.compile(r"[{\[](?=\s*[\"{\[\]}\d-]|\s*(?:true|false|null)\b)")
 _DECODER = json.JSONDecoder()
-_MAX_FAILURES = 100  # braces that open no JSON, after which none is tried again
+_MAX_FAILURES = 100  # braces that open no JSON, before the search ends
 _NUMBERED = re.compile(r"^[ \t]*(\d{1,3})[.)、](?=[ \t]+\S)", re.MULTILINE)  # the number of a list's point
 
 
@@ -35,9 +35,9 @@ def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, in
     """
     blocks = sorted([*_fence_spans(text), *_json_spans(text)])
     numbers = {match.start(1) for match in _NUMBERED.finditer(text)}
-    singles = [match.span() for match in _protected_pattern().finditer(text) if match.start() not in numbers]
-    wanted = [found.span() for word in forced if word for found in re.finditer(re.escape(word), text)]
-    return _merge_spans(sorted([*blocks, *singles, *wanted]))
+    spans = [match.span() for match in _protected_pattern().finditer(text) if match.start() not in numbers]
+    forced_spans = [match.span() for word in forced if word for match in re.finditer(re.escape(word), text)]
+    return _merge_spans(sorted([*blocks, *spans, *forced_spans]))
 
 
 def _fence_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -49,27 +49,27 @@ def _fence_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _json_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the objects and lists of JSON in a text; plain words in brackets are no list."""
-    at = failures = 0
-    while failures < _MAX_FAILURES and (found := _BRACE.search(text, at)):
+    position = failures = 0
+    while failures < _MAX_FAILURES and (brace := _BRACE.search(text, position)):
         try:
-            _, end = _DECODER.raw_decode(text, found.start())
+            _, end = _DECODER.raw_decode(text, brace.start())
         except (ValueError, RecursionError):
             failures += 1
-            at = found.end()
+            position = brace.end()
             continue
-        yield found.start(), end
-        at = end
+        yield brace.start(), end
+        position = end
 
 
 def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join the spans that overlap."""
-    out: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for start, end in spans:
-        if out and start < out[-1][1]:
-            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         elif end > start:
-            out.append((start, end))
-    return out
+            merged.append((start, end))
+    return merged
 
 
 signs = cache(partial(lexicon, __package__, "signs"))
@@ -98,23 +98,23 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
 
     A sentence never ends inside code, JSON, URLs, numbers and quotations.
     """
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     turn = -1
     for source, message in enumerate(messages):
         turn += 1
         speaker = message.speaker
         first = True
         for text in _split_sentences(message.search_text):
-            label = _SPEAKER.match(text) if first or found[-1].text.endswith("\n") else None
+            label = _SPEAKER.match(text) if first or sentences[-1].text.endswith("\n") else None
             if label and label["label"].lower() not in ("http", "https"):
                 turn, speaker = turn + (not first), label["label"]
             else:
                 label = None
-            found.append(
+            sentences.append(
                 Sentence(text=text, turn=turn, source=source, speaker=speaker, labelled=label is not None)
             )
             first = False
-    return found
+    return sentences
 
 
 def _split_sentences(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Summaries of conversations, one-shot or growing: by a model, or of what was said itself.
+"""Summaries of conversations, one-shot or growing: by a model, or extractive.
 
 A model gets the whole conversation, piece by piece.
 """
@@ -22,7 +22,7 @@ from jiyi.text import language as language_of
 __all__ = ["Summarize"]
 
 _MIN_PIECE_TOKENS = 200  # tokens of the conversation that go with each call, however long the rest is
-_HEADINGS = frozenset(  # lines that only announce the summary
+_HEADINGS = frozenset(  # lines that only introduce the summary
     ("summary", "new summary", "here is the summary", "here is the new summary", "摘要", "新摘要", "总结")
 )
 _MIN_INPUT_TOKENS = 1_000  # tokens; a prompt with its example and a little of a conversation
@@ -83,7 +83,7 @@ class Summarize:
         query: str | None = None,
         previous: str | None = None,
     ) -> Compressed:
-        """Return the texts as a summary, as `Compressor`; ``query`` is not looked at.
+        """Return the texts as a summary, as `Compressor`; ``query`` is ignored.
 
         Args:
             given: a text, a message or messages, oldest first.
@@ -98,23 +98,23 @@ class Summarize:
         limit = self.max_tokens if max_tokens is None else max_tokens
         messages = as_messages(given)
         joined = "\n".join(text for message in messages if (text := message.search_text))
-        spoken = language_of(joined or previous or "") if self.language == "auto" else self.language
+        language = language_of(joined or previous or "") if self.language == "auto" else self.language
         if previous is None:
             before = self.counter.count_text(joined)
             if before <= limit:
                 sources = tuple(message.id for message in messages if message.search_text)
-                return self._made(joined, sources, before, "extractive", ())
+                return self._result(joined, sources, before, "extractive", ())
         else:
-            lines = [f"- {one}" for one in labelled(messages, spoken, self.zone)]
+            lines = [f"- {text}" for text in labelled(messages, language, self.zone)]
             before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
-        return self._shortened(messages, previous or "", spoken, min(limit, before), before)
+        return self._summarize(messages, previous or "", language, min(limit, before), before)
 
-    def _shortened(
-        self, messages: Sequence[Message], previous: str, spoken: Language, limit: int, before: int
+    def _summarize(
+        self, messages: Sequence[Message], previous: str, language: Language, limit: int, before: int
     ) -> Compressed:
         notes: tuple[str, ...] = ()
         if self.llm is not None and limit:
-            writer = _Writer(setup=self, llm=self.llm, language=spoken, limit=limit)
+            writer = _Writer(setup=self, llm=self.llm, language=language, limit=limit)
             try:
                 text, notes = writer.write(messages, previous)
             except LLMError as error:
@@ -123,13 +123,13 @@ class Summarize:
                 notes = (f"the language model failed, so the summary is extractive: {error}",)
             else:
                 sources = tuple(m.id for m in messages if m.search_text.strip())
-                return self._made(text, sources, before, "llm", notes)
+                return self._result(text, sources, before, "llm", notes)
         text, sources = "", ()
         if limit:
-            text, sources = summarise(messages, previous, spoken, limit, self.counter, zone=self.zone)
-        return self._made(text, sources, before, "extractive", notes)
+            text, sources = summarise(messages, previous, language, limit, self.counter, zone=self.zone)
+        return self._result(text, sources, before, "extractive", notes)
 
-    def _made(
+    def _result(
         self, text: str, sources: tuple[str, ...], before: int, method: str, notes: tuple[str, ...]
     ) -> Compressed:
         tokens = self.counter.count_text(text)
@@ -150,17 +150,17 @@ class _Writer:
     def write(self, messages: Sequence[Message], previous: str) -> tuple[str, tuple[str, ...]]:
         """Return the new summary as bullet points, and notes; any error of a model is an `LLMError`."""
         notes: list[str] = []
-        said = labelled(messages, self.language, self.setup.zone)
+        texts = labelled(messages, self.language, self.setup.zone)
         summary = previous
-        if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded in as well, rather than cut
-            said, summary = [previous, *said], ""
-        for piece in self._pieces(said, summary):
-            summary = self._ask(self._filled(summary, quote(piece)), notes)
+        if self.setup.counter.count_text(previous) > 2 * self.limit:  # folded as well, not cut
+            texts, summary = [previous, *texts], ""
+        for piece in self._split_pieces(texts, summary):
+            summary = self._ask(self._fill_prompt(summary, quote(piece)), notes)
             if self.setup.counter.count_text(summary) > self.limit:
-                summary = self._shorter(summary, notes)
+                summary = self._shorten(summary, notes)
         return summary, tuple(dict.fromkeys(notes))
 
-    def _filled(self, summary: str, dialogue: str) -> str:
+    def _fill_prompt(self, summary: str, dialogue: str) -> str:
         if self.setup.prompt:
             template = Template(self.setup.prompt.strip())
             if summary.strip() and "summary" not in template.get_identifiers():
@@ -169,13 +169,13 @@ class _Writer:
         prompt = load_prompt("summarize_more" if summary.strip() else "summarize", self.language)
         return prompt.substitute(limit=self.limit, summary=quote(summary), dialogue=dialogue)
 
-    def _shorter(self, made: str, notes: list[str]) -> str:
+    def _shorten(self, summary: str, notes: list[str]) -> str:
         try:
             prompt = load_prompt("summarize_shorter", self.language)
-            shorter = self._ask(prompt.substitute(limit=self.limit, summary=quote(made)), notes)
+            shorter = self._ask(prompt.substitute(limit=self.limit, summary=quote(summary)), notes)
         except LLMError as error:
             notes.append(f"the summary could not be shortened by the language model: {error}")
-            shorter = made
+            shorter = summary
         tokens = self.setup.counter.count_text(shorter)
         if tokens <= self.limit:
             return shorter
@@ -183,8 +183,8 @@ class _Writer:
             f"the language model's summary had {tokens} tokens; of its points those worth most "
             f"were kept, {self.limit} tokens at most"
         )
-        kept = choose(previous_points(shorter), self.limit, self.setup.counter)
-        return write(kept, self.limit, self.setup.counter)
+        chosen = choose(previous_points(shorter), self.limit, self.setup.counter)
+        return write(chosen, self.limit, self.setup.counter)
 
     def _ask(self, prompt: str, notes: list[str]) -> str:
         try:
@@ -195,8 +195,8 @@ class _Writer:
             raise
         except Exception as error:  # a model from outside may raise anything
             raise LLMError(f"the language model failed: {error!r}; look at its adapter") from error
-        said = [line for line in bullets(reply.text) if not line.startswith("```")]
-        lines = [line for line in said if line.strip("*#`: ：").casefold() not in _HEADINGS]
+        points = [line for line in bullets(reply.text) if not line.startswith("```")]
+        lines = [line for line in points if line.strip("*#`: ：").casefold() not in _HEADINGS]
         if reply.finish == "length" and len(lines) > 1:
             lines = lines[:-1]
             notes.append("the language model's answer was cut off; its last, unfinished point is left out")
@@ -204,15 +204,15 @@ class _Writer:
             raise BadReply("the language model wrote no summary; use a larger model")
         return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
-    def _pieces(self, said: Sequence[str], summary: str) -> Iterator[str]:
+    def _split_pieces(self, texts: Sequence[str], summary: str) -> Iterator[str]:
         # The prompt of later summaries is the longest.
-        around = self._filled(summary or " -", "")
-        later = max(0, self.limit - self.setup.counter.count_text(summary))  # the summary may grow
-        room = self.setup.input_tokens - self.setup.counter.count_text(around) - later
+        frame = self._fill_prompt(summary or " -", "")
+        growth = max(0, self.limit - self.setup.counter.count_text(summary))  # the summary may grow
+        room = self.setup.input_tokens - self.setup.counter.count_text(frame) - growth
         room = max(_MIN_PIECE_TOKENS, room)
         piece: list[str] = []
         used = 0
-        for part in self._parts(said, room):
+        for part in self._split_texts(texts, room):
             tokens = self.setup.counter.count_text(quote(part)) + 1
             if piece and used + tokens > room:
                 yield "\n".join(piece)
@@ -222,18 +222,18 @@ class _Writer:
         if piece:
             yield "\n".join(piece)
 
-    def _parts(self, said: Sequence[str], room: int) -> Iterator[str]:
+    def _split_texts(self, texts: Sequence[str], room: int) -> Iterator[str]:
         """Yield each message, long ones in parts that end after a line or a word if possible."""
-        for text in said:
-            left = text
-            while left and self.setup.counter.count_text(quote(left)) + 1 > room:
-                part = self._beginning(left, room)
+        for text in texts:
+            rest = text
+            while rest and self.setup.counter.count_text(quote(rest)) + 1 > room:
+                part = self._cut_beginning(rest, room)
                 yield part
-                left = left[len(part) :]
-            if left.strip():
-                yield left
+                rest = rest[len(part) :]
+            if rest.strip():
+                yield rest
 
-    def _beginning(self, text: str, room: int) -> str:
+    def _cut_beginning(self, text: str, room: int) -> str:
         counter, take = self.setup.counter, room - 1
         part = counter.truncate(text, take)
         while len(part) > 1 and counter.count_text(quote(part)) + 1 > room:  # "> " before each line

@@ -1,4 +1,4 @@
-"""A summary without a model: the points worth keeping, in the words they were said in.
+"""A summary without a model: the points worth keeping, in their original words.
 
 Points are taken greedily by what they add: their worth (`jiyi.text.salience`), less where their terms
 or their stretch of the conversation are shown already, as in maximal marginal relevance (Carbonell
@@ -27,8 +27,8 @@ _COVERED_PENALTY = 0.6  # of a point's worth is lost where all its terms are sho
 _SAME_SHARE = 0.8  # share of a point's terms in another one that makes it the same
 _SIMILAR_SHARE = 0.6  # share from which a newer point with other numbers takes the older one's place
 _SUPERSEDED_FACTOR = 0.7  # what is left of the older one's worth
-_SMALL_TALK = 0.35  # points below this are taken only if there is nothing else
-_FEW_WORDS, _DECIDED = 0.75, 0.85  # what is left of points of less than three terms; from here, all
+_MIN_WORTH = 0.35  # points below this are taken only if there is nothing else
+_FEW_TERMS_FACTOR, _DECISION_WORTH = 0.75, 0.85  # factor below three terms; but not from this worth on
 _MAX_MISSES = 60  # points in a row that do not fit before the rest is not tried
 _MAX_BULLET_CHARS = 160  # characters up to which sentences that follow each other share a bullet
 _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
@@ -43,13 +43,13 @@ class _Selection:
     numbers: list[frozenset[str]]
     places: list[int] = field(default_factory=list)  # in the order they were taken
     shown: set[str] = field(default_factory=set)
-    crowd: Counter[int] = field(default_factory=Counter)
+    counts: Counter[int] = field(default_factory=Counter)
 
     def gain(self, place: int, worth: float) -> float:
         terms = self.terms[place]
         known = len(terms & self.shown) / len(terms) if terms else 1.0
-        crowd = self.crowd[self.stretch_of[place]] if worth < _DECIDED else 0
-        return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowd)
+        crowded = self.counts[self.stretch_of[place]] if worth < _DECISION_WORTH else 0
+        return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowded)
 
     def repeats(self, place: int) -> bool:
         """Return whether a taken point has the same content and numbers."""
@@ -64,7 +64,7 @@ class _Selection:
     def take(self, place: int) -> None:
         self.places.append(place)
         self.shown |= self.terms[place]
-        self.crowd[self.stretch_of[place]] += 1
+        self.counts[self.stretch_of[place]] += 1
 
 
 def summarise(
@@ -89,17 +89,17 @@ def summarise(
 
 def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[Point]:
     """Return the points that together are worth most within ``limit`` tokens, in their order."""
-    distinct = _distinct(points)
+    distinct = _merge_repetitions(points)
     terms = [frozenset(analyse(point.said)) for point in distinct]
     numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
     distinct = _discount_superseded(distinct, terms, numbers)
     worth = [point.worth for point in distinct]
     for n, value in enumerate(worth):
-        if len(terms[n]) < 3 and not numbers[n] and value < _DECIDED:  # "Anything fun?"
-            worth[n] *= _FEW_WORDS
+        if len(terms[n]) < 3 and not numbers[n] and value < _DECISION_WORTH:  # "Anything fun?"
+            worth[n] *= _FEW_TERMS_FACTOR
     stretches = [place * _SECTIONS // len(distinct) for place in range(len(distinct))]
     taken = _Selection(stretches, terms, numbers)
-    worthy = [place for place in range(len(distinct)) if worth[place] >= _SMALL_TALK]
+    worthy = [place for place in range(len(distinct)) if worth[place] >= _MIN_WORTH]
     costs = [counter.count_text(_BULLET + point.text) for point in distinct]
     _take_best(taken, worthy or range(len(distinct)), worth, costs, limit)
     places = taken.places
@@ -139,28 +139,28 @@ def _take_best(
         taken.take(place)
 
 
-def _distinct(points: Sequence[Point]) -> list[Point]:
-    """Return the points without exact repetitions; what is said again is worth a little more."""
-    found: dict[str, Point] = {}
+def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
+    """Return the points without exact repetitions; a repeated point is worth a little more."""
+    distinct: dict[str, Point] = {}
     for point in points:
         key = "".join(point.said.casefold().split())
-        first = found.setdefault(key, point)
+        first = distinct.setdefault(key, point)
         if first is not point:
-            found[key] = replace(
+            distinct[key] = replace(
                 first,
                 worth=max(first.worth, point.worth) + 0.01,
                 sources=tuple(dict.fromkeys((*first.sources, *point.sources))),
             )
-    return list(found.values())
+    return list(distinct.values())
 
 
 def _discount_superseded(
     points: list[Point], terms: list[frozenset[str]], numbers: list[frozenset[str]]
 ) -> list[Point]:
-    """Return the points, those of the summary before worth less where newer ones replace them.
+    """Return the points; those of the earlier summary are worth less if newer ones replace them.
 
-    A newer point with the same words and other numbers does, and a to-do is done with where
-    a newer point says so.
+    A newer point with the same words and other numbers replaces one; a to-do is done if a
+    newer point says so.
     """
     new = [place for place, point in enumerate(points) if point.message >= 0]
     done = [place for place in new if signs().done.search(points[place].said)]
@@ -173,7 +173,7 @@ def _discount_superseded(
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
             for later in done
         ):
-            out[place] = replace(point, worth=_SMALL_TALK / 2)
+            out[place] = replace(point, worth=_MIN_WORTH / 2)
     return out
 
 
@@ -186,18 +186,18 @@ def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer:
 
 def _write_bullets(points: Sequence[Point]) -> str:
     lines: list[str] = []
-    before: Point | None = None
+    previous: Point | None = None
     for point in points:
-        new_day = point.day and (before is None or point.day != before.day)
-        follows = (
-            before is not None
+        new_day = point.day and (previous is None or point.day != previous.day)
+        continues = (
+            previous is not None
             and point.label
-            and (point.message, point.place) == (before.message, before.place + 1)
+            and (point.message, point.place) == (previous.message, previous.place + 1)
             and len(lines[-1]) + len(point.said) < _MAX_BULLET_CHARS
         )
-        if follows:
+        if continues:
             lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said
         else:
             lines.append(_BULLET + (f"[{point.day}] " if new_day else "") + point.text)
-        before = point
+        previous = point
     return "\n".join(lines)

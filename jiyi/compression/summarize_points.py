@@ -18,17 +18,17 @@ __all__ = ["Point", "bullets", "find_points", "labelled", "previous_points"]
 _LANGUAGES: tuple[Language, ...] = ("zh", "en")
 _COLON = {"zh": "：", "en": ": "}
 _MAX_POINT_CHARS = {"zh": 100, "en": 220}  # characters of a point
-_MOST_ARGUMENTS, _MOST_OUTCOME, _MOST_LINES = 60, 160, 200
-_MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
-_MARKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is parted
-_WORDS = re.compile(r"\w")
+_MAX_ARGUMENT_CHARS, _MAX_OUTCOME_CHARS, _MAX_OUTPUT_LINES = 60, 160, 200
+_BULLET_MARK = re.compile(r"^\s*(?:[-*•·]|\d{1,2}[.)、]|#{1,6})\s+")
+_PART_BREAKS = (re.compile(r"[，；：;]|[,:](?=\s)"), re.compile(" "))  # where a long sentence is split
+_WORD_CHARACTER = re.compile(r"\w")
 _DAY = re.compile(r"\[(\d{4}-\d\d-\d\d)\] ")  # before the first point of a day
-_ASKS = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
+_QUESTION_END = re.compile(r"[?？]\W*\Z|[吗呢]\W*\Z")
 _TOOL_WORTH, _FAILED_WORTH = 0.7, 0.8
 _QUESTION_BONUS, _ANSWER_BONUS = 0.08, 0.1
 _MIN_SALIENCE = 0.4  # below this, greetings, nods and phrases
 _KEPT_WORTH = 0.9  # decisions and to-dos, which fade least
-_FADES, _KEEPS = 0.9, 0.98
+_FADE_FACTOR, _KEPT_FADE_FACTOR = 0.9, 0.98
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     """Return the points of a summary; they are worth a little less than when they were new.
 
     What they lose is not added up: a point is judged again each time, and decisions and
-    to-dos lose next to nothing. ``messages`` tell the names of speakers.
+    to-dos lose next to nothing. ``messages`` give the names of speakers.
     """
     lines = bullets(previous)
     known = {_label(message, language) for message in messages for language in _LANGUAGES}
@@ -67,7 +67,7 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
         label = next((label for label in known if line.startswith(label)), "")
         said = line[len(label) :]
         worth = salience(said)
-        worth *= _KEEPS if worth >= _KEPT_WORTH else _FADES
+        worth *= _KEPT_FADE_FACTOR if worth >= _KEPT_WORTH else _FADE_FACTOR
         points.append(
             Point(
                 said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0, day=day
@@ -82,28 +82,28 @@ def find_points(messages: Sequence[Message], language: Language, zone: tzinfo = 
     The words of a message are taken sentence by sentence, long ones in parts; a tool call
     and its result are one point: what was called, with what, and what came of it.
     """
-    found: list[Point] = []
+    points: list[Point] = []
     tools = _tool_points(messages, language)
     asked = False
     for place, message in enumerate(messages):
         if message.role == "tool":
-            found += tools.get(place, ())
+            points += tools.get(place, ())
             continue
-        found += _message_points(message, place, language, answers=asked and message.role == "assistant")
-        found += tools.get(place, ())
+        points += _message_points(message, place, language, answers=asked and message.role == "assistant")
+        points += tools.get(place, ())
         if message.role == "user":
-            asked = bool(_ASKS.search(message.text[-40:]))
-    return [replace(point, day=_day(messages[point.message], zone)) for point in found]
+            asked = bool(_QUESTION_END.search(message.text[-40:]))
+    return [replace(point, day=_day(messages[point.message], zone)) for point in points]
 
 
 def bullets(text: str) -> list[str]:
     """Return the bullet points of a summary without their marks, one for each line with words."""
-    lines = (_MARK.sub("", line).strip() for line in text.splitlines())
-    return [line for line in lines if _WORDS.search(line)]
+    lines = (_BULLET_MARK.sub("", line).strip() for line in text.splitlines())
+    return [line for line in lines if _WORD_CHARACTER.search(line)]
 
 
 def labelled(messages: Sequence[Message], language: Language, zone: tzinfo = UTC) -> list[str]:
-    """Return messages as text, whole, each with who said it; tool calls by name and arguments.
+    """Return messages as text, complete, each with its speaker; tool calls by name and arguments.
 
     The first of each day begins with its date.
     """
@@ -131,8 +131,8 @@ def _message_text(message: Message) -> str:
 def _label(message: Message, language: Language) -> str:
     speaker = wording("speaker", language)[message.role]
     if message.name:
-        named = " ".join(message.name.split())
-        speaker = f"{speaker} {named}" if message.role == "tool" else named
+        name = " ".join(message.name.split())
+        speaker = f"{speaker} {name}" if message.role == "tool" else name
     return speaker + _COLON[language]
 
 
@@ -140,12 +140,12 @@ def _message_points(message: Message, place: int, language: Language, *, answers
     label = _label(message, language)
     number = 0
     for sentence in sentences(_message_text(message)):
-        nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
+        is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
         for said in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
-            worth = salience(sentence if nod else said)
+            worth = salience(sentence if is_nod else said)
             if message.importance is not None:
                 worth = (worth + message.importance) / 2
-            if worth >= _MIN_SALIENCE and message.role == "user" and _ASKS.search(said[-40:]):
+            if worth >= _MIN_SALIENCE and message.role == "user" and _QUESTION_END.search(said[-40:]):
                 worth += _QUESTION_BONUS
             elif worth >= _MIN_SALIENCE and answers:
                 worth, answers = worth + _ANSWER_BONUS, False
@@ -158,36 +158,36 @@ def _message_points(message: Message, place: int, language: Language, *, answers
 def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
     """Yield a sentence on one line, or in parts if it is long."""
     if sentence.startswith("```"):
-        inside = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
-        if inside:
-            yield _truncate(inside[0], longest) + (" …" if len(inside) > 1 else "")
+        code_lines = [line.strip() for line in sentence.splitlines()[1:] if line.strip(" `\t")]
+        if code_lines:
+            yield _truncate(code_lines[0], longest) + (" …" if len(code_lines) > 1 else "")
         return
-    line = " ".join(signs().nod.sub("", _MARK.sub("", sentence)).split())
+    line = " ".join(signs().nod.sub("", _BULLET_MARK.sub("", sentence)).split())
     if len(line) > longest:
-        yield from (part.strip() for part in split_line(line, longest, _MARKS))
-    elif _WORDS.search(line):
+        yield from (part.strip() for part in split_line(line, longest, _PART_BREAKS))
+    elif _WORD_CHARACTER.search(line):
         yield line
 
 
 def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
     """Return the points of tool calls and results, by the place of the call, else of the result."""
-    found: dict[int, list[Point]] = {}
+    points: dict[int, list[Point]] = {}
     for atom in atoms(messages):
         first = messages[atom.first]
         results = [messages[i] for i in atom.indices if messages[i].role == "tool"]
         if first.role == "tool":
-            found[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
+            points[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
         elif first.tool_calls:
-            found[atom.first] = list(_call_points(first, results, atom.first, language))
-    return found
+            points[atom.first] = list(_call_points(first, results, atom.first, language))
+    return points
 
 
 def _call_points(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
-    left = list(results)
+    unmatched = list(results)
     for number, call in enumerate(first.tool_calls):
-        answer = next((result for result in left if result.tool_call_id == call.id), None)
+        answer = next((result for result in unmatched if result.tool_call_id == call.id), None)
         if answer is not None:
-            left.remove(answer)
+            unmatched.remove(answer)
         point = _tool_point(call, answer, at=(place, 1_000 + number), language=language)
         yield replace(point, sources=(first.id, *point.sources))
 
@@ -196,9 +196,9 @@ def _tool_point(
     call: ToolCall | None, result: Message | None, *, at: tuple[int, int], language: Language
 ) -> Point:
     name = call.name if call else (result.name if result else None) or ""
-    given = f"({shown})" if call and (shown := _arguments(call.arguments)) else ""
-    outcome, failed = _outcome(_message_text(result)) if result is not None else ("", False)
-    said = " ".join(f"{wording('speaker', language)['tool']} {name}{given}".split())
+    arguments = f"({shown})" if call and (shown := _format_arguments(call.arguments)) else ""
+    outcome, failed = _find_outcome(_message_text(result)) if result is not None else ("", False)
+    said = " ".join(f"{wording('speaker', language)['tool']} {name}{arguments}".split())
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
@@ -212,30 +212,30 @@ def _tool_point(
     )
 
 
-def _arguments(written: str) -> str:
+def _format_arguments(written: str) -> str:
     try:
-        read = json.loads(written)
+        parsed = json.loads(written)
     except (ValueError, RecursionError):
-        read = None
-    if isinstance(read, dict):
+        parsed = None
+    if isinstance(parsed, dict):
         written = ", ".join(
-            v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in read.values()
+            v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in parsed.values()
         )
-    return _truncate(" ".join(written.split()), _MOST_ARGUMENTS)
+    return _truncate(" ".join(written.split()), _MAX_ARGUMENT_CHARS)
 
 
-def _outcome(output: str) -> tuple[str, bool]:
-    """Return the line of an output that says what came of it, and whether that is a failure."""
-    lines = [line for line in output.splitlines() if _WORDS.search(line)]
+def _find_outcome(output: str) -> tuple[str, bool]:
+    """Return the line of an output that tells the outcome, and whether it is a failure."""
+    lines = [line for line in output.splitlines() if _WORD_CHARACTER.search(line)]
     failures = [line for line in lines if signs().fails.search(line[:1_000])]
     if failures:
         chosen = failures[-1]
     elif len(lines) > 1:
-        ends = lines[: _MOST_LINES // 2] + lines[_MOST_LINES // 2 :][-_MOST_LINES // 2 :]
+        ends = lines[: _MAX_OUTPUT_LINES // 2] + lines[_MAX_OUTPUT_LINES // 2 :][-_MAX_OUTPUT_LINES // 2 :]
         chosen = max(reversed(ends), key=salience)
     else:
         chosen = lines[0] if lines else ""
-    return _truncate(" ".join(chosen[:2_000].split()), _MOST_OUTCOME), bool(failures)
+    return _truncate(" ".join(chosen[:2_000].split()), _MAX_OUTCOME_CHARS), bool(failures)
 
 
 def _truncate(line: str, longest: int) -> str:

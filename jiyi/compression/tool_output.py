@@ -14,7 +14,8 @@ from jiyi.compression.json_lines import CELL, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
 from jiyi.prompts import wording
-from jiyi.text import TokenCounter, counter_for, language
+from jiyi.text import TokenCounter, counter_for
+from jiyi.text import language as language_of
 from jiyi.text.cut import word_break
 from jiyi.text.excerpt import Taken
 
@@ -22,12 +23,12 @@ __all__ = ["Page", "ToolOutput", "page"]
 
 _FIRST_SHARE = 0.8  # of the room, for rows of JSON that differ
 _HEAD_SHARE, _TAIL_SHARE, _ERROR_SHARE = 0.3, 0.55, 0.95  # of the room, taken up in this order
-_CLIPPED, _CLIPPED_ROW = 0.2, 0.35  # of the room for one line, at most; for one row of JSON
-_MIN_SIMILAR_LINES = 3  # lines alike in a row from which they are counted instead of shown
+_LINE_SHARE, _ROW_SHARE = 0.2, 0.35  # of the room for one line, at most; for one row of JSON
+_MIN_SIMILAR_LINES = 3  # similar lines in a row, from which they are counted instead of shown
 _MAX_JSON_CHARS = 10_000_000  # characters of JSON that is read
-_MAX_LINES = 20_000  # lines alike are looked for in
+_MAX_LINES = 20_000  # searched for similar lines
 _MAX_ERRORS = 2_000  # among the values of a JSON
-_CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{8,}\b|\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Page:
     total: int  # characters of the whole text
 
 
-class _Indexed(Protocol):
+class _Lines(Protocol):
     def __len__(self) -> int: ...
     def __getitem__(self, place: int, /) -> str: ...
 
@@ -79,7 +80,7 @@ class ToolOutput:
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return one output, short, as `Compressor`; ``query`` is not looked at."""
+        """Return one output, short, as `Compressor`; ``query`` is ignored."""
         check_max_tokens(max_tokens)
         messages = as_messages(given)
         if len(messages) != 1:
@@ -89,7 +90,7 @@ class ToolOutput:
         limit = self.max_tokens if max_tokens is None else max_tokens
         handle = "" if isinstance(given, str) else messages[0].id
         if before > limit:
-            short = self._short(text, before, limit, handle) or self.counter.truncate(text, limit)
+            short = self._shorten(text, before, limit, handle) or self.counter.truncate(text, limit)
         else:
             short = text
         tokens = self.counter.count_text(short)
@@ -102,80 +103,81 @@ class ToolOutput:
             notes=(f"{before - tokens} of {before} tokens left out",) if before > limit else (),
         )
 
-    def _short(self, text: str, before: int, limit: int, handle: str) -> str:
+    def _shorten(self, text: str, before: int, limit: int, handle: str) -> str:
         """Return the short form with its last line, "" where the limit is too small for one."""
-        spoken = language(text)
-        words = wording("tool_output", spoken)
+        language = language_of(text)
+        words = wording("tool_output", language)
         lines = text.count("\n") + 1
 
         def notice(shown: int) -> str:
-            named = words["handle"].format(id=handle) if handle else ""
-            return words["notice"].format(shown=shown, total=before, lines=lines, handle=named)
+            hint = words["handle"].format(id=handle) if handle else ""
+            return words["notice"].format(shown=shown, total=before, lines=lines, handle=hint)
 
         room = limit - self.counter.count_text(notice(limit)) - 2
         if room < 10:
             return ""
-        body = self._json(text, room, spoken)
+        body = self._shorten_json(text, room, language)
         if not body:
-            rows = _collapse_similar(text, spoken)
+            rows = _collapse_similar(text, language)
             errors = [place for place, row in enumerate(rows) if row.error]
-            body = self._chosen(
+            body = self._choose_lines(
                 [row.text for row in rows],
                 room,
-                spoken,
-                most=max(8, int(_CLIPPED * room)),
+                language,
+                line_limit=max(8, int(_LINE_SHARE * room)),
                 then=[*errors[-1:], *errors[:-1]],  # the last one is worth most
                 counts=[row.count for row in rows],
             )
         body = body or self.counter.truncate(text.lstrip(), room)
-        whole = f"{body}\n{notice(self.counter.count_text(body))}"
-        return whole if body and self.counter.count_text(whole) <= limit else ""
+        shortened = f"{body}\n{notice(self.counter.count_text(body))}"
+        return shortened if body and self.counter.count_text(shortened) <= limit else ""
 
-    def _json(self, text: str, room: int, spoken: str) -> str:
+    def _shorten_json(self, text: str, room: int, language: str) -> str:
         """Return a JSON text as lines that fit, "" if it is no JSON."""
         if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON_CHARS:
             return ""
         try:
-            made = json_lines(json.loads(text, parse_constant=str), _find_errors, spoken)
+            table = json_lines(json.loads(text, parse_constant=str), _find_errors, language)
         except (ValueError, RecursionError):
             return ""
-        most = max(40, int(_CLIPPED_ROW * room))
+        line_limit = max(40, int(_ROW_SHARE * room))
         count = self.counter.count_text
-        cell = 10 * room if len(made) < room // 2 else 0
+        cell = 10 * room if len(table) < room // 2 else 0
         while cell >= CELL:
-            whole = "\n".join([*made.head, *(made.line(place, cell) for place in range(len(made)))])
+            whole = "\n".join([*table.head, *(table.line(place, cell) for place in range(len(table)))])
             if count(whole) <= room:
                 return whole
             cell = cell * 4 // 5
-        head = "".join(f"{self._begun(line, most)}\n" for line in made.head)
+        head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in table.head)
         if count(head) > room * 2 // 3:
-            most = max(40, room // 4)
-            head = "".join(f"{self._begun(line, most)}\n" for line in (made.head[0], made.head[-1]))
-        if not len(made):
+            line_limit = max(40, room // 4)
+            ends = table.head[0], table.head[-1]
+            head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in ends)
+        if not len(table):
             return head.rstrip()
         rest = room - count(head)
-        body = self._chosen(made, rest, spoken, most=most, first=(0, *made.notable))
+        body = self._choose_lines(table, rest, language, line_limit=line_limit, first=(0, *table.notable))
         return f"{head}{body}" if body else ""
 
-    def _chosen(
+    def _choose_lines(
         self,
-        lines: _Indexed,
+        lines: _Lines,
         room: int,
-        spoken: str,
+        language: str,
         *,
-        most: int,
+        line_limit: int,
         first: Sequence[int] = (),
         then: Sequence[int] = (),
         counts: Sequence[int] = (),
     ) -> str:
-        """Return some of the lines in ``room`` tokens, each in ``most``; "" where not one has room.
+        """Return some of the lines in ``room`` tokens, each in ``line_limit``; "" if none fits.
 
-        These ``first``, then head and tail, ``then`` these, then what follows the head. A line stands
-        for as many as ``counts`` says.
+        Taken in order: ``first``, head, tail, ``then``, more lines after the head. ``counts`` says how many
+        lines of the output each line stands for.
         """
         count = self.counter.count_text
-        text = cache(lambda place: self._clipped(lines[place], most))
-        gap = count(wording("tool_output", spoken)["gap"].format(count=10_000)) + 2
+        text = cache(lambda place: self._clip_middle(lines[place], line_limit))
+        gap = count(wording("tool_output", language)["gap"].format(count=10_000)) + 2
         taken = Taken(lambda place: count(text(place)) + 1, gap, used=gap, ends=(0, len(lines) - 1))
         for place in first:
             taken.take(place, _FIRST_SHARE * room)
@@ -189,23 +191,24 @@ class ToolOutput:
             if not taken.take(place, room):
                 break
         return taken.shown(
-            lambda places: _join_lines({place: text(place) for place in places}, len(lines), counts, spoken),
+            lambda places: _join_lines({n: text(n) for n in places}, len(lines), counts, language),
             lambda body: count(body) <= room,
         )
 
-    def _begun(self, line: str, most: int) -> str:
-        """Return a line, of one that is too long the beginning: a gap inside would join what is apart."""
-        head = self.counter.truncate(line[: 20 * most], most)
+    def _clip_end(self, line: str, line_limit: int) -> str:
+        """Return a line; of a long one the beginning: a gap inside could join unrelated words."""
+        head = self.counter.truncate(line[: 20 * line_limit], line_limit)
         return line if head == line else f"{line[: word_break(line, len(head)) or len(head)]}…"
 
-    def _clipped(self, line: str, most: int) -> str:
-        """Return a line, the beginning and the end of one that is too long, each of whole words."""
-        if len(line) <= 2 * most or self.counter.count_text(line[: 20 * most]) <= most:
-            if len(line) <= 20 * most:
+    def _clip_middle(self, line: str, line_limit: int) -> str:
+        """Return a line; of a long one beginning and end, both cut between words."""
+        if len(line) <= 2 * line_limit or self.counter.count_text(line[: 20 * line_limit]) <= line_limit:
+            if len(line) <= 20 * line_limit:
                 return line
-            head, end = self.counter.truncate(line, most), len(line)
+            head, end = self.counter.truncate(line, line_limit), len(line)
         else:
-            head, end = self.counter.truncate(line[: 20 * most], most * 2 // 3), len(line) - most
+            head = self.counter.truncate(line[: 20 * line_limit], line_limit * 2 // 3)
+            end = len(line) - line_limit
         head = line[: word_break(line, len(head)) or len(head)]
         start = word_break(line, max(end, len(head)))
         return f"{head}…{line[start:] if start > len(head) else ''}"
@@ -224,22 +227,22 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
         raise InputError(f"offset={offset!r} must be a whole number from 0 to {len(text)}, the text's length")
     counter = counter or counter_for()
     window = text[offset : offset + 40 * max_tokens + 400]
-    found = counter.truncate(window, max_tokens)
-    if not found and window:
-        found = window[0]  # a character can take several tokens; a page never stands still
-    end = offset + len(found)
-    if end < len(text) and (line := found.rfind("\n") + 1) > len(found) // 2:
+    stretch = counter.truncate(window, max_tokens)
+    if not stretch and window:
+        stretch = window[0]  # a character can take several tokens; a page never stands still
+    end = offset + len(stretch)
+    if end < len(text) and (line := stretch.rfind("\n") + 1) > len(stretch) // 2:
         end = offset + line
     return Page(
         text=text[offset:end], offset=offset, next_offset=end if end < len(text) else None, total=len(text)
     )
 
 
-def _collapse_similar(text: str, spoken: str) -> list[_Line]:
-    """Return the lines; of those alike but for their numbers the first, the last and how many."""
-    found: list[_Line] = []
+def _collapse_similar(text: str, language: str) -> list[_Line]:
+    """Return the lines; of a run that differs only in numbers, the first one and a count."""
+    lines: list[_Line] = []
     rows = [row.rstrip() for row in text.split("\n")]
-    forms = [_CHANGING.sub("#", row[:500]) for row in rows[:_MAX_LINES]]
+    forms = [_VARYING.sub("#", row[:500]) for row in rows[:_MAX_LINES]]
     place = 0
     while place < len(rows):
         end = place + 1
@@ -247,14 +250,12 @@ def _collapse_similar(text: str, spoken: str) -> list[_Line]:
             end += 1
         first = rows[place]
         if end - place >= _MIN_SIMILAR_LINES and first:
-            found.append(_Line(first, 1, _is_error(first)))
-            found.append(
-                _Line(wording("tool_output", spoken)["again"].format(count=end - place - 1), end - place - 1)
-            )
+            again = wording("tool_output", language)["again"].format(count=end - place - 1)
+            lines += [_Line(first, 1, _is_error(first)), _Line(again, end - place - 1)]
         else:
-            found += [_Line(row, 1, _is_error(row)) for row in rows[place:end] if row]
+            lines += [_Line(row, 1, _is_error(row)) for row in rows[place:end] if row]
         place = end
-    return found
+    return lines
 
 
 def _is_error(line: str) -> bool:
@@ -262,31 +263,31 @@ def _is_error(line: str) -> bool:
 
 
 def _find_errors(texts: Sequence[str]) -> set[int]:
-    """Return the places of texts that speak of errors, the first 2,000 of them.
+    """Return the places of the first 2,000 texts that speak of errors.
 
-    Searched as one text: there are few errors among many values.
+    They are searched as one text, which is fast where errors are few.
     """
     small = [text[:2_000].lower() for text in texts]
     starts = [0, *accumulate(len(text) + 1 for text in small)]
     joined = "\n".join(small)
-    found: set[int] = set()
-    at = 0
-    while len(found) < _MAX_ERRORS and (match := signs().error.search(joined, at)):
+    places: set[int] = set()
+    position = 0
+    while len(places) < _MAX_ERRORS and (match := signs().error.search(joined, position)):
         place = bisect_right(starts, match.start()) - 1
         if _is_error(texts[place]):
-            found.add(place)
-        at = starts[place + 1]
-    return found
+            places.add(place)
+        position = starts[place + 1]
+    return places
 
 
-def _join_lines(shown: Mapping[int, str], total: int, counts: Sequence[int], spoken: str) -> str:
+def _join_lines(shown: Mapping[int, str], total: int, counts: Sequence[int], language: str) -> str:
     """Return the lines shown, with a line for each gap."""
-    out: list[str] = []
+    lines: list[str] = []
     before = -1
     for place in [*shown, total]:
         if missing := sum(counts[before + 1 : place]) if counts else place - before - 1:
-            out.append(wording("tool_output", spoken)["gap"].format(count=missing))
+            lines.append(wording("tool_output", language)["gap"].format(count=missing))
         if place < total:
-            out.append(shown[place])
+            lines.append(shown[place])
         before = place
-    return "\n".join(out)
+    return "\n".join(lines)

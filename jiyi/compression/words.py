@@ -31,14 +31,14 @@ _TOKEN = re.compile(
     r"|(?P<sign>[=≤≥≠≈→←⇒↔+*/|&%^~±×÷@_\\-]|[<>](?=\s*[\d=]))|(?P<mark>.)",
     re.DOTALL,
 )
-_ENDS = frozenset("。！？!?…；;")
-_DOT = re.compile(r"\.(?=\s|$|[\u4e00-\u9fff\"')”])")
+_SENTENCE_ENDS = frozenset("。！？!?…；;")
+_FINAL_DOT = re.compile(r"\.(?=\s|$|[\u4e00-\u9fff\"')”])")
 _PAUSES = frozenset("，,、：:—–()（）")
 _PAIRS = dict(zip(")）]】}”’」』》>", "(（[【{“‘「『《<", strict=True))
 _FOREIGN, _NAMED, _WEIGHTY, _PLAIN, _COMMON, _LIGHT = 2.0, 1.7, 1.5, 1.0, 0.8, 0.5
 _SIGN, _PRAISE, _RELATION, _END, _MARK, _FUNCTION, _FILLER = 0.6, 0.3, 0.16, 0.35, 0.1, 0.07, 0.03
 _WEEKDAY_ZH = re.compile(r"((?:[上下这本]个?)?(?:周|星期|礼拜)[一二三四五六日天末])")
-_GRAMMAR_ZH = "dpcruyeo"  # those whose frequency says nothing
+_GRAMMAR_ZH = "dpcruyeo"  # tags whose frequency says nothing
 _RARITY = 0.15  # what a word gains for each power of ten by which it is rarer than 1,000 in 60 million
 _MEASURES = frozenset("个位名台辆部套家间种条张件份块只")
 _LOOSE_UNITS = frozenset("个些种下样")
@@ -67,44 +67,44 @@ def split_words(text: str, forced: Sequence[str] = ()) -> list[Word]:
     Numbers, denials, code, JSON, URLs, paths, ids, quotations and ``forced`` are worth `KEPT`,
     other words less than 3.
     """
-    found = list(_scan_words(text, forced))
-    _bind_negations(found)
-    _raise_counted(found)
-    _pair_brackets(found)
-    _weight_sentences(found)
-    return found
+    words = list(_scan_words(text, forced))
+    _bind_negations(words)
+    _raise_counted(words)
+    _pair_brackets(words)
+    _weigh_sentences(words)
+    return words
 
 
 def _scan_words(text: str, forced: Sequence[str]) -> Iterator[Word]:
     phrases = [match.span() for match in _tables().filler_phrases.finditer(text)]
     starts = [start for start, _ in phrases]
     chinese = language(text) == "zh"
-    at, space, begins = 0, False, True
+    position, space, is_start = 0, False, True
     for start, end in [*protected_spans(text, forced), (len(text), len(text))]:
-        for match in _TOKEN.finditer(text, at, start):
+        for match in _TOKEN.finditer(text, position, start):
             kind, raw = match.lastgroup or "mark", match[0]
             if kind == "space":
                 space = True
                 continue
-            which = bisect_right(starts, match.start()) - 1
-            filler = which >= 0 and match.start() < phrases[which][1]
-            for word in _words_of_match(match, chinese, begins):
-                if filler and word.worth < KEPT:
+            phrase = bisect_right(starts, match.start()) - 1
+            is_filler = phrase >= 0 and match.start() < phrases[phrase][1]
+            for word in _words_of_match(match, chinese, is_start):
+                if is_filler and word.worth < KEPT:
                     word.worth = min(word.worth, _FILLER)
                 word.space = space and word.kind != "line"
                 space = False
                 yield word
-            begins = kind in ("line", "bullet") or (begins and kind in ("mark", "sign"))
-            begins = begins or (kind == "mark" and _ends_sentence(raw, text, match.start()))
+            is_start = kind in ("line", "bullet") or (is_start and kind in ("mark", "sign"))
+            is_start = is_start or (kind == "mark" and _ends_sentence(raw, text, match.start()))
         if end > start:
             yield Word(text[start:end], "kept", space, KEPT)
-            space = begins = False
-        at = end
+            space = is_start = False
+        position = end
 
 
-def _words_of_match(found: re.Match[str], chinese: bool, begins: bool) -> list[Word]:
-    raw = found[0]
-    match found.lastgroup:
+def _words_of_match(token: re.Match[str], chinese: bool, is_start: bool) -> list[Word]:
+    raw = token[0]
+    match token.lastgroup:
         case "line":
             return [Word("\n", "line", False, KEPT)]
         case "bullet":
@@ -112,26 +112,26 @@ def _words_of_match(found: re.Match[str], chinese: bool, begins: bool) -> list[W
         case "han":
             return [Word(piece, "han", False, worth) for piece, worth in _chinese_words(raw)]
         case "word":
-            worth = _english_worth(raw, begins)
+            worth = _english_worth(raw, is_start)
             if chinese and _FUNCTION <= worth < KEPT:
                 worth = _FOREIGN  # a Latin word amid Chinese: a name or a term
             return [Word(raw, "word", False, worth)]
         case "sign":
             return [Word(raw, "word", False, _SIGN)]
-    ends = _ends_sentence(raw, found.string, found.start())
+    ends = _ends_sentence(raw, token.string, token.start())
     return [Word(raw, "end" if ends else "mark", False, _END if ends else _MARK)]
 
 
 def _ends_sentence(raw: str, text: str, at: int) -> bool:
-    return raw in _ENDS or (raw == "." and bool(_DOT.match(text, at)))
+    return raw in _SENTENCE_ENDS or (raw == "." and bool(_FINAL_DOT.match(text, at)))
 
 
-def _english_worth(raw: str, begins: bool) -> float:
+def _english_worth(raw: str, is_start: bool) -> float:
     words = _tables()
     lower = raw.lower().replace("’", "'")
     if words.negation.fullmatch(raw):
         return KEPT
-    if raw[0].isupper() and not begins and lower not in words.function_en:
+    if raw[0].isupper() and not is_start and lower not in words.function_en:
         return _NAMED
     if lower in words.relation_en:
         return _RELATION
@@ -176,20 +176,20 @@ def _tag_words(run: str) -> Iterator[tuple[str, str]]:
 
 
 def _join_words(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Join what the dictionary parts: names with 老, 小, 阿; a lone character to the noun before it."""
-    held, held_tag = "", ""
+    """Join split words: names with 老, 小, 阿; a lone character to the noun before it."""
+    pending, pending_tag = "", ""
     for word, tag in tagged:
-        if len(word) == 1 and held in ("老", "小", "阿") and tag[:1] in "njxgv":
-            held, held_tag = held + word, "nr"
+        if len(word) == 1 and pending in ("老", "小", "阿") and tag[:1] in "njxgv":
+            pending, pending_tag = pending + word, "nr"
             continue
-        if len(word) == 1 and len(held) > 1 and held_tag == "n" and tag in ("n", "q", "k", "ng"):
-            held += word
+        if len(word) == 1 and len(pending) > 1 and pending_tag == "n" and tag in ("n", "q", "k", "ng"):
+            pending += word
             continue
-        if held:
-            yield held, held_tag
-        held, held_tag = word, tag
-    if held:
-        yield held, held_tag
+        if pending:
+            yield pending, pending_tag
+        pending, pending_tag = word, tag
+    if pending:
+        yield pending, pending_tag
 
 
 @lru_cache(maxsize=1 << 14)
@@ -217,27 +217,27 @@ def _chinese_worth(word: str, tag: str) -> float:
 
 
 def _bind_negations(words: list[Word]) -> None:
-    """Raise the word that a denial denies, and the one a change or a limit is about: the new value."""
+    """Raise the word after a denial, and the new value after a change or a limit."""
     weighty = _tables().weighty_zh
-    least = 0.0
+    min_worth = 0.0
     for word in words:
         if word.kind in ("mark", "end", "line"):
-            least = 0.0
+            min_worth = 0.0
             continue
-        if _FUNCTION < word.worth < KEPT and least:
-            word.worth, least = max(word.worth, least), 0.0
+        if _FUNCTION < word.worth < KEPT and min_worth:
+            word.worth, min_worth = max(word.worth, min_worth), 0.0
         if word.kind in ("han", "word") and word.worth >= KEPT:
-            least = _FOREIGN
+            min_worth = _FOREIGN
         elif word.kind == "han" and weighty.search(word.text):
-            least = _WEIGHTY
+            min_worth = _WEIGHTY
 
 
 def _raise_counted(words: list[Word]) -> None:
     """Raise the word after a number, which says what is counted, and lower the last mark of a line."""
     counts_en = _tables().counts_en
     for before, word in pairwise(words):
-        counts = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)
-        if counts and word.kind == "word" and word.space and word.worth < KEPT:
+        is_number = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)
+        if is_number and word.kind == "word" and word.space and word.worth < KEPT:
             word.worth = max(word.worth, _WEIGHTY if word.worth > _RELATION else _SIGN)
         if (
             before.kind == "kept"
@@ -263,8 +263,8 @@ def _pair_brackets(words: list[Word]) -> None:
             word.opener = open_.pop()
 
 
-def _weight_sentences(words: list[Word]) -> None:
-    """Write into each word which sentence it is of, and what that sentence is worth."""
+def _weigh_sentences(words: list[Word]) -> None:
+    """Set the sentence number and the sentence factor of each word."""
     start = number = 0
     for place in range(len(words) + 1):
         if place < len(words) and words[place].kind not in ("end", "line"):
@@ -289,5 +289,5 @@ def _sentence_factor(sentence: str) -> float:
         factor = 1.2
     if signs & Trait.QUESTION:
         return factor * (0.45 if signs & Trait.SECOND_PERSON else 0.6)
-    solid = Trait.NUMBER | Trait.NAME | Trait.DATE | Trait.FIRST_PERSON
-    return factor * (0.75 if signs & Trait.SECOND_PERSON and not signs & solid else 1.0)
+    factual = Trait.NUMBER | Trait.NAME | Trait.DATE | Trait.FIRST_PERSON
+    return factor * (0.75 if signs & Trait.SECOND_PERSON and not signs & factual else 1.0)

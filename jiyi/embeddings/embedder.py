@@ -1,4 +1,4 @@
-"""Text to vectors: the protocol every embedder follows, a cache around any, and what all share."""
+"""Text to vectors: the protocol of embedders, a cache for any of them, and what they share."""
 
 import hashlib
 import json
@@ -69,11 +69,11 @@ class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
     - Same name, size and answers as the embedder inside: the data cannot tell them apart.
-    - Only texts not in memory are sent on, in one call, each once however often it is asked; two threads
+    - Only texts not in memory are sent on, in one call, each once per call; two threads
       that miss the same text at the same moment may both send it on.
     - A returned matrix is the caller's own; changing it changes nothing here.
     - Memory: 4 bytes x dims a text, about 15 MB for 10,000 vectors of 384 dimensions;
-      of the texts only a hash is kept.
+      only a hash of each text is stored.
 
     Raises:
         SettingsError: `size` is below 1.
@@ -85,7 +85,7 @@ class CachedEmbedder:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise SettingsError(f"size must be at least 1, not {self.size}")
-        self._rows: OrderedDict[_Key, NDArray[np.float32]] = OrderedDict()
+        self._row_by_key: OrderedDict[_Key, NDArray[np.float32]] = OrderedDict()
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
@@ -104,64 +104,64 @@ class CachedEmbedder:
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), dims), asking the inner embedder only for what is new.
 
-        Where that fails, with whatever exception, it is an `EmbeddingError`, and what was in memory stays.
+        Any exception of the inner embedder becomes an `EmbeddingError`; vectors already in memory stay.
         """
         items = check_inputs(texts, kind)
         if not items:
             return self.inner.embed([], kind)
         encoded = (text.encode("utf-8", "surrogatepass") for text in items)
-        keys: list[_Key] = [(kind, hashlib.blake2b(one, digest_size=16).digest()) for one in encoded]
-        found = self._recall(keys)
-        missing = {key: text for key, text in zip(keys, items, strict=True) if key not in found}
+        keys: list[_Key] = [(kind, hashlib.blake2b(data, digest_size=16).digest()) for data in encoded]
+        rows = self._read_rows(keys)
+        missing = {key: text for key, text in zip(keys, items, strict=True) if key not in rows}
         if missing:
-            fresh = dict(zip(missing, self._ask(list(missing.values()), kind), strict=True))
-            self._keep(fresh)
-            found |= fresh
-        return np.stack([found[key] for key in keys])
+            fresh = dict(zip(missing, self._embed_with_inner(list(missing.values()), kind), strict=True))
+            self._store_rows(fresh)
+            rows |= fresh
+        return np.stack([rows[key] for key in keys])
 
     def clear(self) -> None:
         """Forget every vector in memory."""
         with self._lock:
-            self._rows.clear()
+            self._row_by_key.clear()
 
-    def _ask(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
+    def _embed_with_inner(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
         try:
             rows = self.inner.embed(texts, kind)
             # Copies: a view would keep the whole matrix of its call alive.
             return [row.copy() for _, row in zip(texts, rows, strict=True)]
         except JiyiError:
             raise
-        except Exception as error:  # whatever another's embedder raises, it failed
+        except Exception as error:  # an embedder of the caller may raise anything
             raise EmbeddingError(f"the embedder failed: {error!r}") from error
 
-    def _recall(self, keys: list[_Key]) -> dict[_Key, NDArray[np.float32]]:
-        found = {}
+    def _read_rows(self, keys: list[_Key]) -> dict[_Key, NDArray[np.float32]]:
+        rows = {}
         with self._lock:
             for key in keys:
-                row = self._rows.get(key)
+                row = self._row_by_key.get(key)
                 if row is not None:
-                    self._rows.move_to_end(key)
-                    found[key] = row
-        return found
+                    self._row_by_key.move_to_end(key)
+                    rows[key] = row
+        return rows
 
-    def _keep(self, fresh: dict[_Key, NDArray[np.float32]]) -> None:
+    def _store_rows(self, fresh: dict[_Key, NDArray[np.float32]]) -> None:
         with self._lock:
             for key, row in fresh.items():
-                self._rows[key] = row
-                self._rows.move_to_end(key)
-            while len(self._rows) > self.size:
-                self._rows.popitem(last=False)
+                self._row_by_key[key] = row
+                self._row_by_key.move_to_end(key)
+            while len(self._row_by_key) > self.size:
+                self._row_by_key.popitem(last=False)
 
 
 def check_inputs(texts: Sequence[str], kind: str) -> list[str]:
-    """As `check_texts`; InputError also where `kind` is neither "query" nor "passage"."""
+    """Do as `check_texts`; raise InputError also if `kind` is neither "query" nor "passage"."""
     if kind not in ("query", "passage"):
         raise InputError(f'kind must be "query" or "passage", not {kind!r}')
     return check_texts(texts, "embed([text], kind)")
 
 
 def check_texts(texts: Sequence[str], call: str) -> list[str]:
-    """Return `texts` as a list, refused as `Embedder.embed` does; `call` is how to call the verb."""
+    """Return `texts` as a list or raise InputError; `call` shows the right call in the message."""
     verb = call.partition("(")[0]
     if isinstance(texts, str):
         raise InputError(f"{verb}() takes a list of texts, not one string: write {call}")
@@ -175,8 +175,8 @@ def check_texts(texts: Sequence[str], call: str) -> list[str]:
 def clean_text(text: str, limit: int) -> str:
     """Return the first `limit` characters of `text` in a form that C and UTF-8 can carry.
 
-    NUL, which ends a C string, becomes a space. Two surrogates that make a character are
-    joined into it, a lone one becomes U+FFFD.
+    NUL, which ends a C string, becomes a space. A pair of surrogates becomes
+    its character, a lone one U+FFFD.
     """
     text = text[:limit].replace("\0", " ")
     try:
@@ -210,10 +210,10 @@ def items_in_order(
         raise ValueError(f"it has no list under '{lists[0]}'")
     if len(answer) != count:
         raise ValueError(f"{count} texts were sent, {len(answer)} {what} came back")
-    found: dict[int, dict[str, Any]] = {}
-    for place, item in enumerate(answer):
-        index = item.get("index", place if by_place else None) if isinstance(item, dict) else None
-        if type(index) is not int or not 0 <= index < count or index in found:
-            raise ValueError(f"item {place} has a wrong or repeated index")
-        found[index] = item
-    return [found[index] for index in range(count)]
+    by_index: dict[int, dict[str, Any]] = {}
+    for position, item in enumerate(answer):
+        index = item.get("index", position if by_place else None) if isinstance(item, dict) else None
+        if type(index) is not int or not 0 <= index < count or index in by_index:
+            raise ValueError(f"item {position} has a wrong or repeated index")
+        by_index[index] = item
+    return [by_index[index] for index in range(count)]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text, items_in_order
-from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, patiently, retry_within
+from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry, retry_within
 from jiyi.errors import EndpointRefused, EndpointUnreachable, SettingsError, TextRefused
 from jiyi.forks import free_after_fork
 from jiyi.posting import OpenAIClient
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenAIEmbedder"]
 
-_REQUEST_CHARS = 200_000  # OpenAI takes 300,000 tokens a request; a character is at most about 1.4
-_OF_TEXTS = frozenset({400, 413, 422})  # what a text that is too long, or not liked, is answered with
-_SHORTEST = 16  # characters; a text this short is not refused for its length
-_LIMIT = re.compile(
+_MAX_REQUEST_CHARS = 200_000  # OpenAI takes 300,000 tokens a request; a character is at most about 1.4
+_TEXT_REFUSED_STATUSES = frozenset({400, 413, 422})  # for a text too long or not allowed
+_MIN_TEXT_CHARS = 16  # a shorter text is not refused for its length
+_NAMED_LIMIT = re.compile(
     r"(?:max|limit|less than|at most|up to|exceed|longer than)\D{0,60}?(\d[\d,]*) *(token|char)",
     re.IGNORECASE,
 )
@@ -54,7 +54,7 @@ class OpenAIEmbedder:
     - Answers are checked: number, order, size, finite; then brought to length 1.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
     - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by
-      itself, cut at the limit that the answer names, else halved until it goes.
+      itself, cut at the limit that the answer names, else halved until it is accepted.
     - The key appears in no error, name or repr.
 
     Args:
@@ -137,78 +137,78 @@ class OpenAIEmbedder:
 
         Raises, besides what `Embedder` does:
             EndpointUnreachable: refused, timed out or kept failing, after all retries.
-            TextRefused: a text is not embedded however short it is cut, though others are.
-            EndpointRefused: the endpoint said no, or answered with something unusable.
+            TextRefused: a text is refused however short it is cut, though others are embedded.
+            EndpointRefused: the endpoint refused, or its answer cannot be used.
         """
         items = check_inputs(texts, kind)
         if not items:
             return np.empty((0, self.dims), dtype=np.float32)
         prefix = self._prefixes[kind]
-        ready = [prefix + clean_text(item, self._max_chars) or " " for item in items]
-        return np.concatenate([self._embed_batch(batch, kind) for batch in self._batches(ready)])
+        cleaned = [prefix + clean_text(item, self._max_chars) or " " for item in items]
+        return np.concatenate([self._embed_batch(batch, kind) for batch in self._split_batches(cleaned)])
 
     def _embed_batch(self, batch: list[str], kind: TextKind) -> Vectors32:
-        answer = self._try(batch, kind)
+        answer = self._embed_unless_refused(batch, kind)
         if not isinstance(answer, Failure):
             return answer
-        if isinstance(self._try(["size"], kind), Failure):  # it is no matter of texts
+        if isinstance(self._embed_unless_refused(["size"], kind), Failure):  # the texts are not the cause
             raise answer.error from answer.cause
-        return self._in_pieces(batch, kind, answer)
+        return self._embed_halves(batch, kind, answer)
 
-    def _in_pieces(self, batch: list[str], kind: TextKind, refused: Failure) -> Vectors32:
-        """Embed the halves of a batch that was refused, and of a single text what is short enough."""
+    def _embed_halves(self, batch: list[str], kind: TextKind, refusal: Failure) -> Vectors32:
+        """Embed each half of a refused batch, or a shortened version of a single text."""
         if len(batch) == 1:
-            return self._shortened(batch[0], kind, refused)
+            return self._embed_shortened(batch[0], kind, refusal)
         rows = []
         for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-            answer = self._try(half, kind)
-            rows.append(self._in_pieces(half, kind, answer) if isinstance(answer, Failure) else answer)
+            answer = self._embed_unless_refused(half, kind)
+            rows.append(self._embed_halves(half, kind, answer) if isinstance(answer, Failure) else answer)
         return np.concatenate(rows)
 
-    def _shortened(self, text: str, kind: TextKind, refused: Failure) -> Vectors32:
-        shortest = len(self._prefixes[kind]) + _SHORTEST
-        answer: Vectors32 | Failure = refused
+    def _embed_shortened(self, text: str, kind: TextKind, refusal: Failure) -> Vectors32:
+        shortest = len(self._prefixes[kind]) + _MIN_TEXT_CHARS
+        answer: Vectors32 | Failure = refusal
         while isinstance(answer, Failure):
-            text = _shorter(text, str(answer.error), self._models[kind])
+            text = _shorten(text, str(answer.error), self._models[kind])
             if len(text) < shortest:
                 raise TextRefused(str(answer.error), status=answer.status or 400) from answer.cause
-            answer = self._try([text], kind)
+            answer = self._embed_unless_refused([text], kind)
         return answer
 
-    def _try(self, batch: list[str], kind: TextKind) -> Vectors32 | Failure:
-        """Return the vectors of a batch, or how it was refused where its texts may be the cause."""
+    def _embed_unless_refused(self, batch: list[str], kind: TextKind) -> Vectors32 | Failure:
+        """Return the vectors of a batch, or the refusal if its texts may be the cause."""
         model = self._models[kind]
 
-        def ask(left: float, number: int) -> Vectors32 | Failure:
+        def ask(left: float, attempt: int) -> Vectors32 | Failure:
             try:
-                return self._vectors(batch, model, left, number)
+                return self._request_vectors(batch, model, left, attempt)
             except Failure as failure:
-                if failure.status not in _OF_TEXTS:
+                if failure.status not in _TEXT_REFUSED_STATUSES:
                     raise
                 return failure
 
         breaker = get_breaker(self._endpoint, model, _FAULTS)
         if kind == "passage":
-            return patiently(ask, breaker, retries=self._endpoint.retries)
-        most = self._endpoint.query_seconds * len(batch)
-        return retry_within(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=most)
+            return retry(ask, breaker, retries=self._endpoint.retries)
+        time_limit = self._endpoint.query_seconds * len(batch)
+        return retry_within(ask, breaker, endpoint=self._endpoint, faults=_FAULTS, time_limit=time_limit)
 
     def close(self) -> None:
         """Close the connections; a later `embed` opens new ones."""
         self._client.close()
 
-    def _batches(self, texts: list[str]) -> Iterator[list[str]]:
+    def _split_batches(self, texts: list[str]) -> Iterator[list[str]]:
         batch: list[str] = []
         chars = 0
         for text in texts:
-            if batch and (len(batch) == self._batch_size or chars + len(text) > _REQUEST_CHARS):
+            if batch and (len(batch) == self._batch_size or chars + len(text) > _MAX_REQUEST_CHARS):
                 yield batch
                 batch, chars = [], 0
             batch.append(text)
             chars += len(text)
         yield batch
 
-    def _vectors(self, batch: list[str], model: str, left: float, number: int) -> Vectors32:
+    def _request_vectors(self, batch: list[str], model: str, left: float, attempt: int) -> Vectors32:
         def send(client: "OpenAI", seconds: float) -> bytes:
             # The raw answer: the client's own parsing is slower and checks nothing.
             return client.embeddings.with_raw_response.create(
@@ -219,7 +219,7 @@ class OpenAIEmbedder:
                 timeout=seconds,
             ).content
 
-        body = self._client.ask(send, left=left, number=number)
+        body = self._client.ask(send, left=left, attempt=attempt)
         try:
             vectors = _read_vectors(body, len(batch))
         except ValueError as error:
@@ -237,13 +237,13 @@ class OpenAIEmbedder:
         return vectors
 
 
-def _shorter(text: str, said: str, model: str) -> str:
-    """Return the text up to the limit that an answer names, in tokens by estimate; without one half of it."""
-    limit = _LIMIT.search(said)
+def _shorten(text: str, refusal: str, model: str) -> str:
+    """Return the text up to the limit that a refusal names, in estimated tokens; without one, half of it."""
+    limit = _NAMED_LIMIT.search(refusal)
     if limit is not None:
-        most = int(limit[1].replace(",", ""))
+        max_length = int(limit[1].replace(",", ""))
         in_chars = limit[2].lower() == "char"
-        cut = text[:most] if in_chars else counter_for(model).truncate(text, most)
+        cut = text[:max_length] if in_chars else counter_for(model).truncate(text, max_length)
         if len(cut) < len(text):
             return cut
     return text[: len(text) // 2]
@@ -252,14 +252,14 @@ def _shorter(text: str, said: str, model: str) -> str:
 def _read_vectors(body: bytes, count: int) -> Vectors32:
     """Return the `count` vectors of an answer in the order asked, each of length 1, or raise ValueError."""
     items = items_in_order(body, ["data"], count, "vectors", by_place=True)
-    rows = [_row(item.get("embedding"), index) for index, item in enumerate(items)]
+    rows = [_read_row(item.get("embedding"), index) for index, item in enumerate(items)]
     sizes = {len(row) for row in rows}
     if len(sizes) > 1:
         raise ValueError(f"its vectors have different sizes: {sorted(sizes)}")
     return np.stack(rows).astype(np.float32)
 
 
-def _row(values: Any, index: int) -> NDArray[np.float64]:
+def _read_row(values: Any, index: int) -> NDArray[np.float64]:
     if not isinstance(values, list) or not values:
         raise ValueError(f"vector {index} is not a list of numbers but {type(values).__name__}")
     try:
@@ -271,5 +271,5 @@ def _row(values: Any, index: int) -> NDArray[np.float64]:
     largest = np.abs(row).max()
     if largest == 0:
         raise ValueError(f"vector {index} is all zeros")
-    row /= largest  # first, so that squaring neither overflows nor vanishes
+    row /= largest  # first, so that squares neither overflow nor underflow
     return row / np.linalg.norm(row)

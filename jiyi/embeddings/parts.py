@@ -1,4 +1,4 @@
-"""How a long record becomes several vectors: cut where the text itself pauses."""
+"""Cuts a long record into parts, at the ends of paragraphs and sentences; each gets a vector."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -8,16 +8,16 @@ from jiyi.errors import InputError
 
 __all__ = ["split_parts"]
 
-_SHORTEST, _LONGEST = 0.6, 1.25  # a part's length, as shares of `size`
+_MIN_SHARE, _MAX_SHARE = 0.6, 1.25  # a part's length, as shares of `size`
 
 # Where to cut, best first: after a paragraph, a line, a sentence, a clause or word.
-_BOUNDARIES = (
+_BOUNDARY_PATTERNS = (
     re.compile(r"\n[^\S\n]*\n"),
     re.compile(r"\n"),
     re.compile(r"[.!?…]{1,40}[\"')\]]*+(?=\s)|[。！？；…]+[”’」』）》]*"),
     re.compile(r"\s|[，、：,;]"),
 )
-_WORD = re.compile(r"\S")
+_NON_SPACE = re.compile(r"\S")
 
 
 def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
@@ -41,62 +41,62 @@ def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
     spans: list[tuple[int, int]] = []
     start = 0
     while start < len(text) and len(spans) <= most:
-        end = _end_of_part(text, start, size)
+        end = _find_part_end(text, start, size)
         spans.append((start, end))
-        start = _next_word(text, end)
+        start = _find_next_word(text, end)
     if len(spans) > most:
-        kept_at_end = min(2, most - 1)
-        spans = spans[: most - kept_at_end]
-        spans += _last_parts(text, spans[-1][1], size, kept_at_end)
+        count_at_end = min(2, most - 1)
+        spans = spans[: most - count_at_end]
+        spans += _find_last_parts(text, spans[-1][1], size, count_at_end)
     return [text[start:end].rstrip() for start, end in spans]
 
 
-def _end_of_part(text: str, start: int, size: int) -> int:
-    """Where the part that begins at `start` ends."""
+def _find_part_end(text: str, start: int, size: int) -> int:
+    """Return the end of the part that begins at `start`."""
     window = text[start : start + 2 * size]
-    lengths = _lengths(window)
-    longest, rest = _LONGEST * size, lengths[-1]
+    costs = _sum_costs(window)
+    longest, rest = _MAX_SHARE * size, costs[-1]
     if start + len(window) == len(text):
         if rest <= longest:
             return len(text)
-        if rest <= 2 * size:  # the last two parts share what is left, so that no scrap remains
-            return start + _cut(window, lengths, max(0.35 * rest, rest - longest), rest / 2, 0.65 * rest)
-    return start + _cut(window, lengths, _SHORTEST * size, float(size), longest)
+        if rest <= 2 * size:  # the last two parts share the rest, so that no tiny part remains
+            return start + _find_cut(window, costs, max(0.35 * rest, rest - longest), rest / 2, 0.65 * rest)
+    return start + _find_cut(window, costs, _MIN_SHARE * size, float(size), longest)
 
 
-def _last_parts(text: str, floor: int, size: int, count: int) -> list[tuple[int, int]]:
-    """The last `count` parts of `text`, in order, none beginning before `floor`."""
+def _find_last_parts(text: str, floor: int, size: int, count: int) -> list[tuple[int, int]]:
+    """Return the last `count` parts of `text`, in order, none beginning before `floor`."""
     spans: list[tuple[int, int]] = []
     end = len(text)
     for _ in range(count):
         end = floor + len(text[floor:end].rstrip())
         first = max(floor, end - 2 * size)
         window = text[first:end]
-        lengths = _lengths(window)
-        total = lengths[-1]
+        costs = _sum_costs(window)
+        total, longest = costs[-1], _MAX_SHARE * size
         start = first
-        if total > _LONGEST * size:
-            start += _cut(window, lengths, total - _LONGEST * size, total - size, total - _SHORTEST * size)
-        start = _next_word(text, start)
+        if total > longest:
+            start += _find_cut(window, costs, total - longest, total - size, total - _MIN_SHARE * size)
+        start = _find_next_word(text, start)
         if start < end:
             spans.insert(0, (start, end))
         end = start
     return spans
 
 
-def _cut(window: str, lengths: list[float], low: float, aim: float, high: float) -> int:
-    """The best place to cut `window` between the lengths `low` and `high`, near `aim` within its class."""
-    first = max(1, bisect_left(lengths, low))
-    last = max(first, bisect_right(lengths, high) - 1)
-    for boundary in _BOUNDARIES:
-        places = [m.end() for m in boundary.finditer(window) if first <= m.end() <= last]
-        if places:
-            return min(places, key=lambda place: abs(lengths[place] - aim))
-    return min(max(bisect_left(lengths, aim), first), last)
+def _find_cut(window: str, costs: list[float], low: float, aim: float, high: float) -> int:
+    """Return the best cut of `window` between the lengths `low` and `high`: of the best kind, near `aim`."""
+    first = max(1, bisect_left(costs, low))
+    last = max(first, bisect_right(costs, high) - 1)
+    for boundary in _BOUNDARY_PATTERNS:
+        cuts = [m.end() for m in boundary.finditer(window) if first <= m.end() <= last]
+        if cuts:
+            return min(cuts, key=lambda cut: abs(costs[cut] - aim))
+    return min(max(bisect_left(costs, aim), first), last)
 
 
-def _lengths(window: str) -> list[float]:
-    """Entry i is the length of the first i characters, each counted by its cost."""
+def _sum_costs(window: str) -> list[float]:
+    """Return the costs of the first 0, 1, 2, ... characters."""
     return list(accumulate(map(_cost, window), initial=0.0))
 
 
@@ -108,6 +108,6 @@ def _cost(char: str) -> float:
     return 2.5 if char >= "\u2000" else 1.0
 
 
-def _next_word(text: str, start: int) -> int:
-    found = _WORD.search(text, start)
-    return found.start() if found else len(text)
+def _find_next_word(text: str, start: int) -> int:
+    match = _NON_SPACE.search(text, start)
+    return match.start() if match else len(text)

@@ -1,4 +1,4 @@
-"""Simple systems to compare with: BM25, vectors, the newest, everything, and what a policy leaves."""
+"""Simple systems to compare with: BM25, vectors, newest first, everything, and short-term policies."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ from jiyi.compression.summarize_points import find_points
 from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.evaluate.dataset import Conversation, Question
-from jiyi.evaluate.systems import Ranking, Shown, System
+from jiyi.evaluate.systems import InWindow, Ranking, System
 from jiyi.records import Message
 from jiyi.short_term import ImportanceSampling, RunningSummary, TokenBudget
 from jiyi.text import TokenCounter, analyse
@@ -28,10 +28,10 @@ __all__ = [
     "BASELINES",
     "POLICIES",
     "BaselineSystem",
-    "Leaves",
     "MessageScores",
     "PolicySystem",
     "Scorer",
+    "SelectMessages",
     "bm25",
     "by_date",
     "by_importance",
@@ -41,7 +41,7 @@ __all__ = [
     "check_baselines",
     "dense",
     "make_baseline",
-    "ranked",
+    "rank_places",
 ]
 
 MessageScores = NDArray[np.float64]
@@ -50,12 +50,12 @@ MessageScores = NDArray[np.float64]
 Scorer = Callable[[str], MessageScores]
 """From a question's words to a score for each message."""
 
-Leaves = Callable[[Sequence[Message], int, TokenCounter], frozenset[str]]
-"""From a conversation and a number of tokens to the ids of the messages that are left in them."""
+SelectMessages = Callable[[Sequence[Message], int, TokenCounter], frozenset[str]]
+"""From a conversation and a number of tokens to the ids of the messages that the policy keeps."""
 
 _K1, _B = 1.2, 0.75
-_SUMMARY = 0.5  # of a window is summary at most
-_BATCH = 16  # texts embedded between two reports of progress
+_SUMMARY_SHARE = 0.5  # the most of a window that the summary may take
+_BATCH_SIZE = 16  # texts embedded between two reports of progress
 
 
 def bm25(texts: Sequence[str]) -> Scorer:
@@ -68,21 +68,21 @@ def bm25(texts: Sequence[str]) -> Scorer:
     counts = [Counter(analyse(text)) for text in texts]
     lengths = np.array([count.total() for count in counts], np.float64)
     norm = _K1 * (1 - _B + _B * lengths / max(float(lengths.mean()), 1.0))
-    places: dict[str, list[int]] = {}
+    postings: dict[str, list[int]] = {}
     for place, count in enumerate(counts):
         for term in count:
-            places.setdefault(term, []).append(place)
+            postings.setdefault(term, []).append(place)
 
     def scores(question: str) -> MessageScores:
         total = np.full(len(texts), -math.inf)
         for term in dict.fromkeys(analyse(question)):
-            where = places.get(term)
-            if where is None:
+            matches = postings.get(term)
+            if matches is None:
                 continue
-            idf = math.log(1 + (len(texts) - len(where) + 0.5) / (len(where) + 0.5))
-            often = np.array([counts[place][term] for place in where], np.float64)
-            gain = idf * often * (_K1 + 1) / (often + norm[where])
-            total[where] = np.where(np.isinf(total[where]), 0.0, total[where]) + gain
+            idf = math.log(1 + (len(texts) - len(matches) + 0.5) / (len(matches) + 0.5))
+            frequencies = np.array([counts[place][term] for place in matches], np.float64)
+            gain = idf * frequencies * (_K1 + 1) / (frequencies + norm[matches])
+            total[matches] = np.where(np.isinf(total[matches]), 0.0, total[matches]) + gain
         return total
 
     return scores
@@ -91,9 +91,9 @@ def bm25(texts: Sequence[str]) -> Scorer:
 def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], None]) -> Scorer:
     """Return the cosine of the question's vector and each text's, one vector a text."""
     rows = []
-    for start in range(0, len(texts), _BATCH):
-        rows.append(embedder.embed(texts[start : start + _BATCH], "passage"))
-        progress(min(start + _BATCH, len(texts)))
+    for start in range(0, len(texts), _BATCH_SIZE):
+        rows.append(embedder.embed(texts[start : start + _BATCH_SIZE], "passage"))
+        progress(min(start + _BATCH_SIZE, len(texts)))
     matrix = np.concatenate(rows)
 
     def scores(question: str) -> MessageScores:
@@ -103,14 +103,14 @@ def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], No
 
 
 def by_date(dates: Sequence[datetime], *, newest_first: bool) -> Scorer:
-    """Return an order of time that no question changes."""
+    """Return a scorer by time, the same for every question."""
     moments = np.array([date.timestamp() for date in dates], np.float64)
-    fixed = moments if newest_first else -moments
-    return lambda _: fixed
+    scores = moments if newest_first else -moments
+    return lambda _: scores
 
 
-def ranked(scores: MessageScores, random: Random) -> list[int]:
-    """Return the places of what was found, best score first, ties in random order."""
+def rank_places(scores: MessageScores, random: Random) -> list[int]:
+    """Return the places of the found messages, best score first, ties in random order."""
     ties = np.array([random.random() for _ in scores])
     order = np.lexsort((ties, -scores))
     return [int(place) for place in order if scores[place] > -math.inf]
@@ -121,7 +121,7 @@ class BaselineSystem:
     """One conversation, ranked by a scorer.
 
     Its window is the ranking (for "full": the newest first) packed greedily: a message that
-    does not fit any more is passed over. Tokens count as in a window of jiyi.
+    does not fit is skipped. Tokens count as in a window of jiyi.
     """
 
     messages: Sequence[Message]
@@ -136,70 +136,70 @@ class BaselineSystem:
         self.messages = [self.counter.counted(message) for message in self.messages]
 
     def rank(self, question: Question, limit: int) -> Ranking:
-        """Return the best messages; asked the same again, it gives the same order."""
+        """Return the best messages; asked again, it gives the same order."""
         return Ranking(ids=tuple(self.messages[place].id for place in self._order(question)[:limit]))
 
-    def window(self, question: Question, budget: int) -> Shown:
+    def window(self, question: Question, budget: int) -> InWindow:
         """Return the part of the ranking that fits with the question."""
-        room, shown = budget - _needed(question, budget, self.counter), set[str]()
+        room, shown = budget - _count_question(question, budget, self.counter), set[str]()
         order = self._order(question)
         for place in reversed(order) if self.pack_backwards else order:
             message = self.messages[place]
             if (tokens := self.counter.count(message)) <= room:
                 room -= tokens
                 shown.add(message.id)
-        return Shown(ids=frozenset(shown))
+        return InWindow(ids=frozenset(shown))
 
     def _order(self, question: Question) -> list[int]:
         if self.last is None or self.last[0] is not question:
-            self.last = question, ranked(self.scorer(question.text), self.random)
+            self.last = question, rank_places(self.scorer(question.text), self.random)
         return self.last[1]
 
 
 def by_token_budget(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
     """Return the newest stretch of messages that fits; see `TokenBudget`."""
-    return _ids(TokenBudget(room, counter, keep_last=False)(messages).kept)
+    return _ids_of(TokenBudget(room, counter, keep_last=False)(messages).kept)
 
 
 def by_importance(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
-    """Return what matters most, whatever is asked; see `ImportanceSampling`."""
-    return _ids(ImportanceSampling(room, counter=counter, keep_last=False)(messages).kept)
+    """Return the most important messages, whatever is asked; see `ImportanceSampling`."""
+    return _ids_of(ImportanceSampling(room, counter=counter, keep_last=False)(messages).kept)
 
 
 def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
-    """Return what is in the running summary at the end, and the newest messages after it.
+    """Return the messages in the running summary at the end, and the newest after it.
 
     The conversation is folded whenever `RunningSummary` says so; the extractive `Summarize` may use
-    half of the window. A message is in the summary as long as one of its sentences is.
+    half of the window. A message counts as in the summary while one of its sentences is.
     """
     policy = RunningSummary(room, counter=counter)
-    writer = _Writer(Summarize(max_tokens=max(1, int(_SUMMARY * room)), counter=counter))
-    behind: list[Message] = []
+    writer = _SummaryWriter(Summarize(max_tokens=max(1, int(_SUMMARY_SHARE * room)), counter=counter))
+    unfolded: list[Message] = []
     summary = None
     for message in messages:
-        behind.append(message)
-        folded = policy.fold(behind, summary, writer)
+        unfolded.append(message)
+        folded = policy.fold(unfolded, summary, writer)
         if folded.changed:
-            behind, summary = list(folded.kept), folded.summary
+            unfolded, summary = list(folded.kept), folded.summary
     if summary is None:
-        return by_token_budget(behind, room, counter)
-    left = room - counter.count(Message(role="system", content=summary.text))
-    if left < counter.count_all([]):  # the summary alone is too large
+        return by_token_budget(unfolded, room, counter)
+    remaining = room - counter.count(Message(role="system", content=summary.text))
+    if remaining < counter.count_all([]):  # the summary alone is too large
         return by_token_budget(messages, room, counter)
-    return by_token_budget(behind, left, counter) | frozenset(writer.current_state)
+    return by_token_budget(unfolded, remaining, counter) | frozenset(writer.source_ids)
 
 
 def by_relevance(
     messages: Sequence[Message], question: str, room: int, counter: TokenCounter
 ) -> frozenset[str]:
-    """Return the messages of which the relevance filter keeps something; see `Relevance`."""
-    left = room - counter.count_all([Message(role="user", content="")])
-    if left < 1:
+    """Return the messages that the relevance filter keeps, even in part; see `Relevance`."""
+    remaining = room - counter.count_all([Message(role="user", content="")])
+    if remaining < 1:
         return frozenset()
-    return frozenset(Relevance(counter=counter)(messages, max_tokens=left, query=question).sources)
+    return frozenset(Relevance(counter=counter)(messages, max_tokens=remaining, query=question).sources)
 
 
-POLICIES: Mapping[str, Leaves | None] = {
+POLICIES: Mapping[str, SelectMessages | None] = {
     "token-budget": by_token_budget,
     "importance": by_importance,
     "summary": by_running_summary,
@@ -212,7 +212,7 @@ BASELINES = ("bm25", "dense", "recent", "full", *POLICIES)
 
 
 class PolicySystem:
-    """One conversation, all its sessions one history, and what a policy leaves of it.
+    """One conversation, its sessions joined into one history, and what a policy keeps of it.
 
     It has no order of messages. A policy that does not read the question decides once for each
     budget, with room for the longest of the questions that fit it.
@@ -221,52 +221,52 @@ class PolicySystem:
     def __init__(
         self, name: str, messages: Sequence[Message], questions: Sequence[Question], *, counter: TokenCounter
     ) -> None:
-        self._leaves = POLICIES[name]
+        self._select = POLICIES[name]
         self._messages = [counter.counted(message) for message in messages]
-        self._needed = [counter.count(Message(role="user", content=one.text)) for one in questions]
+        self._question_tokens = [counter.count(Message(role="user", content=q.text)) for q in questions]
         self._counter = counter
-        self._left: dict[int, frozenset[str]] = {}
+        self._selected: dict[int, frozenset[str]] = {}
 
     def rank(self, question: Question, limit: int) -> Ranking:  # noqa: ARG002
         """Return nothing: a policy does not rank."""
         return Ranking(ids=(), ranked=False)
 
-    def window(self, question: Question, budget: int) -> Shown:
-        """Return what is left beside the question."""
-        opening = self._counter.count_all([])  # of the reply: a policy's room includes it
-        needed = _needed(question, budget, self._counter) - opening
-        if self._leaves is None:
-            return Shown(ids=by_relevance(self._messages, question.text, budget - needed, self._counter))
-        if budget in self._left:
-            return Shown(ids=self._left[budget], made=False)
-        longest = max(size for size in [*self._needed, needed] if size + opening <= budget)
-        self._left[budget] = self._leaves(self._messages, budget - longest, self._counter)
-        return Shown(ids=self._left[budget])
+    def window(self, question: Question, budget: int) -> InWindow:
+        """Return what the policy keeps next to the question."""
+        opening = self._counter.count_all([])  # the reply's opening, which a policy counts itself
+        needed = _count_question(question, budget, self._counter) - opening
+        if self._select is None:
+            return InWindow(ids=by_relevance(self._messages, question.text, budget - needed, self._counter))
+        if budget in self._selected:
+            return InWindow(ids=self._selected[budget], made=False)
+        longest = max(size for size in [*self._question_tokens, needed] if size + opening <= budget)
+        self._selected[budget] = self._select(self._messages, budget - longest, self._counter)
+        return InWindow(ids=self._selected[budget])
 
 
-class _Writer:
-    """Writes summaries, and knows of which messages there are words in the last one."""
+class _SummaryWriter:
+    """Writes summaries, and tracks the messages with words in the last one."""
 
     def __init__(self, write: Summarize) -> None:
         self._write = write
-        self._said: dict[str, list[str]] = {}
-        self.current_state: list[str] = []
+        self._points: dict[str, list[str]] = {}
+        self.source_ids: list[str] = []
 
     def __call__(self, given: Given, **options: Any) -> Compressed:
-        made = self._write(given, **options)
-        for point in find_points(as_messages(given), language_of(made.text)):
+        summary = self._write(given, **options)
+        for point in find_points(as_messages(given), language_of(summary.text)):
             for source in point.sources:
-                self._said.setdefault(source, []).append(point.said)
-        earlier = [id_ for id_ in self.current_state if any(said in made.text for said in self._said[id_])]
-        self.current_state = list(dict.fromkeys([*earlier, *made.sources]))
-        return made
+                self._points.setdefault(source, []).append(point.said)
+        earlier = [id for id in self.source_ids if any(point in summary.text for point in self._points[id])]
+        self.source_ids = list(dict.fromkeys([*earlier, *summary.sources]))
+        return summary
 
 
-def _ids(messages: Sequence[Message]) -> frozenset[str]:
+def _ids_of(messages: Sequence[Message]) -> frozenset[str]:
     return frozenset(message.id for message in messages)
 
 
-def _needed(question: Question, budget: int, counter: TokenCounter) -> int:
+def _count_question(question: Question, budget: int, counter: TokenCounter) -> int:
     """Return the tokens of a request with the question alone; raise where it is larger than the budget."""
     needed = counter.count_all([Message(role="user", content=question.text)])
     if needed > budget:
@@ -298,12 +298,12 @@ def make_baseline(
     """Return a baseline that holds ``conversation``.
 
     "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything,
-    oldest first, as if it were all put before a model; one of `POLICIES`: what that policy leaves.
+    oldest first, as if a model read it all; one of `POLICIES`: what that policy keeps.
     """
     messages = conversation.messages
     if name in POLICIES:
-        asked = [question for question in conversation.questions if question.answerable]
-        return PolicySystem(name, messages, asked, counter=counter)
+        answerable = [question for question in conversation.questions if question.answerable]
+        return PolicySystem(name, messages, answerable, counter=counter)
     texts = [message.search_text for message in messages]
     dates = [cast("datetime", message.created_at) for message in messages]
     if name == "bm25":

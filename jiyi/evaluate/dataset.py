@@ -23,10 +23,10 @@ __all__ = [
     "with_opaque_ids",
 ]
 
-_STEP = timedelta(seconds=30)  # between messages that name no date
-_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
+_MESSAGE_INTERVAL = timedelta(seconds=30)  # between messages that name no date
+_MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _NO_CATEGORY = "other"
-_SHOWN = 80  # characters of a value in an error
+_MAX_QUOTED_CHARS = 80  # characters of a value in an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +83,12 @@ class Dataset:
     @property
     def questions(self) -> list[Question]:
         """All questions."""
-        return [question for one in self.conversations for question in one.questions]
+        return [question for talk in self.conversations for question in talk.questions]
 
     @property
     def messages(self) -> int:
         """How many messages there are."""
-        return sum(len(session.messages) for one in self.conversations for session in one.sessions)
+        return sum(len(session.messages) for talk in self.conversations for session in talk.sessions)
 
 
 def load_dataset(path: str | Path) -> Dataset:
@@ -114,33 +114,33 @@ def load_dataset(path: str | Path) -> Dataset:
 
 
 def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
-    """Read what a file of the neutral format holds; ``file`` is the name results go by.
+    """Read the content of a file of the neutral format; results name it ``file``.
 
     Raises:
         ImportFailed: it has another shape; the message says where, and what to do.
     """
     if not isinstance(data, Mapping):
-        raise ImportFailed(f"{file} holds {_kind(data)}, not an object with conversations")
-    found = _list(data, "conversations", file)
-    conversations = tuple(_conversation(one, f"{file}: conversations[{i}]") for i, one in enumerate(found))
-    _check_ids([one.id for one in conversations], "conversation_id", file)
-    questions = [question for one in conversations for question in one.questions]
+        raise ImportFailed(f"{file} holds {_describe(data)}, not an object with conversations")
+    entries = _read_list(data, "conversations", file)
+    conversations = tuple(_read_conversation(e, f"{file}: conversations[{i}]") for i, e in enumerate(entries))
+    _check_ids([conversation.id for conversation in conversations], "conversation_id", file)
+    questions = [question for conversation in conversations for question in conversation.questions]
     if not questions:
         raise ImportFailed(f"{file} holds no questions; give at least one conversation some questions")
-    named = data.get("language")
-    spoken = named if isinstance(named, str) and named else language(" ".join(q.text for q in questions))
+    stated = data.get("language")
+    spoken = stated if isinstance(stated, str) and stated else language(" ".join(q.text for q in questions))
     return Dataset(file=file, language=spoken, conversations=conversations)
 
 
 def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
-    """Return the conversation under random ids of messages and sessions, which say nothing.
+    """Return the conversation with random ids for messages and sessions, which reveal nothing.
 
     Sessions come in the order of time, those that begin at the same moment in random order.
     Questions name their evidence and stale messages by the new ids.
     """
-    names = _opaque([message.id for message in conversation.messages], random, bits=128)
-    # A window shows session ids: short ones, so that they take few of its tokens.
-    homes = _opaque([session.id for session in conversation.sessions], random, bits=32)
+    names = _make_opaque_ids([message.id for message in conversation.messages], random, bits=128)
+    # Short ones, because a window shows session ids, and they take tokens.
+    homes = _make_opaque_ids([session.id for session in conversation.sessions], random, bits=32)
     sessions = [
         SessionLog(id=homes[session.id], messages=tuple(replace(m, id=names[m.id]) for m in session.messages))
         for session in conversation.sessions
@@ -158,88 +158,88 @@ def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
     return replace(conversation, sessions=tuple(sessions), questions=tuple(questions))
 
 
-def _opaque(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
+def _make_opaque_ids(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
     """Return a new name for each id, none twice."""
-    fresh: dict[str, None] = {}
-    while len(fresh) < len(ids):
-        fresh[f"{random.getrandbits(bits):0{bits // 4}x}"] = None
-    return dict(zip(ids, fresh, strict=True))
+    opaque: dict[str, None] = {}
+    while len(opaque) < len(ids):
+        opaque[f"{random.getrandbits(bits):0{bits // 4}x}"] = None
+    return dict(zip(ids, opaque, strict=True))
 
 
-def _conversation(data: Any, where: str) -> Conversation:
-    entry, name, where = _named(data, "conversation_id", where)
-    sessions = tuple(_session(*one) for one in _each(entry, "sessions", where))
+def _read_conversation(data: Any, where: str) -> Conversation:
+    entry, name, where = _read_id(data, "conversation_id", where)
+    sessions = tuple(_read_session(*item) for item in _read_entries(entry, "sessions", where))
     _check_ids([session.id for session in sessions], "session_id", where)
     ids = [message.id for session in sessions for message in session.messages]
     if not ids:
         raise ImportFailed(f"{where} has no messages; there is nothing to ask about, leave it out")
     _check_ids(ids, "message id", where)
     known = set(ids)
-    questions = tuple(_question(*one, known) for one in _each(entry, "questions", where))
+    questions = tuple(_read_question(*item, known) for item in _read_entries(entry, "questions", where))
     _check_ids([question.id for question in questions], "question id", where)
     return Conversation(id=name, sessions=sessions, questions=questions)
 
 
-def _session(data: Any, where: str) -> SessionLog:
-    entry, name, where = _named(data, "session_id", where)
-    started = _moment(entry, "started_at", where) if entry.get("started_at") is not None else None
-    messages = _each(entry, "messages", where)
-    return SessionLog(id=name, messages=tuple(_message(*one, started, i) for i, one in enumerate(messages)))
+def _read_session(data: Any, where: str) -> SessionLog:
+    entry, name, where = _read_id(data, "session_id", where)
+    started = _read_moment(entry, "started_at", where) if entry.get("started_at") is not None else None
+    messages = _read_entries(entry, "messages", where)
+    return SessionLog(id=name, messages=tuple(_read_message(*m, started, i) for i, m in enumerate(messages)))
 
 
-def _message(data: Any, where: str, started: datetime | None, place: int) -> Message:
-    entry, name, where = _named(data, "id", where)
-    body = {field: entry[field] for field in _FIELDS if entry.get(field) is not None}
+def _read_message(data: Any, where: str, started: datetime | None, place: int) -> Message:
+    entry, name, where = _read_id(data, "id", where)
+    body = {field: entry[field] for field in _MESSAGE_FIELDS if entry.get(field) is not None}
     try:
         if entry.get("created_at") is not None:
-            said = _moment(entry, "created_at", where)
+            created_at = _read_moment(entry, "created_at", where)
         elif started is not None:
-            said = started + place * _STEP
+            created_at = started + place * _MESSAGE_INTERVAL
         else:
             raise ImportFailed(f"{where} has no created_at and its session no started_at; add one of them")
         if "content" not in body and "tool_calls" not in body:
             raise ImportFailed(f"{where} has no content; add the words, or leave the message out")
-        return Message.from_openai(body, id=name, created_at=said)
+        return Message.from_openai(body, id=name, created_at=created_at)
     except (InputError, OverflowError) as error:
         raise ImportFailed(f"{where}: {error}") from error
 
 
-def _question(data: Any, where: str, known: set[str]) -> Question:
-    entry, name, where = _named(data, "id", where)
-    text = _text(entry, "question", where)
+def _read_question(data: Any, where: str, known: set[str]) -> Question:
+    entry, name, where = _read_id(data, "id", where)
+    text = _read_text(entry, "question", where)
     if not text.strip():
         raise ImportFailed(f"{where} has no question; say what is asked")
     mode = entry.get("evidence_mode") or "all"
     if mode not in ("any", "all"):
-        raise ImportFailed(f'{where} has evidence_mode {_shown(mode)}; it is "any", "all" or left out')
+        raise ImportFailed(f'{where} has evidence_mode {_quote_value(mode)}; it is "any", "all" or left out')
     abstain = entry.get("abstain") or False
     if not isinstance(abstain, bool):
-        raise ImportFailed(f"{where} has abstain {_shown(abstain)}; it is true, false or left out")
-    kind = _text(entry, "kind", where, optional=True)
+        raise ImportFailed(f"{where} has abstain {_quote_value(abstain)}; it is true, false or left out")
+    kind = _read_text(entry, "kind", where, optional=True)
     return Question(
         id=name,
         text=text,
-        asked_at=_moment(entry, "asked_at", where),
-        answer=_text(entry, "answer", where, optional=True),
-        evidence=_known_ids(entry, "evidence", where, known),
+        asked_at=_read_moment(entry, "asked_at", where),
+        answer=_read_text(entry, "answer", where, optional=True),
+        evidence=_read_message_ids(entry, "evidence", where, known),
         one_is_enough=mode == "any",
-        stale=_known_ids(entry, "stale", where, known),
-        category=_text(entry, "category", where, optional=True) or kind or _NO_CATEGORY,
+        stale=_read_message_ids(entry, "stale", where, known),
+        category=_read_text(entry, "category", where, optional=True) or kind or _NO_CATEGORY,
         kind=kind,
         abstain=abstain,
     )
 
 
-def _known_ids(
+def _read_message_ids(
     entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, known: set[str]
 ) -> tuple[str, ...]:
     if entry.get(field) is None:
         return ()
-    ids = _list(entry, field, where)
+    ids = _read_list(entry, field, where)
     for id_ in ids:
         if not isinstance(id_, str) or id_ not in known:
             raise ImportFailed(
-                f"{where} names {_shown(id_)} as {field}, which is no message of its conversation; "
+                f"{where} names {_quote_value(id_)} as {field}, which is no message of its conversation; "
                 "name ids of messages there"
             )
     return tuple(dict.fromkeys(cast("list[str]", ids)))
@@ -249,42 +249,42 @@ def _check_ids(ids: Sequence[str], field: str, where: str) -> None:
     seen: set[str] = set()
     for id_ in ids:
         if id_ in seen:
-            raise ImportFailed(f"{where} has the {field} {_shown(id_)} twice; give each its own")
+            raise ImportFailed(f"{where} has the {field} {_quote_value(id_)} twice; give each its own")
         seen.add(id_)
 
 
-def _named(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str, str]:
-    """Return an object, its id from ``field``, and where it is, now by that id."""
+def _read_id(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str, str]:
+    """Return an object, its id from ``field``, and a description of where it is, with that id."""
     if not isinstance(data, Mapping):
-        raise ImportFailed(f"{where} is {_kind(data)}, not an object; see docs/evaluate.md for the format")
+        raise ImportFailed(f"{where} is {_describe(data)}, not an object; see docs/evaluate.md")
     name = data.get(field)
     if not isinstance(name, str) or not name.strip():
-        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_absent_or(name)}")
-    return data, name, f"{where} ({_shown(name)})"
+        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_quote(name)}")
+    return data, name, f"{where} ({_quote_value(name)})"
 
 
-def _each(entry: Mapping[str, Any], field: str, where: str) -> list[tuple[Any, str]]:
-    """Return what a list holds, each with where it is."""
-    return [(one, f"{where} {field}[{i}]") for i, one in enumerate(_list(entry, field, where))]
+def _read_entries(entry: Mapping[str, Any], field: str, where: str) -> list[tuple[Any, str]]:
+    """Return the entries of a list, each with a description of where it is."""
+    return [(one, f"{where} {field}[{i}]") for i, one in enumerate(_read_list(entry, field, where))]
 
 
-def _list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
+def _read_list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
     value = entry.get(field)
     if not isinstance(value, list | tuple):
-        raise ImportFailed(f"{where} needs a list {field}, not {_absent_or(value)}")
+        raise ImportFailed(f"{where} needs a list {field}, not {_quote(value)}")
     return list(value)
 
 
-def _text(entry: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> str:
+def _read_text(entry: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> str:
     value = entry.get(field)
     if value is None and optional:
         return ""
     if not isinstance(value, str):
-        raise ImportFailed(f"{where} needs {field} as text, not {_absent_or(value)}")
+        raise ImportFailed(f"{where} needs {field} as text, not {_quote(value)}")
     return value
 
 
-def _moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
+def _read_moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
     """Read an ISO 8601 date; one without a zone is in UTC."""
     value = entry.get(field)
     try:
@@ -294,20 +294,20 @@ def _moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
         return aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except (ValueError, OverflowError):
         raise ImportFailed(
-            f"{where} needs {field} as an ISO 8601 date such as 2026-03-02T09:00:00, not {_absent_or(value)}"
+            f"{where} needs {field} as an ISO 8601 date such as 2026-03-02T09:00:00, not {_quote(value)}"
         ) from None
 
 
-def _absent_or(value: object) -> str:
-    return "nothing" if value is None else _shown(value)
+def _quote(value: object) -> str:
+    return "nothing" if value is None else _quote_value(value)
 
 
-def _shown(value: object) -> str:
+def _quote_value(value: object) -> str:
     words = repr(value)
-    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    return words if len(words) <= _MAX_QUOTED_CHARS else words[: _MAX_QUOTED_CHARS - 1] + "…"
 
 
-def _kind(value: object) -> str:
+def _describe(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     kinds = {str: "text", list: "a list", Mapping: "an object"}

@@ -1,4 +1,4 @@
-"""What a ranking is worth, and what an evaluation says."""
+"""The metrics of rankings, and the report of an evaluation."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ DEPTH = 20
 SESSIONS = 5
 """How many distinct sessions of the ranking the session metrics look at."""
 
-_TOP = 10  # of the strict metric and of those about change
+_TOP_RANKS = 10  # of the strict metric and of those about change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Outcome:
     ranking: tuple[str, ...]  # ids of the first `DEPTH` messages, best first
     sessions: tuple[str, ...]  # ids of the first `SESSIONS` distinct sessions of the ranking
     evidence_sessions: tuple[str, ...]  # the sessions that hold the evidence
-    nothing_relevant: float | None = None  # the system's word that there is no answer; higher: rather none
+    nothing_relevant: float | None = None  # how sure the system is that there is no answer
     ranked: bool = True  # False: the system ranks nothing
 
 
@@ -71,7 +71,7 @@ def reciprocal_rank(ranking: Sequence[str], wanted: Collection[str]) -> float:
 
 def current_ok(ranking: Sequence[str], evidence: Collection[str], stale: Collection[str]) -> bool:
     """Return whether some evidence is among the first ten, above everything stale."""
-    for id_ in ranking[:_TOP]:
+    for id_ in ranking[:_TOP_RANKS]:
         if id_ in evidence:
             return True
         if id_ in stale:
@@ -88,7 +88,7 @@ def as_of_ok(
     """
     if one_is_enough:
         return current_ok(ranking, evidence, stale)
-    top = list(ranking[:_TOP])
+    top = list(ranking[:_TOP_RANKS])
     first_stale = next((place for place, id_ in enumerate(top) if id_ in stale), len(top))
     return set(evidence) <= set(top[:first_stale])
 
@@ -116,20 +116,20 @@ def percentile(values: Sequence[float], q: float) -> float | None:
 
 def measure(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
     """Return every metric of `METRICS` over ``outcomes``; None where it does not apply to them."""
-    found = [outcome for outcome in outcomes if outcome.question.answerable and outcome.ranked]
-    figures = {name: _mean(found, judge) for name, judge in _JUDGES.items()}
-    figures["abstention_auroc"] = _abstention(outcomes)
-    for name, (kind, judge) in _CHANGES.items():
-        figures[name] = _mean([outcome for outcome in found if outcome.question.kind == kind], judge)
+    ranked = [outcome for outcome in outcomes if outcome.question.answerable and outcome.ranked]
+    figures = {name: _average(ranked, judge) for name, judge in _JUDGES.items()}
+    figures["abstention_auroc"] = _measure_abstention(outcomes)
+    for name, (kind, judge) in _CHANGE_JUDGES.items():
+        figures[name] = _average([outcome for outcome in ranked if outcome.question.kind == kind], judge)
     return figures
 
 
-def _mean(outcomes: Sequence[Outcome], judge: Callable[[Outcome], float]) -> float | None:
+def _average(outcomes: Sequence[Outcome], judge: Callable[[Outcome], float]) -> float | None:
     return fmean(map(judge, outcomes)) if outcomes else None
 
 
-def _abstention(outcomes: Sequence[Outcome]) -> float | None:
-    """Compare the system's word on both kinds of questions; one without it would make them unlike."""
+def _measure_abstention(outcomes: Sequence[Outcome]) -> float | None:
+    """Return the AUROC of `nothing_relevant`; None where an outcome has no such value."""
     values: dict[bool, list[float]] = {True: [], False: []}
     for outcome in outcomes:
         if outcome.nothing_relevant is None:
@@ -138,46 +138,46 @@ def _abstention(outcomes: Sequence[Outcome]) -> float | None:
     return auroc(values[False], values[True])
 
 
-def _recall(k: int) -> Callable[[Outcome], float]:
+def _recall_judge(k: int) -> Callable[[Outcome], float]:
     def judge(outcome: Outcome) -> float:
-        asked = outcome.question
-        return recall_at(outcome.ranking, asked.evidence, k, one_is_enough=asked.one_is_enough)
+        question = outcome.question
+        return recall_at(outcome.ranking, question.evidence, k, one_is_enough=question.one_is_enough)
 
     return judge
 
 
-def _session_recall(outcome: Outcome) -> float:
-    asked = outcome.question
-    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=asked.one_is_enough)
+def _measure_session_recall(outcome: Outcome) -> float:
+    any_counts = outcome.question.one_is_enough
+    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=any_counts)
 
 
-def _as_of(outcome: Outcome) -> float:
-    asked = outcome.question
-    return as_of_ok(outcome.ranking, asked.evidence, asked.stale, one_is_enough=asked.one_is_enough)
+def _judge_as_of(outcome: Outcome) -> float:
+    question = outcome.question
+    return as_of_ok(outcome.ranking, question.evidence, question.stale, one_is_enough=question.one_is_enough)
 
 
 _JUDGES: Mapping[str, Callable[[Outcome], float]] = {
-    "recall@5": _recall(5),
-    "recall@10": _recall(10),
-    "recall@20": _recall(20),
-    "strict@10": lambda outcome: _recall(_TOP)(outcome) == 1,
-    "session_recall@5": _session_recall,
-    "session_strict@5": lambda outcome: _session_recall(outcome) == 1,
+    "recall@5": _recall_judge(5),
+    "recall@10": _recall_judge(10),
+    "recall@20": _recall_judge(20),
+    "strict@10": lambda outcome: _recall_judge(_TOP_RANKS)(outcome) == 1,
+    "session_recall@5": _measure_session_recall,
+    "session_strict@5": lambda outcome: _measure_session_recall(outcome) == 1,
     "mrr": lambda outcome: reciprocal_rank(outcome.ranking, outcome.question.evidence),
     "hit@5": lambda outcome: reciprocal_rank(outcome.ranking[:5], outcome.question.evidence) > 0,
 }
-_CHANGES: Mapping[str, tuple[str, Callable[[Outcome], float]]] = {
+_CHANGE_JUDGES: Mapping[str, tuple[str, Callable[[Outcome], float]]] = {
     "current_ok": ("current", lambda o: current_ok(o.ranking, o.question.evidence, o.question.stale)),
-    "as_of_ok": ("as_of", _as_of),
+    "as_of_ok": ("as_of", _judge_as_of),
 }
 
-METRICS = (*_JUDGES, "abstention_auroc", *_CHANGES)
+METRICS = (*_JUDGES, "abstention_auroc", *_CHANGE_JUDGES)
 """The names of all metrics, in the order they are shown."""
 
 VERSION = 1
 """The version of the JSON."""
 
-_LATENCIES = ("search_p50", "search_p95", "embed_p50", "context_p50", "context_p95")  # in the JSON
+_LATENCY_FIELDS = ("search_p50", "search_p95", "embed_p50", "context_p50", "context_p95")  # in the JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON values; its keys are the same for every run."""
-        latency = {name: getattr(self.latency, name) for name in _LATENCIES}
+        latency = {name: getattr(self.latency, name) for name in _LATENCY_FIELDS}
         seconds = {name: getattr(self.ingest, name) for name in ("seconds_text", "seconds_vectors")}
         return {
             "file": self.file,
@@ -237,11 +237,11 @@ class Run:
             "backend": self.backend,
             "embedder": self.embedder,
             "questions": self.scores.questions,
-            "metrics": _rounded(self.scores.metrics),
-            "evidence_in_context": _rounded({str(n): v for n, v in self.evidence_in_context.items()}),
-            "by_category": {name: _rounded(scores.metrics) for name, scores in self.by_category.items()},
-            "latency_ms": _rounded(latency),
-            "ingest": {"messages": self.ingest.messages, **_rounded(seconds)},
+            "metrics": _round_all(self.scores.metrics),
+            "evidence_in_context": _round_all({str(n): v for n, v in self.evidence_in_context.items()}),
+            "by_category": {name: _round_all(scores.metrics) for name, scores in self.by_category.items()},
+            "latency_ms": _round_all(latency),
+            "ingest": {"messages": self.ingest.messages, **_round_all(seconds)},
         }
 
 
@@ -256,5 +256,5 @@ class Evaluation:
         return {"version": VERSION, "runs": [run.as_dict() for run in self.runs]}
 
 
-def _rounded(figures: Mapping[str, float | None]) -> dict[str, float | None]:
+def _round_all(figures: Mapping[str, float | None]) -> dict[str, float | None]:
     return {name: None if value is None else round(value, 6) for name, value in figures.items()}

@@ -39,8 +39,8 @@ JIYI = "jiyi"
 Progress = Callable[[str, int, int], None]
 """Called with what is being done ("messages" or "questions"), how many are done, and of how many."""
 
-_BY_VECTORS = (JIYI, "dense")
-_DEEPER = (50, 200, 1000)  # how many messages are asked for until there are enough sessions
+_VECTOR_SYSTEMS = (JIYI, "dense")
+_DEEPER_LIMITS = (50, 200, 1000)  # how many messages are asked for until there are enough sessions
 
 
 def evaluate(
@@ -82,21 +82,21 @@ def evaluate(
     with ExitStack() as stack:
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
-            stack.callback(getattr(embedder, "close", _tell_nobody))
-        bench = _Bench(
+            stack.callback(getattr(embedder, "close", _do_nothing))
+        runner = _Runner(
             embedder=MeasuredEmbedder(embedder),
             counter=_warm_counter(),
             budgets=sizes,
-            tell=progress or _tell_nobody,
-            messages=dataset.messages * sum(tally.system in _BY_VECTORS for tally in tallies),
+            report=progress or _do_nothing,
+            messages=dataset.messages * sum(tally.system in _VECTOR_SYSTEMS for tally in tallies),
             questions=len(dataset.questions) * len(tallies),
         )
         for i, conversation in enumerate(dataset.conversations):
-            # A generator each: what one system draws must not change what another does.
-            hidden = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
+            # One generator each, so that no system changes the random numbers of another.
+            anonymous = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
             for tally in tallies:
-                bench.run(tally, hidden, Random(f"{seed}/{i}/{tally.system}"))
-    name = bench.embedder.name
+                runner.run(tally, anonymous, Random(f"{seed}/{i}/{tally.system}"))
+    name = runner.embedder.name
     runs = [tally.as_run(dataset, sizes, name, first=tally is tallies[0]) for tally in tallies]
     return Evaluation(runs=tuple(runs))
 
@@ -110,7 +110,7 @@ def _warm_counter() -> TokenCounter:
 
 @dataclass(slots=True, eq=False)
 class _Tally:
-    """A system, where it keeps its memories, and what came of the conversations so far."""
+    """A system, where it keeps its memories, and its results so far."""
 
     system: str
     backend: str | None = None  # None: a baseline
@@ -119,7 +119,7 @@ class _Tally:
     in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
     search: list[float] = field(default_factory=list)  # milliseconds, as the two below
     embed: list[float] = field(default_factory=list)
-    together: list[float] = field(default_factory=list)
+    search_and_embed: list[float] = field(default_factory=list)
     context: list[float] = field(default_factory=list)
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
@@ -127,9 +127,9 @@ class _Tally:
     notes: dict[str, None] = field(default_factory=dict)
 
     def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
-        """Return the sum of it; the vectors of the messages were made while the first one was filled."""
+        """Return the results as a run; only the first system embeds the messages."""
         shares = {size: self.in_context.get(size) for size in budgets}
-        held = {size: fmean(found) if found else None for size, found in shares.items()}
+        means = {size: fmean(values) if values else None for size, values in shares.items()}
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -140,18 +140,18 @@ class _Tally:
             language=dataset.language,
             system=self.system,
             backend=self.backend,
-            embedder=embedder if self.system in _BY_VECTORS else None,
-            scores=_scores(self.outcomes),
-            by_category=_by_category(self.outcomes),
-            evidence_in_context=held,
+            embedder=embedder if self.system in _VECTOR_SYSTEMS else None,
+            scores=_score_outcomes(self.outcomes),
+            by_category=_score_categories(self.outcomes),
+            evidence_in_context=means,
             latency=Latency(
                 search_p50=percentile(self.search, 50),
                 search_p95=percentile(self.search, 95),
                 embed_p50=percentile(self.embed, 50),
                 context_p50=percentile(self.context, 50),
                 context_p95=percentile(self.context, 95),
-                with_embedding_p50=percentile(self.together, 50),
-                with_embedding_p95=percentile(self.together, 95),
+                with_embedding_p50=percentile(self.search_and_embed, 50),
+                with_embedding_p95=percentile(self.search_and_embed, 95),
             ),
             ingest=Ingest(
                 messages=dataset.messages,
@@ -163,34 +163,34 @@ class _Tally:
 
 
 @dataclass(slots=True)
-class _Bench:
-    """Runs one system on one conversation, and tells what is done over all of both."""
+class _Runner:
+    """Runs systems on conversations, one pair at a time, and reports the progress over all."""
 
     embedder: MeasuredEmbedder
     counter: TokenCounter
     budgets: tuple[int, ...]
-    tell: Progress
+    report: Progress
     messages: int  # to be loaded where vectors are made
     questions: int  # to be asked
     loaded: int = 0
     asked: int = 0
 
     def run(self, tally: _Tally, conversation: Conversation, random: Random) -> None:
-        """Fill the system and ask it everything."""
-        homes = {message.id: one.id for one in conversation.sessions for message in one.messages}
-        with self._filled(tally, conversation, random) as system:
+        """Fill the system with the conversation and ask all its questions."""
+        session_ids = {m.id: session.id for session in conversation.sessions for m in session.messages}
+        with self._fill(tally, conversation, random) as system:
             for question in conversation.questions:
-                self._ask(system, question, homes, tally)
+                self._ask(system, question, session_ids, tally)
                 self.asked += 1
-                self.tell("questions", self.asked, self.questions)
+                self.report("questions", self.asked, self.questions)
 
     @contextmanager
-    def _filled(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
+    def _fill(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
         if tally.open is None:
             started = time.perf_counter()
-            counted = tally.system in _BY_VECTORS
-            with self._loading(count) if counted else nullcontext(_tell_nobody) as advance:
+            counted = tally.system in _VECTOR_SYSTEMS
+            with self._report_loading(count) if counted else nullcontext(_do_nothing) as advance:
                 baseline = make_baseline(
                     tally.system,
                     conversation,
@@ -208,45 +208,45 @@ class _Bench:
             system = MemorySystem(memory, random)
             system.load(conversation)
             tally.seconds_text += time.perf_counter() - started
-            with self._loading(count) as advance:
+            with self._report_loading(count) as advance:
                 system.finish(advance)
             tally.seconds_vectors += time.perf_counter() - started
             yield system
 
     @contextmanager
-    def _loading(self, count: int) -> Iterator[Callable[[int], None]]:
-        """Yield what is to be called with the number of messages done."""
-        # What is learned from the messages is embedded too, and counts for none of them.
-        yield lambda done: self.tell("messages", self.loaded + min(done, count), self.messages)
+    def _report_loading(self, count: int) -> Iterator[Callable[[int], None]]:
+        """Yield a function to be called with the number of messages done."""
+        # Facts learned from the messages are embedded too, and are not counted.
+        yield lambda done: self.report("messages", self.loaded + min(done, count), self.messages)
         self.loaded += count
-        self.tell("messages", self.loaded, self.messages)
+        self.report("messages", self.loaded, self.messages)
 
-    def _ask(self, system: System, question: Question, homes: dict[str, str], tally: _Tally) -> None:
+    def _ask(self, system: System, question: Question, session_ids: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()
-        found = system.rank(question, DEPTH)
-        took, cost = time.perf_counter() - started, self.embedder.read() - before
-        if found.ranked:
-            tally.search.append(1000 * (took - cost.seconds))
+        ranking = system.rank(question, DEPTH)
+        seconds, cost = time.perf_counter() - started, self.embedder.read() - before
+        if ranking.ranked:
+            tally.search.append(1000 * (seconds - cost.seconds))
         if cost.query_seconds:
             tally.embed.append(1000 * cost.query_seconds)
-            tally.together.append(1000 * (took - cost.seconds + cost.query_seconds))
-        tally.notes |= dict.fromkeys(found.notes)
+            tally.search_and_embed.append(1000 * (seconds - cost.seconds + cost.query_seconds))
+        tally.notes |= dict.fromkeys(ranking.notes)
         tally.outcomes.append(
             Outcome(
                 question=question,
-                ranking=found.ids[:DEPTH],
-                sessions=_sessions(system, question, found.ids, homes),
-                evidence_sessions=_distinct(homes[id_] for id_ in question.evidence),
-                nothing_relevant=found.nothing_relevant,
-                ranked=found.ranked,
+                ranking=ranking.ids[:DEPTH],
+                sessions=_find_sessions(system, question, ranking.ids, session_ids),
+                evidence_sessions=_unique(session_ids[id_] for id_ in question.evidence),
+                nothing_relevant=ranking.nothing_relevant,
+                ranked=ranking.ranked,
             )
         )
         if question.answerable:
             for budget in self.budgets:
-                self._build(system, question, budget, tally)
+                self._build_window(system, question, budget, tally)
 
-    def _build(self, system: System, question: Question, budget: int, tally: _Tally) -> None:
-        """Build a window and note what of the evidence is in it."""
+    def _build_window(self, system: System, question: Question, budget: int, tally: _Tally) -> None:
+        """Build a window and record the share of the evidence in it."""
         before, started = self.embedder.read(), time.perf_counter()
         try:
             window = system.window(question, budget)
@@ -261,33 +261,33 @@ class _Bench:
         tally.in_context.setdefault(budget, []).append(share)
 
 
-def _tell_nobody(*_: object) -> None:
+def _do_nothing(*_: object) -> None:
     pass
 
 
-def _sessions(
-    system: System, question: Question, ids: tuple[str, ...], homes: dict[str, str]
+def _find_sessions(
+    system: System, question: Question, ids: tuple[str, ...], session_ids: dict[str, str]
 ) -> tuple[str, ...]:
     """Return the first distinct sessions of the ranking, asking for more of it while there are too few."""
-    wanted = min(SESSIONS, len(set(homes.values())))
+    wanted = min(SESSIONS, len(set(session_ids.values())))
     asked = DEPTH
-    for deeper in _DEEPER:
-        if len(ids) < asked or len(_distinct(homes[id_] for id_ in ids)) >= wanted:
+    for limit in _DEEPER_LIMITS:
+        if len(ids) < asked or len(_unique(session_ids[id_] for id_ in ids)) >= wanted:
             break
-        ids, asked = system.rank(question, deeper).ids, deeper
-    return _distinct(homes[id_] for id_ in ids)[:SESSIONS]
+        ids, asked = system.rank(question, limit).ids, limit
+    return _unique(session_ids[id_] for id_ in ids)[:SESSIONS]
 
 
-def _distinct(ids: Iterable[str]) -> tuple[str, ...]:
+def _unique(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _scores(outcomes: Sequence[Outcome]) -> Scores:
+def _score_outcomes(outcomes: Sequence[Outcome]) -> Scores:
     return Scores(questions=len(outcomes), metrics=measure(outcomes))
 
 
-def _by_category(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
+def _score_categories(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.question.category, []).append(outcome)
-    return {name: _scores(groups[name]) for name in sorted(groups)}
+    return {name: _score_outcomes(groups[name]) for name in sorted(groups)}

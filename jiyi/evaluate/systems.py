@@ -20,10 +20,10 @@ from jiyi.wiring import open_memory
 
 __all__ = [
     "SQLITE",
+    "InWindow",
     "MemorySystem",
     "Opener",
     "Ranking",
-    "Shown",
     "System",
     "open_sqlite",
     "opener_for",
@@ -42,8 +42,8 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What is in a window."""
+class InWindow:
+    """The messages in a window."""
 
     ids: frozenset[str]  # of the messages
     made: bool = True  # False: it was made for an earlier question, so its time is not counted
@@ -55,7 +55,7 @@ class System(Protocol):
     def rank(self, question: Question, limit: int) -> Ranking:
         """Return the best ``limit`` messages, or as many as were found."""
 
-    def window(self, question: Question, budget: int) -> Shown:
+    def window(self, question: Question, budget: int) -> InWindow:
         """Return the messages in a window of ``budget`` tokens made for the question.
 
         Raises:
@@ -86,11 +86,11 @@ class MemorySystem:
             ids=tuple(hit.id for hit in hits), nothing_relevant=hits.nothing_relevant, notes=hits.notes
         )
 
-    def window(self, question: Question, budget: int) -> Shown:
+    def window(self, question: Question, budget: int) -> InWindow:
         """Build the window of a new session; a message shown as an excerpt is in it, too."""
         session = f"{self.random.getrandbits(128):032x}"
         window = self.memory.build_context(session, question.text, budget=budget, asked_at=question.asked_at)
-        return Shown(ids=frozenset(item.id for item in window.report.included))
+        return InWindow(ids=frozenset(item.id for item in window.report.included))
 
 
 Opener = Callable[[Embedder], AbstractContextManager[MemoryManager]]
@@ -104,7 +104,7 @@ SQLITE = "sqlite"
 
 _POSTGRES = "postgresql"
 
-_USER = "jiyi-evaluate-"  # every user of an evaluation on a server begins so
+_PREFIX = "jiyi-evaluate-"  # of every user of an evaluation on a server
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def open_sqlite(embedder: Embedder) -> Iterator[MemoryManager]:
 
 
 def openers_for(backends: list[str]) -> dict[str, Opener]:
-    """Return what opens memories on several backends, by names for results; raises as `opener_for`."""
+    """Return the openers of several backends, by their names in results; raises as `opener_for`."""
     openers: dict[str, Opener] = {}
     for backend in dict.fromkeys(backends):
         name, opener = opener_for(backend)
@@ -159,7 +159,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
             f"conversation, and {_POSTGRES}://…, a database that holds nothing else"
         )
     # An evaluation fills the database, and its vectors are of one embedder.
-    others = [u for u in list_users(place) if not u.startswith(_USER)] if database_exists(place) else []
+    others = [u for u in list_users(place) if not u.startswith(_PREFIX)] if database_exists(place) else []
     if others:
         raise WrongState(
             f"{place} holds memories of {len(others)} users, such as {others[0]!r}; an evaluation needs a "
@@ -172,7 +172,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
 @contextmanager
 def _open_on_server(place: Place, embedder: Embedder) -> Iterator[MemoryManager]:
     """Open the memory of a new user; nothing of it stays but the user's random name."""
-    user_id = _USER + secrets.token_hex(16)
+    user_id = _PREFIX + secrets.token_hex(16)
     with open_memory(place, user_id=user_id, embedder=embedder, background=False) as memory:
         try:
             yield memory

@@ -19,10 +19,10 @@ _Row = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a `MeasuredEmbedder` has cost so far; what lies between two readings is their difference."""
+    """What a `MeasuredEmbedder` has cost so far; subtract two readings for the cost between them."""
 
     seconds: float = 0.0  # spent in `embed`
-    query_seconds: float = 0.0  # what the queries asked for took when they were embedded
+    query_seconds: float = 0.0  # embedding the queries took, counted at each use
 
     def __sub__(self, earlier: "Reading") -> "Reading":
         return Reading(
@@ -34,13 +34,13 @@ class MeasuredEmbedder:
     """An `Embedder` that embeds each text once and knows what it took.
 
     Same name, size and answers as the embedder inside. Every vector stays in memory, so that several
-    systems can be asked for one price.
+    systems are measured for the price of one.
     """
 
     def __init__(self, inner: Embedder) -> None:
         self._inner = inner
         self._rows: dict[tuple[TextKind, bytes], _Row] = {}
-        self._took: dict[bytes, float] = {}  # seconds, by query
+        self._seconds_of: dict[bytes, float] = {}  # seconds, by query
         self._seconds = self._query_seconds = 0.0
         self._lock = Lock()
 
@@ -66,19 +66,19 @@ class MeasuredEmbedder:
             return self._inner.embed([], kind)
         keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in items]
         new = {k: t for k, t in zip(keys, items, strict=True) if (kind, k) not in self._rows}
-        self._rows |= {(kind, key): row for key, row in self._fresh(new, kind).items()}
+        self._rows |= {(kind, key): row for key, row in self._embed_new(new, kind).items()}
         matrix = np.stack([self._rows[kind, key] for key in keys])
         with self._lock:
             self._seconds += time.perf_counter() - started
-            self._query_seconds += sum(self._took[key] for key in keys) if kind == "query" else 0.0
+            self._query_seconds += sum(self._seconds_of[key] for key in keys) if kind == "query" else 0.0
         return matrix
 
-    def _fresh(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, _Row]:
+    def _embed_new(self, texts: Mapping[bytes, str], kind: TextKind) -> dict[bytes, _Row]:
         if not texts:
             return {}
         started = time.perf_counter()
         rows = [row.copy() for row in self._inner.embed(list(texts.values()), kind)]
         if kind == "query":
             each = (time.perf_counter() - started) / len(texts)
-            self._took |= dict.fromkeys(texts, each)
+            self._seconds_of |= dict.fromkeys(texts, each)
         return dict(zip(texts, rows, strict=True))

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import parse_qsl, urlsplit
 
 from jiyi.breaker import Breaker
-from jiyi.endpoint import Endpoint, Faults, patiently
+from jiyi.endpoint import Endpoint, Faults, retry
 from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
 from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list
 from jiyi.importers.files import Files, iter_json_values
@@ -78,7 +78,7 @@ _URL_SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http:/
 _OWNER_FIELDS = ("user_id", "agent_id", "app_id", "run_id")
 _PAGE_SIZE = 100  # memories
 _FIRST_LIMIT = 1_000  # memories, of a client without pages
-_MAX_PAGE_BYTES = 64 << 20  # of one page
+_PAGE_BYTES = 64 << 20  # of one page
 _FAULTS = Faults(
     unreachable=ServerUnreachable,
     refused=ServerError,
@@ -212,14 +212,14 @@ def _fetch_api_page(endpoint: Endpoint, breaker: Breaker, filters: Mapping[str, 
 
     def request(left: float, attempt: int) -> _Page:
         body = post(
-            endpoint, url, payload, _FAULTS, left=left, number=attempt, scheme="Token", most=_MAX_PAGE_BYTES
+            endpoint, url, payload, _FAULTS, left=left, attempt=attempt, scheme="Token", max_bytes=_PAGE_BYTES
         )
         try:
             return _parse_page(json.loads(body))
         except NOT_JSON as error:
             raise _FAULTS.unusable(endpoint, error, body) from None
 
-    return patiently(request, breaker, retries=endpoint.retries)
+    return retry(request, breaker, retries=endpoint.retries)
 
 
 def _parse_page(answer: Any) -> _Page:

@@ -1,4 +1,4 @@
-"""Reads what an OpenAI-compatible /chat/completions endpoint answered, believing nothing."""
+"""Reads the answers of OpenAI-compatible /chat/completions endpoints, checking every field."""
 
 import json
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from jiyi.llm.llm import Reply, Turn
 from jiyi.records import ToolCall
 from jiyi.records.checks import new_id
 
-__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "spoken", "text_of"]
+__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "strip_thoughts", "text_of"]
 
-_THINK, _THOUGHT = "<think>", "</think>"
-_UNNAMED = "unnamed"  # endpoints refuse a call without a name when it is sent back
+_THOUGHT_START, _THOUGHT_END = "<think>", "</think>"
+_UNNAMED_TOOL = "unnamed"  # endpoints refuse a call without a name when it is sent back
 
 
 def read_reply(body: bytes) -> Reply:
     """Return the reply in an answer, without thoughts; a ValueError says why it is no answer."""
-    fields, _ = _opened(body)
+    fields, _ = _read_answer(body)
     return Reply(**fields)
 
 
@@ -26,8 +26,8 @@ def read_turn(body: bytes) -> Turn:
     A call without an id, or with another one's, gets one of its own; arguments that are no
     text become JSON.
     """
-    fields, message = _opened(body)
-    return Turn(**fields, tool_calls=tuple(_calls(message.get("tool_calls"))))
+    fields, message = _read_answer(body)
+    return Turn(**fields, tool_calls=tuple(_read_calls(message.get("tool_calls"))))
 
 
 def text_of(content: Any) -> str:
@@ -42,44 +42,44 @@ def text_of(content: Any) -> str:
     return content
 
 
-def spoken(content: Any) -> str:
+def strip_thoughts(content: Any) -> str:
     """Return the text of a message without the thoughts that some models put in front of it.
 
     Raises:
         ValueError: it is neither text nor parts.
     """
-    passed = WithoutThoughts()
-    return passed(text_of(content)) + passed.rest()
+    filter = WithoutThoughts()
+    return filter(text_of(content)) + filter.rest()
 
 
 class WithoutThoughts:
     """Passes text on as it comes, without the thoughts that some models put in front of it."""
 
     def __init__(self) -> None:
-        self._held = ""  # what may still belong to the thoughts
-        self._is_open = False  # whether the thoughts are over
+        self._buffer = ""  # text that may still belong to the thoughts
+        self._is_past_thoughts = False  # from here on text is passed on at once
 
     def __call__(self, piece: str) -> str:
         """Return what of the text so far can be passed on now."""
-        if self._is_open:
+        if self._is_past_thoughts:
             return piece
-        self._held += piece
-        passed = self._held
-        if self._thinks():
-            passed = passed.partition(_THOUGHT)[2].lstrip()
-            if not passed:
+        self._buffer += piece
+        text = self._buffer
+        if self._is_thinking():
+            text = text.partition(_THOUGHT_END)[2].lstrip()
+            if not text:
                 return ""
-        elif _THINK.startswith(passed.lstrip()):  # it may become a thought yet
+        elif _THOUGHT_START.startswith(text.lstrip()):  # it may still become a thought
             return ""
-        self._is_open = True
-        return passed
+        self._is_past_thoughts = True
+        return text
 
     def rest(self) -> str:
-        """Return what is still held back when there is no more to come."""
-        return "" if self._is_open or self._thinks() else self._held
+        """Return the text still held back, once there is no more to come."""
+        return "" if self._is_past_thoughts or self._is_thinking() else self._buffer
 
-    def _thinks(self) -> bool:
-        return self._held.lstrip().startswith(_THINK)
+    def _is_thinking(self) -> bool:
+        return self._buffer.lstrip().startswith(_THOUGHT_START)
 
 
 def encodable(value: Any) -> Any:
@@ -92,7 +92,7 @@ def encodable(value: Any) -> Any:
     return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
 
 
-def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_answer(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields of a `Reply`, and the message they are from."""
     try:
         answer = json.loads(body)
@@ -108,31 +108,31 @@ def _opened(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     finish = choice.get("finish_reason")
     return {
-        "text": spoken(message.get("content")),
-        "input_tokens": _count(usage.get("prompt_tokens")),
-        "output_tokens": _count(usage.get("completion_tokens")),
+        "text": strip_thoughts(message.get("content")),
+        "input_tokens": _read_count(usage.get("prompt_tokens")),
+        "output_tokens": _read_count(usage.get("completion_tokens")),
         "model": str(answer.get("model") or ""),
         "finish": finish if isinstance(finish, str) else "stop",
     }, message
 
 
-def _count(tokens: Any) -> int | None:
+def _read_count(tokens: Any) -> int | None:
     return tokens if type(tokens) is int and tokens >= 0 else None
 
 
-def _calls(found: Any) -> Iterator[ToolCall]:
+def _read_calls(calls: Any) -> Iterator[ToolCall]:
     """Yield the tool calls of a message."""
-    taken: set[str] = set()
-    for call in found if isinstance(found, list) else ():
+    used_ids: set[str] = set()
+    for call in calls if isinstance(calls, list) else ():
         if not isinstance(call, dict):
             continue
         body = call.get("function")
         body = body if isinstance(body, dict) else call
         id, name, arguments = call.get("id"), body.get("name"), body.get("arguments")
-        if not isinstance(id, str) or not id or id in taken:
+        if not isinstance(id, str) or not id or id in used_ids:
             id = f"call_{new_id()}"
-        taken.add(id)
+        used_ids.add(id)
         if not isinstance(arguments, str):
             arguments = "" if arguments is None else json.dumps(arguments, ensure_ascii=False)
-        named = name if isinstance(name, str) and name.strip() else _UNNAMED
-        yield ToolCall(id=id, name=named.strip(), arguments=arguments)
+        valid_name = name if isinstance(name, str) and name.strip() else _UNNAMED_TOOL
+        yield ToolCall(id=id, name=valid_name.strip(), arguments=arguments)

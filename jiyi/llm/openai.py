@@ -23,9 +23,9 @@ __all__ = ["OpenAILLM"]
 
 _T = TypeVar("_T")
 
-_NEGOTIABLE = frozenset({400, 422})  # how endpoints refuse a field they do not know
+_FIELD_REFUSED = frozenset({400, 422})  # for a field that an endpoint does not know
 
-_WEAKER: Mapping[str, Literal["json_object", "prompt"]] = {
+_WEAKER_FORMS: Mapping[str, Literal["json_object", "prompt"]] = {
     "json_schema": "json_object",
     "json_object": "prompt",
 }
@@ -45,7 +45,7 @@ _FAULTS = Faults(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is asked of any endpoint; the fields are arguments of `complete` and `chat`."""
+    """A request to any endpoint; the fields are arguments of `complete` and `chat`."""
 
     messages: Sequence[Mapping[str, Any]]
     max_tokens: int | None
@@ -91,26 +91,26 @@ class _Dialect:
         if request.schema is None:
             return body
         if self.form == "json_schema":
-            held = {"name": "answer", "strict": True, "schema": dict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": held}
+            json_schema = {"name": "answer", "strict": True, "schema": dict(request.schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
             return body
-        body["messages"] = _with_schema(request.messages, request.schema)
+        body["messages"] = _add_schema(request.messages, request.schema)
         if self.form == "json_object":
             body["response_format"] = {"type": "json_object"}
         return body
 
-    def after(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
-        """Return the dialect to try when `body` was refused with these words; None when there is none."""
-        for field, about, change in _REFUSALS:
-            if field in body and about.search(words):
+    def adapt(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
+        """Return the dialect to try after `body` was refused with these words, None if there is none."""
+        for field, pattern, change in _FIELD_REFUSALS:
+            if field in body and pattern.search(words):
                 return replace(self, **change)
         if "response_format" in body:
-            return replace(self, form=_WEAKER[self.form])
+            return replace(self, form=_WEAKER_FORMS[self.form])
         return None
 
 
 # A field, the words of a refusal that are about it, and what of the dialect changes then.
-_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
+_FIELD_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
     ("max_tokens", re.compile(r"max_(completion_)?tokens"), {"max_tokens": "max_completion_tokens"}),
     ("temperature", re.compile(r"temperature"), {"temperature": False}),
     ("stop", re.compile(r"\bstop\b"), {"stop": False}),
@@ -169,7 +169,7 @@ class OpenAILLM:
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models")
         self._breaker = get_breaker(self._endpoint, model, _FAULTS)
         self._time_limit = time_limit
-        self._extra_body = _sendable("extra_body", dict(extra_body or {}))
+        self._extra_body = _check_sendable("extra_body", dict(extra_body or {}))
         self._dialect = _Dialect()
 
     def __repr__(self) -> str:
@@ -197,16 +197,17 @@ class OpenAILLM:
             LLMRefused: the endpoint or the model said no, or answered with something unusable.
         """
         request = _Request(
-            messages=_messages("complete", messages),
-            max_tokens=_at_least_one(max_tokens),
+            messages=_check_messages("complete", messages),
+            max_tokens=_check_max_tokens(max_tokens),
             temperature=temperature,
-            schema=None if schema is None else _sendable("schema", dict(schema)),
-            stop=_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
+            schema=None if schema is None else _check_sendable("schema", dict(schema)),
+            stop=_check_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
         )
-        reply = self._bounded(
-            lambda left, number: self._reading(read_reply, self._ask(request, left, number)[0]), aside=True
-        )
-        return _cut(reply, request.stop)
+
+        def ask(left: float, attempt: int) -> Reply:
+            return self._parse(read_reply, self._request(request, left, attempt)[0])
+
+        return _cut_at_stop(self._retry(ask, probe_aside=True), request.stop)
 
     def chat(
         self,
@@ -222,16 +223,16 @@ class OpenAILLM:
         It is also LLMUnreachable where the endpoint broke off in the middle of its answer.
         """
         request = _Request(
-            messages=_messages("chat", messages),
-            max_tokens=_at_least_one(max_tokens),
+            messages=_check_messages("chat", messages),
+            max_tokens=_check_max_tokens(max_tokens),
             temperature=temperature,
-            tools=_sendable("tools", [dict(tool) for tool in tools]),
+            tools=_check_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
         )
         relay = None if on_text is None else Relay()
 
         def turn() -> Turn:
-            return self._bounded(lambda left, number: self._turn(request, left, number, relay))
+            return self._retry(lambda left, attempt: self._request_turn(request, left, attempt, relay))
 
         return turn() if relay is None or on_text is None else relay.run(turn, on_text)
 
@@ -239,45 +240,45 @@ class OpenAILLM:
         """Close the connections; a later `complete` opens new ones."""
         self._client.close()
 
-    def _bounded(self, ask: Callable[[float, int], _T], *, aside: bool = False) -> _T:
+    def _retry(self, ask: Callable[[float, int], _T], *, probe_aside: bool = False) -> _T:
         return retry_within(
             ask,
             self._breaker,
             endpoint=self._endpoint,
             faults=_FAULTS,
             time_limit=self._time_limit,
-            aside=aside,
+            probe_aside=probe_aside,
         )
 
-    def _turn(self, request: _Request, left: float, number: int, relay: Relay | None) -> Turn:
-        raw, dialect = self._ask(request, left, number, relay)
-        turn = self._reading(read_turn, raw)
-        if relay is not None and not relay.told:
+    def _request_turn(self, request: _Request, left: float, attempt: int, relay: Relay | None) -> Turn:
+        raw, dialect = self._request(request, left, attempt, relay)
+        turn = self._parse(read_turn, raw)
+        if relay is not None and not relay.has_passed_text:
             relay(turn.text)  # it came in one piece
         if request.tools and not dialect.tools:
             turn = replace(turn, notes=("the endpoint takes no tools: none were offered to the model",))
         return turn
 
-    def _ask(
-        self, request: _Request, left: float, number: int, relay: Relay | None = None
+    def _request(
+        self, request: _Request, left: float, attempt: int, relay: Relay | None = None
     ) -> tuple[bytes, _Dialect]:
-        """Ask once, in other words where the endpoint refuses the first."""
+        """Ask once, adapting the dialect while the endpoint refuses it."""
         deadline = time.monotonic() + left
         dialect = self._dialect
         while True:
             body = dialect.body(request)
             try:
-                raw = self._send(body, max(deadline - time.monotonic(), 0.001), number, relay)
+                raw = self._send(body, max(deadline - time.monotonic(), 0.001), attempt, relay)
                 break
             except Failure as failure:
-                other = dialect.after(failure.words, body) if failure.status in _NEGOTIABLE else None
-                if other is None:
+                adapted = dialect.adapt(failure.words, body) if failure.status in _FIELD_REFUSED else None
+                if adapted is None:
                     raise
-                dialect = other
+                dialect = adapted
         self._dialect = dialect
         return raw, dialect
 
-    def _send(self, body: Mapping[str, Any], left: float, number: int, relay: Relay | None) -> bytes:
+    def _send(self, body: Mapping[str, Any], left: float, attempt: int, relay: Relay | None) -> bytes:
         def send(client: "OpenAI", seconds: float) -> bytes:
             request = {"model": self._model, **body, "extra_body": self._extra_body, "timeout": seconds}
             if relay is not None and "stream" in body:
@@ -285,12 +286,12 @@ class OpenAILLM:
             return client.chat.completions.with_raw_response.create(**request).content
 
         try:
-            return self._client.ask(send, left=left, number=number)
+            return self._client.ask(send, left=left, attempt=attempt)
         except Failure as failure:
-            if relay is None or not relay.told:
+            if relay is None or not relay.has_passed_text:
                 raise
             words = self._endpoint.short(str(failure.error))
-        # Out here, and without another try: what was said already cannot be taken back.
+        # Out here, and without another try: text passed on cannot be taken back.
         raise Failure(
             LLMUnreachable(
                 f"{self._endpoint.shown} broke off in the middle of its answer ({words}): "
@@ -298,49 +299,49 @@ class OpenAILLM:
             )
         )
 
-    def _reading(self, read: Callable[[bytes], _T], raw: bytes) -> _T:
+    def _parse(self, read: Callable[[bytes], _T], raw: bytes) -> _T:
         try:
             return read(raw)
         except ValueError as error:
             raise _FAULTS.unusable(self._endpoint, error, raw) from None
 
 
-def _with_schema(
+def _add_schema(
     messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
 ) -> Sequence[Mapping[str, Any]]:
-    """Add to the last message, where models look and every server allows it, what the answer must be."""
+    """Add the schema to the last message, where models look and every server allows it."""
     last = messages[-1]
     content = last.get("content")
-    shown = json.dumps(schema, ensure_ascii=False)
+    schema_text = json.dumps(schema, ensure_ascii=False)
     spoken = language(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
-    words = load_prompt("answer_in_json", spoken).substitute(schema=shown)
+    instruction = load_prompt("answer_in_json", spoken).substitute(schema=schema_text)
     if last.get("role") != "user":
-        return [*messages, {"role": "user", "content": words}]
+        return [*messages, {"role": "user", "content": instruction}]
     if isinstance(content, list):
-        return [*messages[:-1], {**last, "content": [*content, {"type": "text", "text": words}]}]
-    return [*messages[:-1], {**last, "content": f"{content}\n\n{words}"}]
+        return [*messages[:-1], {**last, "content": [*content, {"type": "text", "text": instruction}]}]
+    return [*messages[:-1], {**last, "content": f"{content}\n\n{instruction}"}]
 
 
-def _cut(reply: Reply, stop: Sequence[str]) -> Reply:
+def _cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:
     """End a reply at its first stop word."""
-    ends = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
-    return replace(reply, text=reply.text[: min(ends)], finish="stop") if ends else reply
+    places = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
+    return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
 
 
-def _messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _check_messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     if not messages or not all(isinstance(message, Mapping) for message in messages):
         raise InputError(f'{verb}() takes a list of messages such as [{{"role": "user", "content": "..."}}]')
-    sendable: list[dict[str, Any]] = _sendable("messages", [dict(message) for message in messages])
+    sendable: list[dict[str, Any]] = _check_sendable("messages", [dict(message) for message in messages])
     return sendable
 
 
-def _at_least_one(max_tokens: int | None) -> int | None:
+def _check_max_tokens(max_tokens: int | None) -> int | None:
     if max_tokens is not None and max_tokens < 1:
         raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
     return max_tokens
 
 
-def _sendable(what: str, value: Any) -> Any:
+def _check_sendable(what: str, value: Any) -> Any:
     try:
         return encodable(value)
     except (TypeError, ValueError) as error:

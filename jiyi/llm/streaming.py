@@ -1,4 +1,4 @@
-"""Answers that come in pieces: read in one thread, told in another, and put together again."""
+"""Streamed answers: read in one thread, passed on in another, and assembled."""
 
 import json
 import threading
@@ -14,13 +14,13 @@ from jiyi.llm.answers import WithoutThoughts, text_of
 if TYPE_CHECKING:
     from openai import OpenAI
 
-__all__ = ["GivenUp", "Relay", "put_together", "read_stream"]
+__all__ = ["GivenUp", "Relay", "assemble_stream", "read_stream"]
 
 _T = TypeVar("_T")
 
-_Call = dict[str, Any]  # a tool call in the making, as it will be sent
+_Call = dict[str, Any]  # a tool call being assembled
 
-_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
+_OTHER_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
 
 class GivenUp(Exception):
@@ -31,11 +31,11 @@ class Relay:
     """Passes on text from the thread that reads a stream to the one that asked for it.
 
     Attributes:
-        told: whether any text was passed on; asking again would say it twice.
+        has_passed_text: whether any text was passed on; asking again would repeat it.
     """
 
     def __init__(self) -> None:
-        self.told = False
+        self.has_passed_text = False
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._given_up = threading.Event()
 
@@ -43,7 +43,7 @@ class Relay:
         """Pass on a piece of text, or raise `GivenUp`."""
         self.check()
         if piece:
-            self.told = True
+            self.has_passed_text = True
             self._pieces.put(piece)
 
     def check(self) -> None:
@@ -78,7 +78,7 @@ class Relay:
 
 
 def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> bytes:
-    """Ask for a stream, tell the relay its text without thoughts, and return the whole answer.
+    """Ask for a stream, pass its text without thoughts to the relay, and return the whole answer.
 
     Raises:
         openai.OpenAIError: the endpoint failed, or its answer broke off.
@@ -86,21 +86,21 @@ def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> b
     """
     import openai
 
-    assembly, spoken = _Assembly(), WithoutThoughts()
+    assembly, thought_filter = _Assembly(), WithoutThoughts()
     with client.chat.completions.with_streaming_response.create(**request) as response:
         try:
-            for line in _lines(_chunks(response, relay)):
-                relay(spoken(assembly.feed(line)))
+            for line in _split_lines(_read_chunks(response, relay)):
+                relay(thought_filter(assembly.feed(line)))
                 if assembly.ended:
                     break
             body = assembly.body()
-        except _BrokenOff as error:
+        except _StreamBroken as error:
             raise openai.APIConnectionError(message=str(error), request=response.http_request) from None
-        relay(spoken.rest())
+        relay(thought_filter.rest())
     return body
 
 
-def put_together(stream: bytes) -> bytes:
+def assemble_stream(stream: bytes) -> bytes:
     """Return the answer of a whole stream as an endpoint gives it that does not stream.
 
     Raises:
@@ -108,15 +108,15 @@ def put_together(stream: bytes) -> bytes:
     """
     assembly = _Assembly()
     try:
-        for line in _lines([stream]):
+        for line in _split_lines([stream]):
             assembly.feed(line)
         return assembly.body()
-    except _BrokenOff as error:
+    except _StreamBroken as error:
         raise ValueError(str(error)) from None
 
 
-def _chunks(response: Any, relay: Relay) -> Iterator[bytes]:
-    """Yield the bytes of an answer as they come; faults of the connection get the package's own names."""
+def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
+    """Yield the bytes of an answer as they come; errors of the connection become those of `openai`."""
     import openai
 
     chunks = response.iter_bytes()
@@ -128,7 +128,7 @@ def _chunks(response: Any, relay: Relay) -> Iterator[bytes]:
             return
         except openai.OpenAIError:
             raise
-        # Which HTTP package lies below, and so what it raises, depends on the version of openai.
+        # The HTTP package below, and so the class of its errors, depends on the version of openai.
         except Exception as error:
             if "Timeout" in type(error).__name__:
                 raise openai.APITimeoutError(response.http_request) from error
@@ -136,8 +136,8 @@ def _chunks(response: Any, relay: Relay) -> Iterator[bytes]:
         yield chunk
 
 
-class _BrokenOff(Exception):
-    """The endpoint ended its answer with an error, or without an end; says how."""
+class _StreamBroken(Exception):
+    """The stream ended with an error, or too early; the message says how."""
 
 
 @dataclass(slots=True)
@@ -149,50 +149,50 @@ class _Assembly:
     """
 
     ended: bool = False  # whether the endpoint said that this was all
-    _plain: list[str] = field(default_factory=list)  # lines that are no events
-    _half: str = ""  # an event whose JSON goes on in the next line
-    _seen: bool = False  # whether there was any event
-    _text: list[str] = field(default_factory=list)
+    _other_lines: list[str] = field(default_factory=list)  # lines that are no events
+    _partial_event: str = ""  # an event whose JSON goes on in the next line
+    _has_events: bool = False  # whether there was any event
+    _text_pieces: list[str] = field(default_factory=list)
     _refusal: str = ""
     _calls: list[_Call] = field(default_factory=list)
-    _places: dict[int, _Call] = field(default_factory=dict)  # the newest call of each index
+    _call_by_index: dict[int, _Call] = field(default_factory=dict)  # the newest call of each index
     _answer: dict[str, Any] = field(default_factory=dict)  # model, usage
     _finish: str | None = None
 
     def feed(self, line: str) -> str:
-        """Return the text that is new in a line; _BrokenOff: it is an error, ValueError: it holds no text."""
+        """Return the new text of a line; _StreamBroken: it is an error, ValueError: it holds no text."""
         if not line.startswith("data:"):
-            if line.strip() and not line.startswith(_FIELDS):
-                self._plain.append(line)
+            if line.strip() and not line.startswith(_OTHER_FIELDS):
+                self._other_lines.append(line)
             return ""
         data = line[len("data:") :].strip()
         if data == "[DONE]":
             self.ended = True
             return ""
         try:
-            event = json.loads(self._half + data)
+            event = json.loads(self._partial_event + data)
         except (ValueError, RecursionError):
-            self._half += data
+            self._partial_event += data
             return ""
-        self._half = ""
-        self._seen = True
-        return self._event(event) if isinstance(event, dict) else ""
+        self._partial_event = ""
+        self._has_events = True
+        return self._read_event(event) if isinstance(event, dict) else ""
 
     def body(self) -> bytes:
-        """Return the whole answer as if it had not been streamed; _BrokenOff: the stream ended within it."""
-        if not self._seen and not self._half:
-            return "\n".join(self._plain).encode("utf-8", "replace")
+        """Return the whole answer as if it had not been streamed; _StreamBroken: it is incomplete."""
+        if not self._has_events and not self._partial_event:
+            return "\n".join(self._other_lines).encode("utf-8", "replace")
         if not self.ended and self._finish is None:
-            raise _BrokenOff("it ended without an end")
-        message = {"content": "".join(self._text), "tool_calls": self._calls, "refusal": self._refusal}
+            raise _StreamBroken("it ended without an end")
+        message = {"content": "".join(self._text_pieces), "tool_calls": self._calls, "refusal": self._refusal}
         choice = {"message": message, "finish_reason": self._finish}
         return json.dumps({**self._answer, "choices": [choice]}).encode()
 
-    def _event(self, event: dict[str, Any]) -> str:
+    def _read_event(self, event: dict[str, Any]) -> str:
         if event.get("error"):
             error = event["error"]
             words = error.get("message") if isinstance(error, dict) else error
-            raise _BrokenOff(str(words or error))
+            raise _StreamBroken(str(words or error))
         for name in ("model", "usage"):
             if event.get(name):
                 self._answer[name] = event[name]
@@ -210,17 +210,17 @@ class _Assembly:
         calls = delta.get("tool_calls")
         for piece in calls if isinstance(calls, list) else ():
             if isinstance(piece, dict):
-                self._add(piece)
+                self._add_call_piece(piece)
         text = text_of(delta.get("content"))
-        self._text.append(text)
+        self._text_pieces.append(text)
         return text
 
-    def _add(self, piece: dict[str, Any]) -> None:
+    def _add_call_piece(self, piece: dict[str, Any]) -> None:
         """Add a piece of a tool call to the call it belongs to."""
         body = piece.get("function")
         body = body if isinstance(body, dict) else {}
         id, name = str(piece.get("id") or ""), str(body.get("name") or "")
-        call = self._call(piece.get("index"), id, name)
+        call = self._find_call(piece.get("index"), id, name)
         function, arguments = call["function"], body.get("arguments")
         call["id"] = call["id"] or id
         function["name"] = function["name"] or name
@@ -229,30 +229,30 @@ class _Assembly:
         elif arguments is not None:
             function["arguments"] = json.dumps(arguments, ensure_ascii=False)
 
-    def _call(self, index: Any, id: str, name: str) -> _Call:
+    def _find_call(self, index: Any, id: str, name: str) -> _Call:
         """Return the call a piece belongs to; some endpoints count wrongly or not at all."""
         place = index if isinstance(index, int) else -1
-        call = self._places.get(place)
+        call = self._call_by_index.get(place)
         if call is not None and place < 0:  # no index: an id, or without ids a name, begins the next call
             is_new = id != call["id"] if id else bool(name and call["function"]["name"])
         else:
             is_new = call is None or bool(id and call["id"] and id != call["id"])
         if call is None or is_new:
-            call = self._places[place] = {"id": "", "function": {"name": "", "arguments": ""}}
+            call = self._call_by_index[place] = {"id": "", "function": {"name": "", "arguments": ""}}
             self._calls.append(call)
         return call
 
 
-def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the lines of a stream as soon as they are whole.
 
     Lines end where the standard of server-sent events says, not at the other line ends of
     Unicode, which JSON may hold.
     """
-    left = b""
+    rest = b""
     for chunk in chunks:
-        *whole, left = (left + chunk).split(b"\n")
-        for line in whole:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
             yield line.rstrip(b"\r").decode("utf-8", "replace")
-    if left:
-        yield left.decode("utf-8", "replace")
+    if rest:
+        yield rest.decode("utf-8", "replace")

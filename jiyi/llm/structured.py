@@ -1,4 +1,4 @@
-"""Answers that fit a JSON schema: asked for, found in what the model said, checked, mended once."""
+"""Answers that fit a JSON schema: requested, found in the reply, checked, repaired once."""
 
 import json
 import re
@@ -14,11 +14,11 @@ from jiyi.prompts import Language, load_prompt, quote
 
 __all__ = ["Unfit", "ask_each", "ask_json", "checker"]
 
-_MOST_CHARS = 200_000  # of an answer that are searched
-_MOST_STARTS = 50  # braces at which an object is looked for
-_SHOWN_CHARS = 8_000  # of a bad answer that are shown to the model again
-_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_THINKING = "</think>"
+_MAX_SEARCHED_CHARS = 200_000  # of an answer, searched for an object
+_MAX_OBJECT_STARTS = 50  # braces at which an object may start
+_MAX_QUOTED_CHARS = 8_000  # of a bad answer, shown to the model again
+_FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = "</think>"
 
 
 class Unfit(ValueError):
@@ -28,19 +28,19 @@ class Unfit(ValueError):
 def checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
     """Return a function that raises `Unfit` for what does not fit an object's schema.
 
-    Drafts 4, 6 and 7; what is no such schema is an InputError. Defaults are not filled in, and ``$ref``
+    Drafts 4, 6 and 7; any other schema is an InputError. Defaults are not filled in, and ``$ref``
     reach nothing outside.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
     try:
-        return _compiled(json.dumps(schema))
+        return _compile_checker(json.dumps(schema))
     except (TypeError, ValueError) as error:
         raise InputError(f"the schema cannot be used: {error}") from error
 
 
 @lru_cache(maxsize=64)
-def _compiled(schema: str) -> Callable[[Any], None]:
+def _compile_checker(schema: str) -> Callable[[Any], None]:
     import fastjsonschema
 
     def refuse(uri: str) -> None:
@@ -49,13 +49,13 @@ def _compiled(schema: str) -> Callable[[Any], None]:
     outside = dict.fromkeys(("http", "https", "ftp", "file", "data"), refuse)
     try:
         # The defaults of a schema are the caller's business, its formats the model's.
-        passes = fastjsonschema.compile(json.loads(schema), handlers=outside, use_default=False)
-    except Exception as error:  # what a schema that is none raises is not documented
+        validate = fastjsonschema.compile(json.loads(schema), handlers=outside, use_default=False)
+    except Exception as error:  # which errors an invalid schema raises is not documented
         raise ValueError(str(error)) from error
 
-    def check(found: Any) -> None:
+    def check(value: Any) -> None:
         try:
-            passes(found)
+            validate(value)
         except fastjsonschema.JsonSchemaValueException as error:
             raise Unfit(error.message) from None
 
@@ -93,28 +93,28 @@ def ask_json(
     check = checker(schema)
     reply = llm.complete(messages, max_tokens=max_tokens, schema=schema)
     try:
-        return _fitting(reply, check)
+        return _find_valid_object(reply, check)
     except Unfit as error:
         reason = str(error)
     shown = json.dumps(schema, ensure_ascii=False)
     repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
-    said = reply.text[:_SHOWN_CHARS] or "…"  # some endpoints refuse an empty message
-    again = [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": repair}]
-    reply = llm.complete(again, max_tokens=max_tokens, schema=schema)
+    bad_answer = reply.text[:_MAX_QUOTED_CHARS] or "…"  # some endpoints refuse an empty message
+    retried = [*messages, {"role": "assistant", "content": bad_answer}, {"role": "user", "content": repair}]
+    reply = llm.complete(retried, max_tokens=max_tokens, schema=schema)
     try:
-        return _fitting(reply, check)
+        return _find_valid_object(reply, check)
     except Unfit as error:
-        begins = " ".join(reply.text[:200].split()) or "nothing"
+        beginning = " ".join(reply.text[:200].split()) or "nothing"
         raise BadReply(
             f"the model gave no usable JSON, twice: {error}; use a larger model, or one that "
-            f"follows JSON schemas; its answer begins: {begins}"
+            f"follows JSON schemas; its answer begins: {beginning}"
         ) from None
 
 
 def ask_each(
     llm: LLM, prompt: str, texts: Sequence[str], value: Mapping[str, Any], *, language: Language, **words: str
 ) -> list[Any]:
-    """Return what the model says of each of `texts`, in one call; none can be left out or invented.
+    """Return the model's answer for each of `texts`, in one call; none can be left out or invented.
 
     Args:
         llm: the model.
@@ -128,35 +128,35 @@ def ask_each(
     """
     numbers = [str(number) for number in range(1, len(texts) + 1)]
     passages = "\n\n".join(f"[{n}]\n{quote(text)}" for n, text in zip(numbers, texts, strict=True))
-    told = load_prompt(prompt, language).substitute(passages=passages, count=len(texts), **words)
+    question = load_prompt(prompt, language).substitute(passages=passages, count=len(texts), **words)
     schema = {
         "type": "object",
         "properties": dict.fromkeys(numbers, value),
         "required": numbers,
         "additionalProperties": False,
     }
-    answer = ask_json(llm, [{"role": "user", "content": told}], schema, language=language)
+    answer = ask_json(llm, [{"role": "user", "content": question}], schema, language=language)
     return [answer[number] for number in numbers]
 
 
-def _fitting(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:
+def _find_valid_object(reply: Reply, check: Callable[[Any], None]) -> dict[str, Any]:
     """Return the first object in a reply that passes the check."""
     reason = ""
-    for found in _objects(reply.text[:_MOST_CHARS]):
+    for candidate in _find_objects(reply.text[:_MAX_SEARCHED_CHARS]):
         try:
-            check(found)
+            check(candidate)
         except Unfit as error:
             reason = reason or str(error)
         else:
-            return found
+            return candidate
     reason = reason or "it holds no JSON object"
     raise Unfit(f"it was cut off, be shorter ({reason})" if reply.finish == "length" else reason)
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
+def _find_objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects in a text: the whole, those in fences, those amid other words."""
-    text = text.rpartition(_THINKING)[2]
-    for part in (text, *_FENCE.findall(text)):
+    text = text.rpartition(_THOUGHT_END)[2]
+    for part in (text, *_FENCED_BLOCK.findall(text)):
         try:
             found = encodable(_DECODER.decode(part.strip()))
         except (ValueError, RecursionError):
@@ -164,7 +164,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         if isinstance(found, dict):
             yield found
     place = -1
-    for _ in range(_MOST_STARTS):
+    for _ in range(_MAX_OBJECT_STARTS):
         place = text.find("{", place + 1)
         if place < 0:
             return
@@ -177,7 +177,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         place = end - 1
 
 
-def _finite(word: str) -> float:
+def _read_finite(word: str) -> float:
     number = float(word)
     if not isfinite(number):
         raise ValueError(f"{word} is no number of JSON")
@@ -185,4 +185,4 @@ def _finite(word: str) -> float:
 
 
 # Small models write line breaks into strings; that is no reason to ask again.
-_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_finite)
+_DECODER = json.JSONDecoder(strict=False, parse_float=_read_finite, parse_constant=_read_finite)

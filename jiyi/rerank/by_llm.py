@@ -12,7 +12,7 @@ from jiyi.text.analyse import language as language_of
 
 __all__ = ["LLMReranker"]
 
-_MOST_CHARS = 20_000  # of a text that are looked at before its tokens are counted
+_MAX_TEXT_CHARS = 20_000  # of a text, before its tokens are counted
 _SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
 
 
@@ -20,8 +20,8 @@ class LLMReranker:
     """A `Reranker` that asks a language model for a score from 0 to 10 for each passage.
 
     - Passages and query are quoted as data; what they say is no instruction to the model.
-    - The model answers by a JSON schema with one entry a passage, checked, with one try to
-      mend; an answer that still leaves one out is an error, never a guess.
+    - The model answers by a JSON schema with one entry a passage, checked, and repaired
+      once; an answer that still leaves one out is an error, never a guess.
     - Costs one call of the model for every `batch_size` passages, one after the other, and
       `passage_tokens` a passage; scores of different batches are given apart, on one scale.
 
@@ -62,7 +62,7 @@ class LLMReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a whole number from 0 to 10 for each of `texts`; errors are those of `Reranker`."""
-        question, items = check_query(query, texts, _MOST_CHARS)
+        question, items = check_query(query, texts, _MAX_TEXT_CHARS)
         scores: list[float] = []
         for start in range(0, len(items), self._batch_size):
             scores += self._score_batch(question, items[start : start + self._batch_size])
@@ -70,13 +70,13 @@ class LLMReranker:
 
     def _score_batch(self, query: str, texts: list[str]) -> list[float]:
         language = language_of(query) if self._language == "auto" else self._language
-        shown = [self._shown(text) for text in texts]
-        query = quote(self._shown(query))
+        shown = [self._truncate(text) for text in texts]
+        query = quote(self._truncate(query))
         try:
             scores = ask_each(self._llm, "rerank", shown, _SCORE, language=language, query=query)
         except LLMError as error:
             raise RerankError(f"the language model gave no scores: {error}") from error
         return [float(score) for score in scores]
 
-    def _shown(self, text: str) -> str:
+    def _truncate(self, text: str) -> str:
         return self._counter.truncate(text.strip(), self._passage_tokens)

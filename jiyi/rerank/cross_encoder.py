@@ -12,7 +12,7 @@ from jiyi.rerank.reranker import check_query
 
 __all__ = ["CrossEncoderReranker"]
 
-_CHARS_A_TOKEN = 16  # more characters than this for each token are not looked at
+_MAX_CHARS_PER_TOKEN = 16  # of a text, for each token of `max_length`
 
 
 class CrossEncoderReranker:
@@ -68,7 +68,7 @@ class CrossEncoderReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each of `texts`, on the model's own scale; errors are those of `Reranker`."""
-        question, items = check_query(query, texts, self._max_length * _CHARS_A_TOKEN)
+        question, items = check_query(query, texts, self._max_length * _MAX_CHARS_PER_TOKEN)
         if not items:
             return []
         with self._lock:

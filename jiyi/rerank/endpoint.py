@@ -59,11 +59,11 @@ class EndpointReranker:
             raise SettingsError("time_limit must be a number above 0, and max_chars at least 1")
         self._model = model
         self._endpoint = endpoint
-        self._url = _address(endpoint)
+        self._url = _rerank_url(endpoint)
         self._time_limit = time_limit
         self._max_chars = max_chars
         self._breaker = get_breaker(endpoint, model, _FAULTS)
-        self._write = _as_documents
+        self._write = _write_documents
 
     def __repr__(self) -> str:
         return f"EndpointReranker({self.name!r} at {self._endpoint.shown})"
@@ -80,33 +80,32 @@ class EndpointReranker:
             return []
         question, items = question or " ", [item or " " for item in items]
         return retry_within(
-            lambda left, number: self._ask(question, items, left, number),
+            lambda left, attempt: self._request_scores(question, items, left, attempt),
             self._breaker,
             endpoint=self._endpoint,
             faults=_FAULTS,
             time_limit=self._time_limit,
         )
 
-    def _ask(self, query: str, texts: list[str], left: float, number: int) -> list[float]:
+    def _request_scores(self, query: str, texts: list[str], left: float, attempt: int) -> list[float]:
         endpoint, deadline = self._endpoint, time.monotonic() + left
         try:
-            body = post(
-                endpoint, self._url, self._write(self._model, query, texts), _FAULTS, left=left, number=number
-            )
+            payload = self._write(self._model, query, texts)
+            body = post(endpoint, self._url, payload, _FAULTS, left=left, attempt=attempt)
         except Failure as failure:
             # Text Embeddings Inference says that a field `texts` is missing.
             if failure.status not in (400, 422) or "texts" not in failure.words:
                 raise
-            payload, left = _as_texts(self._model, query, texts), max(deadline - time.monotonic(), 0.001)
-            body = post(endpoint, self._url, payload, _FAULTS, left=left, number=number)
-            self._write = _as_texts
+            payload, left = _write_texts(self._model, query, texts), max(deadline - time.monotonic(), 0.001)
+            body = post(endpoint, self._url, payload, _FAULTS, left=left, attempt=attempt)
+            self._write = _write_texts
         try:
-            return _scores(body, len(texts))
+            return _read_scores(body, len(texts))
         except ValueError as error:
             raise _FAULTS.unusable(endpoint, error, body) from None
 
 
-def _address(endpoint: Endpoint) -> str:
+def _rerank_url(endpoint: Endpoint) -> str:
     parts = urlsplit(endpoint.url)
     if "@" in parts.netloc:
         raise SettingsError("a reranker's base_url takes no user and password: give the key as api_key")
@@ -116,7 +115,7 @@ def _address(endpoint: Endpoint) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
 
 
-def _as_documents(model: str, query: str, texts: list[str]) -> dict[str, Any]:
+def _write_documents(model: str, query: str, texts: list[str]) -> dict[str, Any]:
     """Write a request as Jina, Cohere and SiliconFlow read it."""
     return {
         "model": model,
@@ -127,12 +126,12 @@ def _as_documents(model: str, query: str, texts: list[str]) -> dict[str, Any]:
     }
 
 
-def _as_texts(model: str, query: str, texts: list[str]) -> dict[str, Any]:  # noqa: ARG001
+def _write_texts(model: str, query: str, texts: list[str]) -> dict[str, Any]:  # noqa: ARG001
     """Write a request as Text Embeddings Inference reads it, which serves one model."""
     return {"query": query, "texts": texts, "truncate": True, "raw_scores": False}
 
 
-def _scores(body: bytes, count: int) -> list[float]:
+def _read_scores(body: bytes, count: int) -> list[float]:
     """Return the `count` scores of an answer in the order of the texts; a ValueError says what is wrong.
 
     Understood are ``{"results": [{"index": 0, "relevance_score": 0.9}, ...]}`` (Jina,
@@ -140,10 +139,10 @@ def _scores(body: bytes, count: int) -> list[float]:
     of ``{"index": 0, "score": 0.9}`` (Text Embeddings Inference).
     """
     items = items_in_order(body, ["results", "data", ""], count, "scores")
-    return [_score(item.get("relevance_score", item.get("score")), i) for i, item in enumerate(items)]
+    return [_read_score(item.get("relevance_score", item.get("score")), i) for i, item in enumerate(items)]
 
 
-def _score(value: Any, index: int) -> float:
+def _read_score(value: Any, index: int) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"the score of text {index} is no number but {type(value).__name__}")
     try:

@@ -46,7 +46,7 @@ def check_query(query: str, texts: Sequence[str], limit: int) -> tuple[str, list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reranked:
-    """What came of reranking: scores, or why there are none."""
+    """The result of reranking: scores, or why there are none."""
 
     scores: tuple[float, ...] | None  # one per text, higher is better; None: keep the order there was
     note: str = ""  # why there are no scores, for whoever reads the report; "" where there are
@@ -80,7 +80,7 @@ def rerank(
     def score(probing: bool) -> list[float]:
         started = time.monotonic()
         scores = [float(score) for score in reranker.score(query, items)]
-        breaker.ended(time.monotonic() - started, time_limit, probing=probing)
+        breaker.record_answer(time.monotonic() - started, time_limit, probing=probing)
         return scores
 
     try:
@@ -92,7 +92,7 @@ def rerank(
         raise
     except JiyiError as error:
         problem = f"failed: {error}"
-    except Exception as error:  # whatever another's reranker raises, the order from before holds
+    except Exception as error:  # a reranker of the caller may raise anything: the order before holds
         problem = f"failed: {type(error).__name__}: {error}"
     else:
         if len(scores) == len(items) and all(map(isfinite, scores)):

@@ -25,7 +25,7 @@ from jiyi.server.asking import authenticate, get_served, run_in_thread
 from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_response
 from jiyi.server.metrics import Metrics
 from jiyi.server.openai_form import OPENAI, openai_failure
-from jiyi.server.openapi import description
+from jiyi.server.openapi import describe_api
 from jiyi.server.rest import rest_routes
 from jiyi.server.served import Served
 from jiyi.wire import problem_of, shown_text
@@ -73,7 +73,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     gate = Middleware(
         Gate,
         metrics=metrics,
-        most_bytes=served.settings.server_body_mb * 1e6,
+        max_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
         refusal=_refusal_response,
     )
@@ -84,7 +84,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
 
 
 def _refusal_response(scope: Scope, error: JiyiError) -> Response:
-    """Answer what is refused at the gate as the API that was asked does."""
+    """Answer a request refused at the gate in the form of the API it is for."""
     if scope["path"].startswith(OPENAI):
         return openai_failure(problem_of(error).status, str(error), type(error).__name__)
     if scope["path"].startswith(mem0.PREFIX):
@@ -93,16 +93,16 @@ def _refusal_response(scope: Scope, error: JiyiError) -> Response:
     return Response(body, status, headers)
 
 
-def _has_extra(package: str, extra: str, needing: str, served: Served) -> bool:
-    """Return whether a package of an extra is there; where a setting needs it, it must be."""
-    there = find_spec(package) is not None
-    if not there and getattr(served.settings, needing) is not None:
-        raise MissingExtra(f'{needing} needs a package: pip install "jiyi[{extra}]"')
-    return there
+def _has_extra(package: str, extra: str, setting: str, served: Served) -> bool:
+    """Return whether a package is installed; MissingExtra: it is not, and a setting needs it."""
+    is_installed = find_spec(package) is not None
+    if not is_installed and getattr(served.settings, setting) is not None:
+        raise MissingExtra(f'{setting} needs a package: pip install "jiyi[{extra}]"')
+    return is_installed
 
 
 def _make_proxy(served: Served) -> "Proxy | None":
-    """Return what answers ``/openai/v1``."""
+    """Return the proxy at ``/openai/v1``."""
     if not _has_extra("httpx", "client", "proxy_upstream", served):
         return None
     from jiyi.server.proxy.relay import Proxy
@@ -111,7 +111,7 @@ def _make_proxy(served: Served) -> "Proxy | None":
 
 
 def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
-    """Return what answers ``/mcp``."""
+    """Return the app at ``/mcp``."""
     if not _has_extra("mcp", "mcp", "oauth_issuer", served):
         return None
     from jiyi.server.tools import ToolsApp
@@ -119,12 +119,12 @@ def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
     return ToolsApp(served, local=local)
 
 
-async def _alive(_: Request) -> Response:
+async def _show_alive(_: Request) -> Response:
     """Say that the process runs."""
     return JSONResponse({"status": "ok"})
 
 
-async def _ready(request: Request) -> Response:
+async def _show_ready(request: Request) -> Response:
     """Say that the database answers and can be written to."""
     served = get_served(request)
     try:
@@ -134,8 +134,8 @@ async def _ready(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-async def _metrics(request: Request) -> Response:
-    """Give the figures of this process to Prometheus; with keys, to one that is no tenant's."""
+async def _show_metrics(request: Request) -> Response:
+    """Show the metrics of this process to Prometheus; a key must be without a tenant."""
     served = get_served(request)
     (await authenticate(request)).check("admin")
     memory, text = served.memory, request.app.state.metrics.text()
@@ -145,42 +145,42 @@ async def _metrics(request: Request) -> Response:
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _errors(_: Request) -> Response:
-    """Show what each error means: where the `type` of a problem points to."""
-    told = {name: html.escape(inspect.getdoc(getattr(errors, name)) or "") for name in errors.__all__}
-    rows = "".join(f'<dt id="{name}"><b>{name}</b></dt><dd>{text}</dd>' for name, text in told.items())
+async def _show_errors(_: Request) -> Response:
+    """Show the meaning of each error: the page that the `type` of a problem points to."""
+    meanings = {name: html.escape(inspect.getdoc(getattr(errors, name)) or "") for name in errors.__all__}
+    rows = "".join(f'<dt id="{name}"><b>{name}</b></dt><dd>{text}</dd>' for name, text in meanings.items())
     return HTMLResponse(f"<!doctype html><meta charset=utf-8><title>Errors of jiyi</title><dl>{rows}</dl>")
 
 
-async def _openapi(_: Request) -> Response:
-    return JSONResponse(description())
+async def _show_openapi(_: Request) -> Response:
+    return JSONResponse(describe_api())
 
 
 def _allowed_methods(request: Request) -> set[str]:
-    """Return what may be done at a path: several routes share one."""
-    there = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
-    return set().union(*(getattr(route, "methods", None) or () for route in there))
+    """Return the methods of a path: several routes share it."""
+    routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+    return set().union(*(getattr(route, "methods", None) or () for route in routes))
 
 
 async def _error_response(request: Request, error: Exception) -> Response:
-    """Answer an error as a problem; what the server did not expect tells nothing."""
+    """Answer an error as a problem; unexpected ones reveal nothing."""
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
-        found = NotFound if error.status_code == 404 else InputError
-        refused = found(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
+        fault = NotFound if error.status_code == 404 else InputError
+        refused = fault(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
         status, body, headers = problem_response(refused, status=error.status_code)
         if status == 405:
             headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
-    known = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
-    status, body, headers = problem_response(known, shown_text(str(known), caller.tenant if caller else ""))
+    shown = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
+    status, body, headers = problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))
     return Response(body, status, headers)
 
 
 _OWN_ROUTES = {
-    "/healthz": _alive,
-    "/readyz": _ready,
-    "/metrics": _metrics,
-    "/errors": _errors,
-    "/openapi.json": _openapi,
+    "/healthz": _show_alive,
+    "/readyz": _show_ready,
+    "/metrics": _show_metrics,
+    "/errors": _show_errors,
+    "/openapi.json": _show_openapi,
 }

@@ -51,8 +51,8 @@ LOCAL_CALLER = Caller(access=frozenset(get_args(Access)))
 def parse_access(names: Collection[str]) -> frozenset[Access]:
     """Return what scopes allow, by their names; InputError: there is no such scope, or none is named."""
     known = get_args(Access)
-    if odd := sorted(set(names) - set(known)):
-        raise InputError(f"no scope is named {', '.join(odd)}; there are {', '.join(known)}")
+    if unknown := sorted(set(names) - set(known)):
+        raise InputError(f"no scope is named {', '.join(unknown)}; there are {', '.join(known)}")
     if not names:
         raise InputError(f"name at least one scope: {', '.join(known)}")
     return frozenset(name for name in known if name in names)

@@ -30,7 +30,7 @@ class Gate:
 
     app: ASGIApp
     metrics: Metrics
-    most_bytes: float  # of a body, except for imports
+    max_bytes: float  # of a body, except for imports
     hosts: Collection[str] | None  # allowed host names, None for any
     refusal: Callable[[Scope, JiyiError], ASGIApp]  # makes the answer to a refused request
     paths: dict[Any, str] = field(default_factory=dict)  # of routes, by endpoint
@@ -45,7 +45,7 @@ class Gate:
         if scope["path"].startswith("/v1/"):  # ids may hold slashes; they are decoded after the routing
             scope["path"] = scope["raw_path"].decode("latin-1")
 
-        async def note(message: Message) -> None:
+        async def send_noted(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -53,11 +53,11 @@ class Gate:
 
         self.metrics.begin()
         try:
-            refused = self._check_request(scope)
-            if refused is not None:
-                await self.refusal(scope, refused)(scope, receive, note)
+            error = self._check_request(scope)
+            if error is not None:
+                await self.refusal(scope, error)(scope, receive, send_noted)
                 return
-            await self.app(scope, self._limit_body(scope, receive), note)
+            await self.app(scope, self._limit_body(scope, receive), send_noted)
         finally:
             self._log_request(scope, status, time.perf_counter() - started)
 
@@ -71,7 +71,7 @@ class Gate:
         if self.hosts is not None and origin and _host_name(origin.rpartition(b"/")[2]) not in self.hosts:
             return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
-        if scope["path"] != _IMPORT_PATH and length.isdigit() and int(length) > self.most_bytes:
+        if scope["path"] != _IMPORT_PATH and length.isdigit() and int(length) > self.max_bytes:
             return self._too_large()
         return None
 
@@ -84,14 +84,14 @@ class Gate:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
-            if size > self.most_bytes:
+            if size > self.max_bytes:
                 raise self._too_large()
             return message
 
         return limited
 
     def _too_large(self) -> RequestTooLarge:
-        return RequestTooLarge(f"the body is larger than {self.most_bytes / 1e6:g} MB; send less at once")
+        return RequestTooLarge(f"the body is larger than {self.max_bytes / 1e6:g} MB; send less at once")
 
     def _log_request(self, scope: Scope, status: int, seconds: float) -> None:
         if not self.paths and "app" in scope:
@@ -111,9 +111,9 @@ class Gate:
         _log.info(json.dumps(line))
 
 
-def _host_name(place: bytes) -> str:
+def _host_name(address: bytes) -> str:
     """Return a host without its port."""
-    host = place.decode("latin-1").lower()
+    host = address.decode("latin-1").lower()
     return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 

@@ -41,7 +41,7 @@ class Job:
     progress: tuple[Any, ...] = ()  # as last reported by the verb
     result: Any = None  # JSON values, when it is done
     problem: dict[str, Any] | None = None  # why it failed
-    turns: int = field(default=0, repr=False)  # changes so far
+    revision: int = field(default=0, repr=False)  # changes so far
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -107,13 +107,13 @@ class Jobs:
 
     async def follow(self, job: Job) -> AsyncIterator[dict[str, Any]]:
         """Yield a job as JSON values: now, after each change, and when it has ended."""
-        seen = -1
+        last_revision = -1
         while True:
-            turns, told = job.turns, job.to_dict()
-            if turns != seen:
-                yield told
-                seen = turns
-            if told["state"] in ("done", "failed"):
+            revision, state = job.revision, job.to_dict()
+            if revision != last_revision:
+                yield state
+                last_revision = revision
+            if state["state"] in ("done", "failed"):
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -122,14 +122,14 @@ class Jobs:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, job: Job, work: Callable[[Callable[..., None]], Any]) -> None:
-        def tell(*progress: Any) -> None:
+        def report(*progress: Any) -> None:
             job.progress = progress
-            job.turns += 1
+            job.revision += 1
 
         job.state = "running"
-        job.turns += 1
+        job.revision += 1
         try:
-            job.result = work(tell)
+            job.result = work(report)
             job.state = "done"
         except JiyiError as error:
             job.problem = problem_of(error, shown_text(str(error), job.caller.tenant)).to_dict()
@@ -139,7 +139,7 @@ class Jobs:
             job.state = "failed"
             _log.exception("the job %s failed", job.id)
         finally:
-            job.turns += 1
+            job.revision += 1
 
     def _drop_ended(self) -> None:
         ended = [id_ for id_, job in self._jobs.items() if job.state in ("done", "failed")]

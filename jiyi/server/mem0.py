@@ -21,8 +21,8 @@ __all__ = ["PREFIX", "mem0_routes", "refusal"]
 
 PREFIX = "/compat/mem0"
 
-_Given = dict[str, Any]
-_Handler = Callable[[Memories, Request, _Given], Any]
+_Body = dict[str, Any]
+_Handler = Callable[[Memories, Request, _Body], Any]
 """What a route does: with the caller's memories, the request and the object in its body."""
 
 _PROJECT = {"org_id": "jiyi", "project_id": "jiyi"}  # the client does not start without
@@ -61,7 +61,7 @@ def _make_endpoint(needed: Access | None, work: _Handler) -> Callable[[Request],
     return answer
 
 
-def _read_object(body: bytes) -> _Given:
+def _read_object(body: bytes) -> _Body:
     try:
         given = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
@@ -71,18 +71,18 @@ def _read_object(body: bytes) -> _Given:
     return given
 
 
-def _read_number(request: Request, name: str, usual: int) -> int:
-    said, most = request.query_params.get(name, str(usual)), _MAX_VALUES[name]
-    if not (said.isascii() and said.isdigit() and len(said) < 10 and 1 <= int(said) <= most):
-        raise BadQuery(f"{name} must be a number from 1 to {most:,}")
-    return int(said)
+def _read_number(request: Request, name: str, default: int) -> int:
+    text, maximum = request.query_params.get(name, str(default)), _MAX_VALUES[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= maximum):
+        raise BadQuery(f"{name} must be a number from 1 to {maximum:,}")
+    return int(text)
 
 
-def _page(memories: Memories, request: Request, given: _Given) -> dict[str, Any]:
+def _list_memories(memories: Memories, request: Request, given: _Body) -> dict[str, Any]:
     page, size = _read_number(request, "page", 1), _read_number(request, "page_size", 100)
     count, found = memories.page(given, page, size)
-    there = {"next": page + 1 if page * size < count else None, "previous": page - 1 or None}
-    links = {name: n and str(request.url.include_query_params(page=n)) for name, n in there.items()}
+    pages = {"next": page + 1 if page * size < count else None, "previous": page - 1 or None}
+    links = {name: n and str(request.url.include_query_params(page=n)) for name, n in pages.items()}
     return {"count": count, **links, "results": found}
 
 
@@ -90,36 +90,36 @@ def _memory_id(request: Request) -> str:
     return str(request.path_params["memory_id"])
 
 
-def _delete(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+def _delete(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
     linked = request.query_params.get("delete_linked", "false").lower() in ("true", "1", "yes", "on")
     memories.delete([_memory_id(request)], linked=linked)
     return {"message": "Memory deleted successfully!"}
 
 
-def _delete_all(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+def _delete_all(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
     memories.delete_all(request.query_params)
     return {"message": "Memories deleted successfully!"}
 
 
-def _delete_user(memories: Memories, request: Request, _: _Given) -> dict[str, str]:
+def _delete_user(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
     memories.delete_entity(request.path_params["kind"], request.path_params["name"])
     return {"message": "Entity deleted successfully."}
 
 
-def _change_batch(memories: Memories, request: Request, given: _Given) -> dict[str, str]:
-    asked = given.get("memories")
-    if not isinstance(asked, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("memory_id"), str) for one in asked
+def _change_batch(memories: Memories, request: Request, given: _Body) -> dict[str, str]:
+    entries = given.get("memories")
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, dict) and isinstance(entry.get("memory_id"), str) for entry in entries
     ):
         raise BadQuery('memories must be a list of objects with a "memory_id"')
     if request.method == "DELETE":
-        memories.delete([one["memory_id"] for one in asked])
-        return {"message": f"Successfully deleted {len(asked)} memories"}
-    memories.update_all(asked)
-    return {"message": f"Successfully updated {len(asked)} memories"}
+        memories.delete([entry["memory_id"] for entry in entries])
+        return {"message": f"Successfully deleted {len(entries)} memories"}
+    memories.update_all(entries)
+    return {"message": f"Successfully updated {len(entries)} memories"}
 
 
-def _users(memories: Memories, _: Request, __: _Given) -> dict[str, Any]:
+def _list_users(memories: Memories, _: Request, __: _Body) -> dict[str, Any]:
     found = memories.entities()
     return {"count": len(found), "next": None, "previous": None, "results": found}
 
@@ -130,7 +130,7 @@ _ROUTES: tuple[tuple[str, str, Access | None, _Handler], ...] = (
     ("GET", "/v1/ping/", None, lambda *_: {"status": "ok", **_PROJECT, "user_email": None}),
     ("POST", "/v3/memories/add/", "write", lambda memories, _, given: memories.add(given)),
     ("POST", "/v3/memories/search/", "read", lambda memories, _, given: memories.search(given)),
-    ("POST", "/v3/memories/", "read", _page),
+    ("POST", "/v3/memories/", "read", _list_memories),
     ("DELETE", "/v1/memories/", "forget", _delete_all),
     ("GET", _PATH, "read", lambda memories, request, _: memories.get(_memory_id(request))),
     ("PUT", _PATH, "write", lambda memories, request, given: memories.update(_memory_id(request), given)),
@@ -138,6 +138,6 @@ _ROUTES: tuple[tuple[str, str, Access | None, _Handler], ...] = (
     ("GET", f"{_PATH}history/", "read", lambda memories, request, _: memories.history(_memory_id(request))),
     ("PUT", "/v1/batch/", "write", _change_batch),
     ("DELETE", "/v1/batch/", "forget", _change_batch),
-    ("GET", "/v1/entities/", "read", _users),
+    ("GET", "/v1/entities/", "read", _list_users),
     ("DELETE", "/v2/entities/{kind}/{name:path}/", "forget", _delete_user),
 )

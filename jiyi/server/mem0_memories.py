@@ -50,29 +50,29 @@ class Memories:
         messages = given.get("messages")
         if not isinstance(messages, list) or not messages:
             raise BadMessage("messages must be a list of at least one message with role and content")
-        whose = {**_check_mapping(given.get("filters"), "filters"), **given}
-        app = {"app_id": whose["app_id"]} if whose.get("app_id") else {}
-        same: dict[str, Any] = {
+        owner = {**_check_mapping(given.get("filters"), "filters"), **given}
+        app = {"app_id": owner["app_id"]} if owner.get("app_id") else {}
+        shared: dict[str, Any] = {
             "metadata": {**_check_mapping(given.get("metadata"), "metadata"), **app} or None,
             "valid_from": _read_timestamp(given.get("timestamp")),
             "valid_to": _end_of_day(given.get("expiration_date")),
-            "user_id": self._named_user(whose.get("user_id"), [whose.get(name) for name in _OWNER_FIELDS]),
-            "agent_id": whose.get("agent_id"),
-            "session_id": whose.get("run_id"),
+            "user_id": self._named_user(owner.get("user_id"), [owner.get(name) for name in _OWNER_FIELDS]),
+            "agent_id": owner.get("agent_id"),
+            "session_id": owner.get("run_id"),
         }
         infer = given.get("infer") is not False
-        done: dict[str, _MemoryDict] = {}
+        events: dict[str, _MemoryDict] = {}
         for message in [Message.from_openai(message) for message in messages]:
             if message.role == "system" or not message.text.strip():
                 continue
-            who, text = message.name or message.role, message.text.strip()
-            said: dict[str, Any] = {"text": text}
+            speaker, text = message.name or message.role, message.text.strip()
+            statement: dict[str, Any] = {"text": text}
             if not infer or message.role != _LEARNED_ROLE:
-                said = {"subject": who, "predicate": "note", "object": text, "category": "note"}
-            learned = self._memory.remember(**said, speaker=who, **same)
+                statement = {"subject": speaker, "predicate": "note", "object": text, "category": "note"}
+            learned = self._memory.remember(**statement, speaker=speaker, **shared)
             for event in _memory_events(learned):
-                done.setdefault(event["id"], event)
-        return {"results": list(done.values())}
+                events.setdefault(event["id"], event)
+        return {"results": list(events.values())}
 
     def search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories that answer a query, best first."""
@@ -85,7 +85,7 @@ class Memories:
             min_score=given.get("threshold") or 0.0,
             user_id=self._named_user(user, filters),
         )
-        best: dict[str, _MemoryDict] = {}  # several facts may have been read in the same words
+        best: dict[str, _MemoryDict] = {}  # several facts may share a text
         for hit in hits:
             if _is_visible(hit.record, given):
                 shown = {**_to_memory(hit.record), "score": hit.relevance}
@@ -95,15 +95,15 @@ class Memories:
     def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_MemoryDict]]:
         """Return how many memories there are, and one page of them, newest first; pages count from 1."""
         user, filters = _read_conditions(given)
-        narrowed: dict[str, Any] = {"filters": filters or None, "user_id": self._named_user(user, filters)}
+        conditions: dict[str, Any] = {"filters": filters or None, "user_id": self._named_user(user, filters)}
         states = (*_ACTIVE_STATUSES, "expired") if given.get("show_expired") else _ACTIVE_STATUSES
-        facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **narrowed)
-        knowledge = self._memory.knowledge(_MAX_RECORDS, **narrowed)
-        both: list[Fact | Knowledge] = [*facts, *knowledge]
-        found = [record for record in both if _is_visible(record, given)]
-        found.sort(key=lambda record: (record.created_at, record.id), reverse=True)
+        facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **conditions)
+        knowledge = self._memory.knowledge(_MAX_RECORDS, **conditions)
+        records: list[Fact | Knowledge] = [*facts, *knowledge]
+        visible = [record for record in records if _is_visible(record, given)]
+        visible.sort(key=lambda record: (record.created_at, record.id), reverse=True)
         begin = (number - 1) * size
-        return len(found), [_to_memory(record) for record in found[begin : begin + size]]
+        return len(visible), [_to_memory(record) for record in visible[begin : begin + size]]
 
     def get(self, memory_id: str) -> _MemoryDict:
         """Return one memory."""
@@ -111,14 +111,16 @@ class Memories:
 
     def update_all(self, changes: Sequence[Mapping[str, Any]]) -> None:
         """Change memories as `update` does: all of them, or none."""
-        self._memory.parts.store.together(lambda: [self.update(one["memory_id"], one) for one in changes])
+        self._memory.parts.store.together(
+            lambda: [self.update(change["memory_id"], change) for change in changes]
+        )
 
     def update(self, memory_id: str, given: Mapping[str, Any]) -> _MemoryDict:
         """Change the text or metadata of a memory."""
         record = self._get_record(memory_id)
-        odd = {name for name, value in given.items() if value is not None} - {"memory_id", "text", "metadata"}
-        if odd:
-            raise BadQuery(f"{', '.join(sorted(odd))} cannot be changed; text and metadata can")
+        bad = {name for name, value in given.items() if value is not None} - {"memory_id", "text", "metadata"}
+        if bad:
+            raise BadQuery(f"{', '.join(sorted(bad))} cannot be changed; text and metadata can")
         self._memory.update(
             record.id, text=given.get("text"), metadata=given.get("metadata"), user_id=record.scope.user_id
         )
@@ -127,37 +129,37 @@ class Memories:
     def history(self, memory_id: str) -> list[_MemoryDict]:
         """Return the versions of a memory, oldest first."""
         record = self._get_record(memory_id)
-        line: list[Fact | Knowledge] = [*self._superseded_facts(record)[::-1], record]
-        texts = [None, *(record_text(one) for one in line)]
+        versions: list[Fact | Knowledge] = [*self._superseded_facts(record)[::-1], record]
+        texts = [None, *(record_text(version) for version in versions)]
         return [
             {
-                "id": one.id,
+                "id": version.id,
                 "memory_id": memory_id,
-                "old_memory": was,
-                "new_memory": now,
-                "event": "UPDATE" if was else "ADD",
-                "user_id": shown_user(one.scope.user_id),
-                "metadata": dict(one.metadata),
-                "created_at": one.created_at.isoformat(),
-                "updated_at": one.created_at.isoformat(),
+                "old_memory": old_text,
+                "new_memory": new_text,
+                "event": "UPDATE" if old_text else "ADD",
+                "user_id": shown_user(version.scope.user_id),
+                "metadata": dict(version.metadata),
+                "created_at": version.created_at.isoformat(),
+                "updated_at": version.created_at.isoformat(),
             }
-            for one, was, now in zip(line, texts, texts[1:], strict=False)
+            for version, old_text, new_text in zip(versions, texts, texts[1:], strict=False)
         ]
 
     def delete(self, memory_ids: Iterable[str], *, linked: bool = False) -> None:
         """Forget memories; with ``linked`` also those they superseded."""
         for memory_id in memory_ids:
             record = self._get_record(memory_id)
-            gone = [record, *(self._superseded_facts(record) if linked else ())]
-            self._forget(record.scope.user_id, ids=[one.id for one in gone])
+            records = [record, *(self._superseded_facts(record) if linked else ())]
+            self._forget(record.scope.user_id, ids=[each.id for each in records])
 
     def delete_all(self, given: Mapping[str, Any]) -> None:
         """Forget all memories of a user, an agent or a run that match the filters."""
-        named = {name: given[name] for name in _OWNER_FIELDS if given.get(name)}
-        read = _check_mapping(_read_filters(given.get("filters")), "filters")
-        user, filters = _read_conditions({"filters": {**read, **named}})
-        narrowed: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
-        self._forget(self._named_user(user, filters), kinds=_KINDS, limit=_MAX_RECORDS, **narrowed)
+        owner = {name: given[name] for name in _OWNER_FIELDS if given.get(name)}
+        conditions = _check_mapping(_read_filters(given.get("filters")), "filters")
+        user, filters = _read_conditions({"filters": {**conditions, **owner}})
+        selection: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
+        self._forget(self._named_user(user, filters), kinds=_KINDS, limit=_MAX_RECORDS, **selection)
 
     def entities(self) -> list[_MemoryDict]:
         """Return the users with memories."""
@@ -167,7 +169,7 @@ class Memories:
             {"id": name, "name": name, "type": "user"}
             for name in names
             if mine in (None, name) and (tenant or shown_user(name) == name)
-            if self._has_any(self._stored_user(name))
+            if self._has_memories(self._stored_user(name))
         ]
 
     def delete_entity(self, kind: str, name: str) -> None:
@@ -177,7 +179,7 @@ class Memories:
         if not self._forget(self._stored_user(name), everything=True):
             raise NotFound(f"there is nothing of a user {name!r}")
 
-    def _has_any(self, user: str) -> bool:
+    def _has_memories(self, user: str) -> bool:
         facts = self._memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=user)
         return bool(facts or self._memory.knowledge(1, user_id=user))
 
@@ -209,18 +211,18 @@ class Memories:
 
     def _superseded_facts(self, record: Fact | Knowledge) -> list[Fact]:
         """Return the facts that a fact superseded, newest first."""
-        line: list[Fact] = []
-        older = record.supersedes if isinstance(record, Fact) else None
-        while older:
+        facts: list[Fact] = []
+        fact_id = record.supersedes if isinstance(record, Fact) else None
+        while fact_id:
             try:
-                found = self._memory.get(older, user_id=record.scope.user_id)
+                fact = self._memory.get(fact_id, user_id=record.scope.user_id)
             except NotFound:  # forgotten meanwhile
                 break
-            if not isinstance(found, Fact) or found in line:
+            if not isinstance(fact, Fact) or fact in facts:
                 break
-            line.append(found)
-            older = found.supersedes
-        return line
+            facts.append(fact)
+            fact_id = fact.supersedes
+        return facts
 
 
 def _to_memory(record: Any) -> _MemoryDict:
@@ -236,8 +238,8 @@ def _is_visible(record: Any, given: Mapping[str, Any]) -> bool:
     """
     if isinstance(record, Knowledge):
         return True
-    over = record.valid_to is not None and record.valid_to <= utc_now()
-    return single_valued(record.predicate) and (bool(given.get("show_expired")) or not over)
+    is_expired = record.valid_to is not None and record.valid_to <= utc_now()
+    return single_valued(record.predicate) and (bool(given.get("show_expired")) or not is_expired)
 
 
 def _memory_events(learned: Learned) -> Iterable[_MemoryDict]:
@@ -270,42 +272,42 @@ _DATE_FIELDS = ("created_at", "updated_at", "valid_from", "valid_to")
 
 
 def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[str, Any]:
-    """Return conditions under the names of jiyi; the user is added to ``users`` instead."""
-    rest: dict[str, Any] = {}
+    """Return conditions with the field names of jiyi; the user is added to ``users`` instead."""
+    translated: dict[str, Any] = {}
     for name, value in conditions.items():
-        word = name.upper()
+        operator = name.upper()
         if name == "user_id":
-            one = value.get("eq") if isinstance(value, Mapping) else value
-            if users is None or not isinstance(one, str) or one == "*":
+            user = value.get("eq") if isinstance(value, Mapping) else value
+            if users is None or not isinstance(user, str) or user == "*":
                 raise BadQuery(
                     "user_id must be one id, and stand neither in OR nor in NOT: ask for each user"
                 )
-            users.add(one)
-        elif word in ("AND", "OR", "NOT"):
-            several = value if isinstance(value, list) else [value]
-            inside = users if word == "AND" else None
-            parts = [_translate(_check_mapping(part, f"a part of {word}"), inside) for part in several]
+            users.add(user)
+        elif operator in ("AND", "OR", "NOT"):
+            values = value if isinstance(value, list) else [value]
+            and_users = users if operator == "AND" else None
+            parts = [_translate(_check_mapping(part, f"a part of {operator}"), and_users) for part in values]
             if any(parts):
-                rest[word] = [part for part in parts if part]
+                translated[operator] = [part for part in parts if part]
         elif name == "keywords":
-            rest[name] = _keyword_filter(value)
+            translated[name] = _keyword_filter(value)
         else:
-            rest[_FIELD_NAMES.get(name, name)] = _to_datetime(value) if name in _DATE_FIELDS else value
-    if (words := rest.pop("keywords", None)) is not None:
-        return {"and": [rest, words]} if rest else words
-    return rest
+            translated[_FIELD_NAMES.get(name, name)] = _to_datetime(value) if name in _DATE_FIELDS else value
+    if (words := translated.pop("keywords", None)) is not None:
+        return {"and": [translated, words]} if translated else words
+    return translated
 
 
-def _keyword_filter(asked: Any) -> dict[str, Any]:
+def _keyword_filter(value: Any) -> dict[str, Any]:
     """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
     note = {"category": "note", "predicate": "note"}
-    return {"or": [{**note, "object": asked}, {"not": [note], "text": asked}]}
+    return {"or": [{**note, "object": value}, {"not": [note], "text": value}]}
 
 
 def _to_datetime(value: Any) -> Any:
     """Return dates as datetimes: days in mem0's filters have no zone and are taken as UTC."""
     if isinstance(value, Mapping):
-        return {name: _to_datetime(one) for name, one in value.items()}
+        return {name: _to_datetime(nested) for name, nested in value.items()}
     return f"{value}T00:00:00+00:00" if isinstance(value, str) and _DAY.fullmatch(value) else value
 
 

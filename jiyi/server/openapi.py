@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description: of the table of routes from the verbs' signatures, the rest from a file."""
+"""The OpenAPI 3.1 description: routes from the verbs' signatures, the rest from a file."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,11 +12,11 @@ from pydantic import TypeAdapter
 from jiyi.server.rest import PREFIX
 from jiyi.wire import ROUTES, Route, adapter, call_of
 
-__all__ = ["description"]
+__all__ = ["describe_api"]
 
-_REF = "#/components/schemas/{model}"
-_IN_PATH = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-_KEY_HEADER = {
+_SCHEMA_REF = "#/components/schemas/{model}"
+_PATH_PARAMETER = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+_IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "description": "The same request with the same key is done once; for a day it is only answered again.",
@@ -25,28 +25,28 @@ _KEY_HEADER = {
 
 
 @lru_cache(maxsize=1)
-def description() -> Mapping[str, Any]:
+def describe_api() -> Mapping[str, Any]:
     """Return the description of everything below ``/v1``, as JSON values."""
-    wanted: list[tuple[str, Any, TypeAdapter[Any]]] = []
+    models: list[tuple[str, Any, TypeAdapter[Any]]] = []
     for route in ROUTES:
         call = call_of(route)
-        wanted.append((f"{route.verb} asked", "validation", TypeAdapter(call.request)))
-        wanted.append((f"{route.verb} answered", "serialization", adapter(call.result)))
-    schemas, shared = TypeAdapter.json_schemas(wanted, ref_template=_REF)
+        models.append((f"{route.verb} asked", "validation", TypeAdapter(call.request)))
+        models.append((f"{route.verb} answered", "serialization", adapter(call.result)))
+    schemas, shared = TypeAdapter.json_schemas(models, ref_template=_SCHEMA_REF)
     by_name = {key: schema for (key, _), schema in schemas.items()}
-    written = json.loads(files("jiyi.server").joinpath("openapi.json").read_text("utf-8"))
-    paths: dict[str, Any] = written["paths"]
+    document = json.loads(files("jiyi.server").joinpath("openapi.json").read_text("utf-8"))
+    paths: dict[str, Any] = document["paths"]
     for route in ROUTES:
         asked, answered = by_name[f"{route.verb} asked"], by_name[f"{route.verb} answered"]
-        place = paths.setdefault(PREFIX + route.path, {})
-        whole = shared["$defs"][asked["$ref"].rpartition("/")[2]] if "$ref" in asked else asked
-        place[route.method.lower()] = _operation(route, whole, asked, answered)
-    written["info"]["version"] = version("jiyi")
-    written["components"]["schemas"] |= shared.get("$defs", {})
-    return written  # type: ignore[no-any-return]
+        operations = paths.setdefault(PREFIX + route.path, {})
+        resolved = shared["$defs"][asked["$ref"].rpartition("/")[2]] if "$ref" in asked else asked
+        operations[route.method.lower()] = _describe_operation(route, resolved, asked, answered)
+    document["info"]["version"] = version("jiyi")
+    document["components"]["schemas"] |= shared.get("$defs", {})
+    return document  # type: ignore[no-any-return]
 
 
-def _operation(
+def _describe_operation(
     route: Route, request: Mapping[str, Any], asked: Mapping[str, Any], answered: Mapping[str, Any]
 ) -> dict[str, Any]:
     call = call_of(route)
@@ -56,11 +56,11 @@ def _operation(
         "description": call.description,
         "tags": [route.path.split("/")[1]],
         "security": [{"key": [route.access]}],
-        "parameters": [{"name": name, **_IN_PATH} for name in call.in_path],
-        "responses": _responses(route, answered),
+        "parameters": [{"name": name, **_PATH_PARAMETER} for name in call.in_path],
+        "responses": _describe_responses(route, answered),
     }
     if route.method in ("GET", "DELETE"):
-        operation["parameters"] += _in_query(request, route.example)
+        operation["parameters"] += _describe_query(request, route.example)
     else:
         content: dict[str, Any] = {"schema": asked}
         if route.example:
@@ -68,39 +68,40 @@ def _operation(
         needed = bool(request.get("required"))
         operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
     if route.writes:
-        operation["parameters"].append(_KEY_HEADER)
+        operation["parameters"].append(_IDEMPOTENCY_KEY)
     return operation
 
 
-def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parameters of a query; one that may be left out is left out, there is no null."""
-    out = []
+def _describe_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of a query; optional ones are left out, since a query has no null."""
+    parameters = []
     for name, schema in request.get("properties", {}).items():
         options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
         if options:
             rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
-            own = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+            typed = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
         else:
-            own = schema
+            typed = schema
         needed = name in request.get("required", ())
         parameter = {"name": name, "in": "query", "required": needed}
-        parameter |= {"content": _json(own["contentSchema"])} if "contentSchema" in own else {"schema": own}
+        inner = typed.get("contentSchema")
+        parameter |= {"schema": typed} if inner is None else {"content": _content(inner)}
         if name in example:
             parameter["example"] = example[name]
-        out.append(parameter)
-    return out
+        parameters.append(parameter)
+    return parameters
 
 
-def _responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_responses(route: Route, answered: Mapping[str, Any]) -> dict[str, Any]:
     if route.how == "job":
-        done: dict[str, Any] = {"202": {"$ref": "#/components/responses/Job"}}
+        success: dict[str, Any] = {"202": {"$ref": "#/components/responses/Job"}}
     else:
-        done = {"200": {"description": "Done.", "content": _json(answered)}}
+        success = {"200": {"description": "Done.", "content": _content(answered)}}
         if route.links:
-            done["200"]["links"] = {verb: {"operationId": verb, **to} for verb, to in route.links.items()}
+            success["200"]["links"] = {verb: {"operationId": verb, **to} for verb, to in route.links.items()}
     problems: Sequence[str] = ("400", "401", "403", "404", "409", "413", "422", "429", "503", "default")
-    return {**done, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
+    return {**success, **{status: {"$ref": "#/components/responses/Problem"} for status in problems}}
 
 
-def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _content(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": dict(schema)}}

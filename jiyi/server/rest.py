@@ -69,21 +69,21 @@ def run_once(
     """
     parts = memory.parts
 
-    def answered() -> tuple[int, bytes]:
+    def answer_once() -> tuple[int, bytes]:
         now = parts.clock()
-        known = parts.ledger.find_answer(user_id, key, now)
-        if known is None:
+        stored = parts.ledger.find_answer(user_id, key, now)
+        if stored is None:
             status, body = act()
-            known = StoredAnswer(asked=asked, status=status, body=body.decode())
-            parts.ledger.put_answer(user_id, key, known, now)
-        elif known.asked != asked:
+            stored = StoredAnswer(asked=asked, status=status, body=body.decode())
+            parts.ledger.put_answer(user_id, key, stored, now)
+        elif stored.asked != asked:
             raise KeyReused("this Idempotency-Key was used for another request; take a new one")
-        return known.status, known.body.encode()
+        return stored.status, stored.body.encode()
 
     if not together:
-        return answered()
+        return answer_once()
     try:
-        return parts.store.together(answered)
+        return parts.store.together(answer_once)
     except BaseException:  # cached windows may contain what was rolled back
         parts.short_term.drop(Scope(user_id=user_id))
         raise
@@ -95,15 +95,15 @@ PREFIX = "/v1"
 
 _T = TypeVar("_T")
 
-_ACCESS_FIELDS = ("access_count", "last_accessed_at")  # change when a record is found: it is the same version
-_SEPARATE = ("summarize_session", "learn_facts")  # wait for a language model, or for a thread that writes
-_VERSIONED = ("get", "update")
+_ACCESS_FIELDS = ("access_count", "last_accessed_at")  # changed by reading: no new version
+_SEPARATE_VERBS = ("summarize_session", "learn_facts")  # wait for a language model or a writing thread
+_VERSIONED_VERBS = ("get", "update")
 
 
 def rest_routes() -> list[routing.BaseRoute]:
     """Return everything below `PREFIX`."""
-    table = [routing.Route(PREFIX + r.path, _endpoint(r), methods=[r.method], name=r.verb) for r in ROUTES]
-    own = (
+    table = [routing.Route(PREFIX + r.path, _serve(r), methods=[r.method], name=r.verb) for r in ROUTES]
+    more = (
         ("GET", "/users", users),
         ("GET", "/monitor", monitor),
         ("GET", "/export", export),
@@ -111,10 +111,10 @@ def rest_routes() -> list[routing.BaseRoute]:
         ("GET", "/jobs/{job_id}", job),
         ("GET", "/jobs/{job_id}/events", job_events),
     )
-    return [*table, *(routing.Route(PREFIX + path, of, methods=[method]) for method, path, of in own)]
+    return [*table, *(routing.Route(PREFIX + p, endpoint, methods=[method]) for method, p, endpoint in more)]
 
 
-def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
+def _serve(route: Route) -> Callable[[Request], Awaitable[Response]]:
     """Return the endpoint of a route."""
     call = call_of(route)
 
@@ -122,42 +122,42 @@ def _endpoint(route: Route) -> Callable[[Request], Awaitable[Response]]:
         served, caller = get_served(request), await authenticate(request)
         caller.check(route.access)
         body = b"" if route.method in ("GET", "DELETE") else await read_json_body(request)
-        said = _read_arguments(route, call, request, body)
+        arguments = _read_arguments(route, call, request, body)
         user = None
         if "user_id" in call.request.model_fields:
-            user = said["user_id"] = caller.stored_user(said.get("user_id"))
-            Scope(user_id=user, agent_id=said.get("agent_id"), session_id=said.get("session_id"))
+            user = arguments["user_id"] = caller.stored_user(arguments.get("user_id"))
+            Scope(user_id=user, agent_id=arguments.get("agent_id"), session_id=arguments.get("session_id"))
         memory = served.memory_of(caller.tenant)
-        expected = request.headers.get("if-match") if route.verb in _VERSIONED else None
+        expected = request.headers.get("if-match") if route.verb in _VERSIONED_VERBS else None
         if route.how == "job":
-            return _start_job(served, caller, route, said, request.headers.get("idempotency-key"))
+            return _start_job(served, caller, route, arguments, request.headers.get("idempotency-key"))
 
         def act() -> tuple[int, bytes]:
             if expected is not None:
-                _check_unchanged(memory, said, expected)
-            return 200, to_json(getattr(memory, route.verb)(**said), call.result)
+                _check_unchanged(memory, arguments, expected)
+            return 200, to_json(getattr(memory, route.verb)(**arguments), call.result)
 
         work = act
         key = request.headers.get("idempotency-key")
         if key is not None and route.writes and user is not None:
             path, query = request.scope["path"], request.scope["query_string"]
-            asked = fingerprint_request(route.method.encode(), path.encode(), query, body)
-            together = route.verb not in _SEPARATE and not said.get("purge")
-            work = partial(run_once, memory, user, check_idempotency_key(key), asked, act, together=together)
+            digest = fingerprint_request(route.method.encode(), path.encode(), query, body)
+            together = route.verb not in _SEPARATE_VERBS and not arguments.get("purge")
+            work = partial(run_once, memory, user, check_idempotency_key(key), digest, act, together=together)
         elif expected is not None:
             work = partial(memory.parts.store.together, act)
-        status, content = await run_in_thread(served, lambda: _run_audited(route, caller, said, work))
+        status, content = await run_in_thread(served, lambda: _run_audited(route, caller, arguments, work))
         return _make_response(request, route, status, content)
 
     return answer
 
 
-def _run_audited(route: Route, caller: Caller, said: Mapping[str, Any], work: Callable[[], _T]) -> _T:
+def _run_audited(route: Route, caller: Caller, arguments: Mapping[str, Any], work: Callable[[], _T]) -> _T:
     """Run ``work``, with audit lines if it forgets or restores."""
-    if route.access != "forget" or said.get("dry_run"):
+    if route.access != "forget" or arguments.get("dry_run"):
         return work()
-    action = "purge" if said.get("purge") else route.verb
-    with audited(action, caller, user=said.get("user_id"), said=sorted(said)):
+    action = "purge" if arguments.get("purge") else route.verb
+    with audited(action, caller, user=arguments.get("user_id"), arguments=sorted(arguments)):
         return work()
 
 
@@ -170,13 +170,13 @@ def _read_arguments(route: Route, call: Call, request: Request, body: bytes) -> 
     try:
         if route.method in ("GET", "DELETE"):
             query = request.query_params
-            given = {n: v[0] if len(v := query.getlist(n)) == 1 else v for n in query}
-            said = call.request.model_validate(given)
+            values = {n: v[0] if len(v := query.getlist(n)) == 1 else v for n in query}
+            parsed = call.request.model_validate(values)
         else:
-            said = call.request.model_validate_json(body or b"{}", strict=True)
+            parsed = call.request.model_validate_json(body or b"{}", strict=True)
     except ValidationError as error:
         raise InputError("; ".join(map(_describe_error, error.errors(include_url=False)))) from error
-    arguments = {name: getattr(said, name) for name in said.model_fields_set}
+    arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
     return arguments | {name: unquote(request.path_params[name]) for name in call.in_path}
 
 
@@ -186,26 +186,26 @@ def _describe_error(error: Any) -> str:
 
 
 def _start_job(
-    served: Served, caller: Caller, route: Route, said: dict[str, Any], key: str | None
+    served: Served, caller: Caller, route: Route, arguments: dict[str, Any], key: str | None
 ) -> Response:
     verb, call = getattr(served.memory_of(caller.tenant), route.verb), call_of(route)
 
-    def work(tell: Callable[..., None]) -> Any:
-        told = {"progress": tell} if "progress" in call.left_out else {}
-        done = _run_audited(route, caller, said, lambda: verb(**said, **told))
-        return adapter(call.result).dump_python(done, mode="json")
+    def work(report: Callable[..., None]) -> Any:
+        extra = {"progress": report} if "progress" in call.left_out else {}
+        result = _run_audited(route, caller, arguments, lambda: verb(**arguments, **extra))
+        return adapter(call.result).dump_python(result, mode="json")
 
-    user, id_ = said.get("user_id"), None
+    user, id_ = arguments.get("user_id"), None
     if key is not None:
         parts = (caller.tenant, user or "", route.verb, check_idempotency_key(key))
         id_ = fingerprint_request(*(part.encode() for part in parts))[:32]
-    begun = served.jobs.start(route.verb, caller, user, work, id=id_)
-    return JSONResponse(begun.to_dict(), 202, {"location": f"{PREFIX}/jobs/{begun.id}"})
+    started = served.jobs.start(route.verb, caller, user, work, id=id_)
+    return JSONResponse(started.to_dict(), 202, {"location": f"{PREFIX}/jobs/{started.id}"})
 
 
 def _make_response(request: Request, route: Route, status: int, content: bytes) -> Response:
     headers = {}
-    if route.verb in _VERSIONED:
+    if route.verb in _VERSIONED_VERBS:
         headers["etag"] = _make_etag(json.loads(content))
         if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
             return Response(status_code=304, headers=headers)
@@ -213,13 +213,13 @@ def _make_response(request: Request, route: Route, status: int, content: bytes) 
 
 
 def _make_etag(record: dict[str, Any]) -> str:
-    lasting = {name: value for name, value in record.items() if name not in _ACCESS_FIELDS}
-    return f'"{hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:32]}"'
+    fields = {name: value for name, value in record.items() if name not in _ACCESS_FIELDS}
+    return f'"{hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:32]}"'
 
 
-def _check_unchanged(memory: MemoryManager, said: dict[str, Any], expected: str) -> None:
+def _check_unchanged(memory: MemoryManager, arguments: dict[str, Any], expected: str) -> None:
     """Raise `Changed` unless the record still has the expected ETag."""
-    whose = {name: said[name] for name in ("user_id", "agent_id") if name in said}
-    record = memory.get(said["record_id"], **whose)
+    owner = {name: arguments[name] for name in ("user_id", "agent_id") if name in arguments}
+    record = memory.get(arguments["record_id"], **owner)
     if expected != "*" and _make_etag(json.loads(to_json(record, type(record)))) not in expected:
-        raise Changed(f"the record {said['record_id']} is not as If-Match says; read it again")
+        raise Changed(f"the record {arguments['record_id']} is not as If-Match says; read it again")

@@ -67,44 +67,44 @@ async def import_(request: Request) -> Response:
     if (dry_run := query.getlist("dry_run")) not in ([], ["true"], ["false"]):
         raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
-    most = served.settings.server_import_mb * _MEGABYTE
+    limit = served.settings.server_import_mb * _MEGABYTE
     folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
     path, id_ = Path(folder.name) / _safe_file_name(query.get("name", "")), new_id()
 
-    def work(tell: Callable[..., None]) -> Any:
-        given: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
+    def work(report: Callable[..., None]) -> Any:
+        target: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
         try:
             with audited("import", caller, user=user, job=id_):
-                receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=tell, **given)
+                receipt = memory.import_(path, dry_run=dry_run == ["true"], progress=report, **target)
         except JiyiError as error:
             error.args = (str(error).replace(str(path), path.name),)
             raise
         return adapter(ImportReceipt).dump_python(receipt, mode="json")
 
     try:
-        await _save_body(request, path, most)
-        begun = served.jobs.start("import_", caller, user, work, id=id_, after=folder.cleanup)
+        await _save_body(request, path, limit)
+        started = served.jobs.start("import_", caller, user, work, id=id_, after=folder.cleanup)
     except BaseException:  # no job that would remove it
         folder.cleanup()
         raise
-    return JSONResponse(begun.to_dict(), 202, {"location": f"/v1/jobs/{begun.id}"})
+    return JSONResponse(started.to_dict(), 202, {"location": f"/v1/jobs/{started.id}"})
 
 
 async def job(request: Request) -> Response:
     """Return the state of a job."""
-    found = get_served(request).jobs.get(request.path_params["job_id"], await authenticate(request))
-    return JSONResponse(found.to_dict())
+    state = get_served(request).jobs.get(request.path_params["job_id"], await authenticate(request))
+    return JSONResponse(state.to_dict())
 
 
 async def job_events(request: Request) -> Response:
     """Stream the state of a job as server-sent events of JSON until it has ended."""
     jobs = get_served(request).jobs
-    found = jobs.get(request.path_params["job_id"], await authenticate(request))
+    job = jobs.get(request.path_params["job_id"], await authenticate(request))
 
     async def events() -> AsyncIterator[bytes]:
-        async for told in jobs.follow(found):
-            data = json.dumps(told, ensure_ascii=False)
-            yield f"event: {told['state']}\ndata: {data}\n\n".encode()
+        async for state in jobs.follow(job):
+            data = json.dumps(state, ensure_ascii=False)
+            yield f"event: {state['state']}\ndata: {data}\n\n".encode()
 
     return StreamingResponse(events(), media_type="text/event-stream", headers=_STREAM_HEADERS)
 
@@ -115,8 +115,8 @@ async def users(request: Request) -> Response:
     caller.check("read")
     ledger = served.memory.parts.ledger
     names = await run_in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
-    own = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
-    return JSONResponse([name for name in own if caller.user in (None, name)])
+    visible = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
+    return JSONResponse([name for name in visible if caller.user in (None, name)])
 
 
 async def monitor(request: Request) -> Response:
@@ -138,17 +138,17 @@ def _read_chunks(path: Path, tenant: str) -> Iterator[bytes]:
             yield piece
 
 
-def _safe_file_name(said: str) -> str:
+def _safe_file_name(name: str) -> str:
     """Return the file name that a client gave, as a safe name without folders."""
-    return re.sub(r"[^\w.-]", "_", Path(said).name).lstrip(".")[-60:] or "import.jsonl"
+    return re.sub(r"[^\w.-]", "_", Path(name).name).lstrip(".")[-60:] or "import.jsonl"
 
 
-async def _save_body(request: Request, path: Path, most: float) -> None:
+async def _save_body(request: Request, path: Path, limit: float) -> None:
     """Write a body of at most ``most`` bytes into a file."""
     size = 0
     async with await anyio.open_file(path, "wb") as file:
         async for piece in request.stream():
             size += len(piece)
-            if size > most:
-                raise RequestTooLarge(f"the file is larger than {most / _MEGABYTE:g} MB; import it in parts")
+            if size > limit:
+                raise RequestTooLarge(f"the file is larger than {limit / _MEGABYTE:g} MB; import it in parts")
             await file.write(piece)

@@ -30,7 +30,7 @@ class _Scope(TypedDict):
 
 
 class _Message(TypedDict):
-    """A stored message: the OpenAI dict under `message`, what the memory knows of it around that."""
+    """A stored message: the OpenAI dict under `message`, with the fields of its record around it."""
 
     kind: Literal["message"]
     id: str
@@ -44,35 +44,35 @@ class _Message(TypedDict):
     message: dict[str, Any]
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_OWN = ("id", "seq", "created_at", "importance", "pinned", "tokens", "tokens_by")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_RECORD_FIELDS = ("id", "seq", "created_at", "importance", "pinned", "tokens", "tokens_by")
 
 
 @lru_cache(maxsize=512)
 def adapter(of: Any) -> TypeAdapter[Any]:
-    """Return what reads and writes values of a type, such as the result of a verb."""
+    """Return an adapter that reads and writes values of a type, such as the result of a verb."""
     return TypeAdapter(of)
 
 
 def to_json(value: Any, of: Any) -> bytes:
-    """Return a value as JSON in UTF-8; half a surrogate pair, which no UTF-8 has, is U+FFFD in it."""
+    """Return a value as JSON in UTF-8; a lone surrogate, which UTF-8 cannot carry, becomes U+FFFD."""
     try:
         return adapter(of).dump_json(value)
     except PydanticSerializationError:
         text = json.dumps(adapter(of).dump_python(value, mode="json"), ensure_ascii=False)
-        return _SURROGATE.sub("\ufffd", text).encode()
+        return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
-def message_of(given: Mapping[str, Any]) -> Message | Mapping[str, Any]:
-    """Return the `Message` of an envelope; an OpenAI dict stays as it is.
+def message_of(data: Mapping[str, Any]) -> Message | Mapping[str, Any]:
+    """Return the `Message` in an envelope; an OpenAI dict is returned unchanged.
 
     Raises:
         BadMessage: it is an envelope with a field of a wrong type.
     """
-    if given.get("kind") != "message" or "message" not in given:
-        return given
+    if data.get("kind") != "message" or "message" not in data:
+        return data
     try:
-        return cast("Message", adapter(Message).validate_python(given))
+        return cast("Message", adapter(Message).validate_python(data))
     except ValueError as error:
         raise BadMessage(f"the message cannot be read: {error}") from error
 
@@ -86,18 +86,18 @@ def _write_scope(scope: Scope) -> _Scope:
 
 
 def _write_message(message: Message) -> dict[str, Any]:
-    own = {name: getattr(message, name) for name in _OWN}
+    fields = {name: getattr(message, name) for name in _RECORD_FIELDS}
     scope = None if message.scope is None else _write_scope(message.scope)
-    return {"kind": "message", **own, "scope": scope, "message": message.to_dict()}
+    return {"kind": "message", **fields, "scope": scope, "message": message.to_dict()}
 
 
 def _read_message(data: dict[str, Any]) -> Message:
     scope = data.get("scope")
-    own = {name: data[name] for name in _OWN if name in data}
-    return Message.from_openai(data["message"], scope=None if scope is None else Scope(**scope), **own)
+    fields = {name: data[name] for name in _RECORD_FIELDS if name in data}
+    return Message.from_openai(data["message"], scope=None if scope is None else Scope(**scope), **fields)
 
 
-def _in_form(of: type, form: Any, write: Any, read: Any) -> None:
+def _set_json_form(of: type, form: Any, write: Any, read: Any) -> None:
     """Tell pydantic how values of a class are written and read."""
 
     def schema(_source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -111,5 +111,5 @@ def _in_form(of: type, form: Any, write: Any, read: Any) -> None:
     setattr(of, "__get_pydantic_core_schema__", staticmethod(schema))  # noqa: B010
 
 
-_in_form(Scope, _Scope, _write_scope, lambda data: Scope(**data))
-_in_form(Message, _Message, _write_message, _read_message)
+_set_json_form(Scope, _Scope, _write_scope, lambda data: Scope(**data))
+_set_json_form(Message, _Message, _write_message, _read_message)

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems, made from the one error tree and read back into it.
+"""Errors as RFC 9457 problems, written from the classes of `jiyi.errors` and read back.
 
 ``type`` is an anchor of the page ``/errors`` that the server itself shows, so that it names the class;
 ``detail`` is the error's message. Attributes of an error travel as members of their own.
@@ -20,13 +20,13 @@ __all__ = ["PAGE", "Problem", "error_of", "problem_of"]
 PAGE = "/errors#"
 """What the ``type`` of each problem begins with; the name of its class follows."""
 
-_ATTRIBUTES = {  # what each is called in a problem
+_MEMBER_NAMES = {  # what each is called in a problem
     "needed": "needed",
     "available": "available",
     "status": "endpoint_status",  # of an endpoint asked by the server
     "retry_after": "retry_after",
 }
-_OTHERS = 500
+_DEFAULT_STATUS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,25 +41,25 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
-        own = {"type": PAGE + self.name, "title": self.title, "status": self.status, "detail": self.detail}
-        return {**self.members, **own}
+        main = {"type": PAGE + self.name, "title": self.title, "status": self.status, "detail": self.detail}
+        return {**self.members, **main}
 
 
 @cache
-def _statuses() -> Mapping[str, int]:
+def _load_statuses() -> Mapping[str, int]:
     return tomllib.loads((files(__package__) / "statuses.toml").read_text("utf-8"))
 
 
 def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
-    """Return the problem that an error is; ``detail`` stands in for its message."""
-    of = type(error)
-    statuses = _statuses()
-    status = next((statuses[one.__name__] for one in of.__mro__ if one.__name__ in statuses), _OTHERS)
-    members = {there: getattr(error, name) for name, there in _ATTRIBUTES.items() if hasattr(error, name)}
-    title = (of.__doc__ or of.__name__).partition("\n")[0]
+    """Return an error as a problem; ``detail`` replaces its message."""
+    cls = type(error)
+    statuses = _load_statuses()
+    status = next((statuses[c.__name__] for c in cls.__mro__ if c.__name__ in statuses), _DEFAULT_STATUS)
+    members = {member: getattr(error, name) for name, member in _MEMBER_NAMES.items() if hasattr(error, name)}
+    title = (cls.__doc__ or cls.__name__).partition("\n")[0]
     return Problem(
         status=status,
-        name=of.__name__,
+        name=cls.__name__,
         title=title,
         detail=str(error) if detail is None else detail,
         members=members,
@@ -67,8 +67,8 @@ def problem_of(error: JiyiError, detail: str | None = None) -> Problem:
 
 
 def error_of(data: Mapping[str, Any]) -> JiyiError:
-    """Return the error of a problem's JSON object; of an unknown class a `ServerError`."""
+    """Return the error of a problem's JSON object; a `ServerError` if its class is unknown."""
     name = str(data.get("type", "")).rpartition("#")[2]
-    of: type[JiyiError] = getattr(errors, name) if name in errors.__all__ else errors.ServerError
+    cls: type[JiyiError] = getattr(errors, name) if name in errors.__all__ else errors.ServerError
     detail = str(data.get("detail") or data.get("title") or f"the server answered {data.get('status')}")
-    return of(detail, **{own: data[_ATTRIBUTES[own]] for own in get_annotations(of)})
+    return cls(detail, **{name: data[_MEMBER_NAMES[name]] for name in get_annotations(cls)})

@@ -1,7 +1,7 @@
 """The table of routes: which verb answers where, and who may ask.
 
-What a request may say follows from the verb's own signature: parameters that stand in the path come
-from there, those of GET and DELETE from the query, all others from a JSON object.
+The parameters of a request are those of the verb's signature: in the path if it names them, else in the
+query of GET and DELETE, else in a JSON object.
 """
 
 import inspect
@@ -25,21 +25,21 @@ __all__ = ["ROUTES", "Access", "Call", "Route", "call_of"]
 Access = Literal["read", "write", "forget", "admin"]
 """What a key must allow; admin is for what concerns more than one user."""
 
-_How = Literal["answer", "job"]
-"""Whether the request waits for the verb, or is given a job to look at."""
+_AnswerMode = Literal["answer", "job"]
+"""Whether the request waits for the verb, or gets a job to poll."""
 
-_GivenMessage = Annotated[dict[str, Any], AfterValidator(message_of)]
-_STAY_HERE = ("self", "progress", "policy", "compress", "path")
-
-
-def _read_json(given: Any) -> Any:
-    return json.loads(given) if isinstance(given, str) else given
+_MessageInput = Annotated[dict[str, Any], AfterValidator(message_of)]
+_LOCAL_PARAMETERS = ("self", "progress", "policy", "compress", "path")
 
 
-_TRAVELS: Mapping[str, Any] = {  # parameters that are of another type in JSON
-    "message": _GivenMessage | None,
-    "messages": list[_GivenMessage],
-    "scratch": list[_GivenMessage],
+def _read_json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+_JSON_TYPES: Mapping[str, Any] = {  # parameters that are of another type in JSON
+    "message": _MessageInput | None,
+    "messages": list[_MessageInput],
+    "scratch": list[_MessageInput],
     "filters": Annotated[Mapping[str, Any] | None, BeforeValidator(_read_json)],
 }
 
@@ -52,17 +52,17 @@ class Route:
     path: str  # below /v1
     verb: str  # of `MemoryManager`
     access: Access
-    how: _How = "answer"
+    how: _AnswerMode = "answer"
 
     @property
     def example(self) -> Mapping[str, Any]:
         """A request, for the documentation; empty where there is nothing to say."""
-        return _tables()["examples"].get(self.verb, {})
+        return _load_tables()["examples"].get(self.verb, {})
 
     @property
     def links(self) -> Mapping[str, Any]:
-        """What may be asked next, as links of OpenAPI by verb; empty where that follows from nothing here."""
-        return _tables()["links"].get(self.verb, {})
+        """What may be asked next, as links of OpenAPI by verb; empty where nothing follows."""
+        return _load_tables()["links"].get(self.verb, {})
 
     @property
     def writes(self) -> bool:
@@ -72,10 +72,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """How a route's verb is called."""
+    """The parameters and the result of a route's verb."""
 
     in_path: tuple[str, ...]
-    request: type[BaseModel]  # everything else that may be said, in the query or the body
+    request: type[BaseModel]  # all other parameters, in the query or the body
     left_out: tuple[str, ...]  # parameters that cannot travel, such as a policy
     result: Any  # the annotation of what is returned
     summary: str  # the first line of the verb's docstring
@@ -142,41 +142,41 @@ ROUTES: Sequence[Route] = (
 
 
 @cache
-def _tables() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+def _load_tables() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     return tomllib.loads((files(__package__) / "routes.toml").read_text("utf-8"))
 
 
-def _read_date(given: Any) -> Any:
+def _read_date(value: Any) -> Any:
     """Read a date as ISO 8601 alone: pydantic takes seconds since 1970 too."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(value, str):
+        return value
     try:
-        return datetime.fromisoformat(given)
+        return datetime.fromisoformat(value)
     except ValueError:
         raise PydanticCustomError("date", "a date is ISO 8601, such as 2026-01-31T09:00:00Z") from None
 
 
 @lru_cache(maxsize=256)
 def call_of(route: Route) -> Call:
-    """Return how a route's verb is called."""
+    """Return the parameters and the result of a route's verb."""
     verb = getattr(MemoryManager, route.verb)
     hints = get_type_hints(verb)
     in_path = tuple(part[1:-1] for part in route.path.split("/") if part.startswith("{"))
-    shapes, fields, left_out = _tables()["shapes"], dict[str, Any](), list[str]()
+    shapes, fields, left_out = _load_tables()["shapes"], dict[str, Any](), list[str]()
     for name, parameter in inspect.signature(verb).parameters.items():
         if name in in_path:
             continue
-        if name in _STAY_HERE:
+        if name in _LOCAL_PARAMETERS:
             left_out.append(name)
             continue
-        given = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        of = _TRAVELS.get(name, hints[name])
+        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+        annotation = _JSON_TYPES.get(name, hints[name])
         if name == "filters" and route.method == "GET":  # a query has no dicts: they are JSON in a text
-            of = Json[dict[str, Any]] | None
-        if datetime in get_args(of) and float not in get_args(of):
-            of = Annotated[of, BeforeValidator(_read_date)]
+            annotation = Json[dict[str, Any]] | None
+        if datetime in get_args(annotation) and float not in get_args(annotation):
+            annotation = Annotated[annotation, BeforeValidator(_read_date)]
         shape = shapes.get(f"{route.verb}.{name}", shapes.get(name, {}))
-        fields[name] = (of, Field(given, json_schema_extra=dict(shape)))
+        fields[name] = (annotation, Field(default, json_schema_extra=dict(shape)))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
     return Call(
         in_path=in_path,

@@ -10,14 +10,14 @@ from jiyi.errors import BadScope
 
 __all__ = ["check_tenant", "shown_text", "shown_user", "stored_user"]
 
-_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
-_TENANT = re.compile(_NAME)
-_STORED = re.compile(rf"{_NAME}//")
+_TENANT_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_TENANT_PATTERN = re.compile(_TENANT_NAME)
+_TENANT_PREFIX = re.compile(rf"{_TENANT_NAME}//")
 
 
 def check_tenant(name: str) -> str:
     """Return the name of a tenant, "" for none; BadScope: it cannot be one."""
-    if name and not _TENANT.fullmatch(name):
+    if name and not _TENANT_PATTERN.fullmatch(name):
         raise BadScope(f"the tenant {name[:80]!r} is not 1 to 63 lower-case letters, digits and hyphens")
     return name
 
@@ -30,15 +30,15 @@ def stored_user(tenant: str, user: str) -> str:
     """
     if tenant:
         return f"{tenant}//{user}"
-    if _STORED.match(user):
+    if _TENANT_PREFIX.match(user):
         raise BadScope("this user_id begins like that of a tenant's user, name//; use another one")
     return user
 
 
 def shown_user(stored: str) -> str:
     """Return the id of a user as their tenant knows it."""
-    found = _STORED.match(stored)
-    return stored[found.end() :] if found else stored
+    prefix = _TENANT_PREFIX.match(stored)
+    return stored[prefix.end() :] if prefix else stored
 
 
 def shown_text(text: str, tenant: str) -> str:

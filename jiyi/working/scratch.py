@@ -47,13 +47,13 @@ class Scratch:
         for step in task.steps:
             if step.tool_name is None:
                 continue
-            written = json.dumps(dict(step.args), ensure_ascii=False)
-            call = ToolCall(id=f"call_{step.id}", name=step.tool_name, arguments=written)
-            plain = step.description == describe_call(step.tool_name, step.args)
-            scratch.act([call], "" if plain else step.description)
+            arguments = json.dumps(dict(step.args), ensure_ascii=False)
+            call = ToolCall(id=f"call_{step.id}", name=step.tool_name, arguments=arguments)
+            is_plain = step.description == describe_call(step.tool_name, step.args)
+            scratch.act([call], "" if is_plain else step.description)
             ended = step.status in ("completed", "failed") and step.result is not None
-            seen = (step.result or "") if ended else wording("task", language(task.request))["interrupted"]
-            scratch.observe(call.id, seen, id=step.id)
+            result = (step.result or "") if ended else wording("task", language(task.request))["interrupted"]
+            scratch.observe(call.id, result, id=step.id)
         return scratch
 
     @property
@@ -82,8 +82,8 @@ class Scratch:
         if not calls or len({call.id for call in calls}) < len(calls):
             raise InputError("an action has at least one tool call, each with an id of its own")
         # Some endpoints require the field, even if it is empty.
-        silent = {} if thought else {"content": None}
-        self._add(Message(role="assistant", content=thought or None, tool_calls=tuple(calls), extra=silent))
+        extra = {} if thought else {"content": None}
+        self._add(Message(role="assistant", content=thought or None, tool_calls=tuple(calls), extra=extra))
         self._action_place = len(self._messages) - 1
         self._open_calls = {call.id: call for call in calls}
 
@@ -97,13 +97,13 @@ class Scratch:
         """
         if call_id not in self._open_calls:
             raise InputError(f"no call {call_id!r} waits for a result; add it with act() first")
-        seen = Message(role="tool", tool_call_id=call_id, content=text, id=id or new_id())
+        result = Message(role="tool", tool_call_id=call_id, content=text, id=id or new_id())
         if self._shorten is not None:
-            shown = self._shorten(seen).text
-            seen = Message(role="tool", tool_call_id=call_id, content=shown, id=seen.id)
-        self._messages.append(seen)
+            shown = self._shorten(result).text
+            result = Message(role="tool", tool_call_id=call_id, content=shown, id=result.id)
+        self._messages.append(result)
         del self._open_calls[call_id]
-        return seen
+        return result
 
     def clear(self) -> None:
         """Remove everything, at the end of the run."""

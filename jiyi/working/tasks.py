@@ -28,7 +28,7 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     Context whose name begins with "_" is internal and not shown.
     """
     words = wording("task", language)
-    now = task.current_step
+    current = task.current_step
     shown = {
         "request": task.request,
         "status": words[task.status],
@@ -40,8 +40,8 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     for number, step in enumerate(task.steps, 1):
         result = f" -> {clip(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
-    if now is not None:
-        lines.append(f"{words['now']}{words['is']}{now.description}")
+    if current is not None:
+        lines.append(f"{words['now']}{words['is']}{current.description}")
     text = "\n".join(lines)
     return Block(
         section="task",
@@ -98,7 +98,7 @@ class WorkingMemory:
             InputError: the request is empty or the trigger type unknown.
         """
         _check_text("request", request)
-        _check_optional("target", target)
+        _check_optional_text("target", target)
         _check_choice("trigger_type", trigger_type, get_args(TriggerType))
         if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(f"tags must be a list of texts, not {tags!r}")
@@ -168,7 +168,7 @@ class WorkingMemory:
             _check_context(context)
 
         def update() -> Task:
-            task = self._in_progress(scope, task_id)
+            task = self._get_in_progress(scope, task_id)
             notes = {**task.context, **(context or {})}
             changed = replace(
                 task,
@@ -202,11 +202,11 @@ class WorkingMemory:
             InputError: the description is empty or the status unknown.
         """
         _check_text("description", description)
-        _check_optional("tool_name", tool_name)
-        _check_optional("result", result)
+        _check_optional_text("tool_name", tool_name)
+        _check_optional_text("result", result)
 
         def add() -> Step:
-            task = self._in_progress(scope, task_id)
+            task = self._get_in_progress(scope, task_id)
             now = at or self.clock()
             step = Step(
                 scope=task.scope,
@@ -245,14 +245,14 @@ class WorkingMemory:
             _check_text("description", description)
         if status is not None:
             _check_choice("status", status, get_args(StepStatus))
-        _check_optional("result", result)
+        _check_optional_text("result", result)
 
         def update() -> Step:
             found = self.store.find(Query(scope=_user_scope(scope), kinds=("step",), ids=(step_id,)))
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
             step = cast("Step", found[0])
-            task = self._in_progress(scope, step.task_id)
+            task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
             changes: dict[str, Any] = {"description": description, "result": result}
             step = replace(step, **{name: text for name, text in changes.items() if text is not None})
@@ -281,17 +281,17 @@ class WorkingMemory:
             InputError: the outcome is unknown.
         """
         _check_choice("outcome", outcome, get_args(Outcome))
-        _check_optional("summary", summary)
+        _check_optional_text("summary", summary)
 
         def end() -> Episode:
-            task = self._in_progress(scope, task_id)
+            task = self._get_in_progress(scope, task_id)
             now = at or self.clock()
-            noted = task.context.get(self.target_key) if self.target_key else None
+            target_note = task.context.get(self.target_key) if self.target_key else None
             ended = replace(
                 task,
                 status="failed" if outcome == "failed" else "completed",
                 outcome=outcome,
-                target=task.target or (str(noted) if isinstance(noted, str | int) else None),
+                target=task.target or (str(target_note) if isinstance(target_note, str | int) else None),
                 summary=summary or task.summary or "",
                 updated_at=now,
                 completed_at=now,
@@ -306,7 +306,7 @@ class WorkingMemory:
         """End a task that missed its goal and return its episode. Raises as `complete` does."""
         return self.complete(scope, task_id, outcome="failed", summary=reason, at=at)
 
-    def _in_progress(self, scope: Scope, task_id: str) -> Task:
+    def _get_in_progress(self, scope: Scope, task_id: str) -> Task:
         task = self.get(scope, task_id)
         if task.status in _ENDED:
             raise WrongState(f"task {task_id!r} is already {task.status}; start a new one with start_task()")
@@ -333,7 +333,7 @@ def _check_context(context: object) -> None:
         raise InputError(f"context must be a dict of names and notes with something in it, not {context!r}")
 
 
-def _check_optional(name: str, text: object) -> None:
+def _check_optional_text(name: str, text: object) -> None:
     if not isinstance(text, str | None):
         raise InputError(f"{name} must be text, not {type(text).__name__}")
 

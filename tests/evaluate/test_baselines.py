@@ -9,7 +9,7 @@ import pytest
 
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.evaluate import BASELINES, Conversation, Question, SessionLog
-from jiyi.evaluate.baselines import bm25, by_date, check_baselines, dense, make_baseline, ranked
+from jiyi.evaluate.baselines import bm25, by_date, check_baselines, dense, make_baseline, rank_places
 from jiyi.records import Message
 from jiyi.testing import HashEmbedder
 from jiyi.text import counter_for
@@ -81,16 +81,16 @@ def test_dense_tells_how_far_it_is():
 
 def test_orders_of_time():
     dates = [START, START + timedelta(days=2), START + timedelta(days=1)]
-    assert ranked(by_date(dates, newest_first=True)("?"), Random(0)) == [1, 2, 0]
-    assert ranked(by_date(dates, newest_first=False)("?"), Random(0)) == [0, 2, 1]
+    assert rank_places(by_date(dates, newest_first=True)("?"), Random(0)) == [1, 2, 0]
+    assert rank_places(by_date(dates, newest_first=False)("?"), Random(0)) == [0, 2, 1]
 
 
 def test_ties_are_broken_at_random_by_seed_and_never_by_place():
     scores = np.array([1.0, 2.0, 1.0, 1.0, -math.inf])
-    orders = {tuple(ranked(scores, Random(seed))) for seed in range(60)}
+    orders = {tuple(rank_places(scores, Random(seed))) for seed in range(60)}
     assert len(orders) == 6
     assert all(order[0] == 1 and sorted(order) == [0, 1, 2, 3] for order in orders)
-    assert ranked(scores, Random(7)) == ranked(scores, Random(7))
+    assert rank_places(scores, Random(7)) == rank_places(scores, Random(7))
 
 
 def test_rankings():

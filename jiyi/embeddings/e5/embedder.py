@@ -18,10 +18,10 @@ from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
 from jiyi.errors import EmbeddingError, SettingsError
 
-__all__ = ["E5Embedder", "loaded_model"]
+__all__ = ["E5Embedder", "load_model"]
 
 _NAME = "e5:multilingual-e5-small-q4"
-_MAX_CHARS = 4_096  # more than this is not even read; a window of prose is about 2,300
+_MAX_CHARS = 4_096  # read of a text at most; a window of prose is about 2,300
 
 
 class E5Embedder:
@@ -79,19 +79,19 @@ class E5Embedder:
         Raises:
             EmbeddingError: the model cannot be loaded.
         """
-        return loaded_model(self._engine, self._file).engine.name
+        return load_model(self._engine, self._file).engine.name
 
     def load_in_background(self) -> None:
         """Start to load the model in a thread, once; the thread ends when the model is there.
 
         What goes wrong is raised by the first `embed`.
         """
-        if (self._engine, self._file) not in _models and not _loading.locked():  # nor on its way
-            threading.Thread(target=self._load, name="jiyi-e5-load").start()
+        if (self._engine, self._file) not in _models and not _loading.locked():  # nor being loaded
+            threading.Thread(target=self._load_quietly, name="jiyi-e5-load").start()
 
-    def _load(self) -> None:
-        with suppress(EmbeddingError, RuntimeError):  # of a pool, where the program ends meanwhile
-            loaded_model(self._engine, self._file)
+    def _load_quietly(self) -> None:
+        with suppress(EmbeddingError, RuntimeError):  # RuntimeError: the program is ending
+            load_model(self._engine, self._file)
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
         """Return a matrix of shape (len(texts), 384).
@@ -103,7 +103,7 @@ class E5Embedder:
         out = np.empty((len(items), DIMS), dtype=np.float32)
         if not items:
             return out
-        model = loaded_model(self._engine, self._file)
+        model = load_model(self._engine, self._file)
 
         def fill(row: int) -> None:
             out[row] = model.embed(items[row], kind)
@@ -126,49 +126,49 @@ class _Model:
         self.tokenizer = Tokenizer(weights.vocabulary())
         self.engine: Engine = make_engine(engine, weights)
         self._words = weights.blocks("emb.word", DIMS)
-        self._places = weights.floats("emb.pos").reshape(-1, DIMS) + weights.floats("emb.type")[:DIMS]
+        self._positions = weights.floats("emb.pos").reshape(-1, DIMS) + weights.floats("emb.type")[:DIMS]
 
     def ids(self, text: str, kind: TextKind) -> list[int]:
-        """Return the ids of the window: prefix and text between the marks of beginning and end."""
+        """Return the ids of prefix and text, cut to the window, with the ids that mark beginning and end."""
         ids = self.tokenizer.ids(f"{kind}: {clean_text(text, _MAX_CHARS)}")[: WINDOW - 2]
         return [self.tokenizer.first, *ids, self.tokenizer.last]
 
     def embed(self, text: str, kind: TextKind) -> NDArray[np.float32]:
         """Return a vector of length 1."""
         ids = self.ids(text, kind)
-        mean = self.engine.mean(self._words.rows(np.array(ids)) + self._places[: len(ids)])
+        mean = self.engine.compute_mean(self._words.rows(np.array(ids)) + self._positions[: len(ids)])
         mean /= np.sqrt(mean @ mean)
         return mean
 
 
 _models: dict[tuple[EngineName, Path | None], _Model] = {}
 _loading = threading.Lock()
-if hasattr(os, "register_at_fork"):  # a child would wait for ever for a model its parent was loading
+if hasattr(os, "register_at_fork"):  # else a child could wait for ever for a lock that its parent held
     os.register_at_fork(
         before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
     )
 
 
-def loaded_model(engine: EngineName, file: Path | None = None) -> _Model:
+def load_model(engine: EngineName, file: Path | None = None) -> _Model:
     """Return the model of a data file, by default the one on this machine, loading it the first time.
 
     Raises:
         ModelMissing: there is no data file.
-        EmbeddingError: it is damaged or another one, or the engine cannot be had.
+        EmbeddingError: the file is damaged or not this model, or the engine cannot be used.
     """
     key = engine, file
     if key not in _models:
         with _loading:
             if key not in _models:
-                _models[key] = _load(engine, file)
+                _models[key] = _load_checked(engine, file)
     return _models[key]
 
 
-def _load(engine: EngineName, file: Path | None) -> _Model:
+def _load_checked(engine: EngineName, file: Path | None) -> _Model:
     weights = Weights(model_file(file))
     with ThreadPoolExecutor(1, "jiyi-e5-check") as pool:  # the check takes as long as the rest
         checked = pool.submit(weights.check)
         try:
             return _Model(weights, engine)
         finally:
-            checked.result()  # a damaged file may have failed above in any way: this says why
+            checked.result()  # where a damaged file made the lines above fail, this says why

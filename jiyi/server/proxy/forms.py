@@ -1,7 +1,7 @@
 """The two forms of request and answer of OpenAI's API: Chat Completions and Responses.
 
 A conversation is read as messages of words and tool calls, without system prompts, pictures and
-thoughts: what a memory keeps, and what a message is known by when the client sends it again.
+thoughts: what a memory saves, and what identifies a message that the client sends again.
 """
 
 import json
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadMessage
-from jiyi.llm import put_together, read_turn, spoken
+from jiyi.llm import assemble_stream, read_turn, strip_thoughts
 from jiyi.records import Message
 
 __all__ = ["CHAT", "RESPONSES", "Form", "items_of", "with_recalled"]
 
-_CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-_RESULTS = ("function_call_output", "custom_tool_call_output")
-_WHOLE = ("response.completed", "response.incomplete")
+_CALL_ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
+_RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
+_FINAL_EVENTS = ("response.completed", "response.incomplete")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one of the two speaks."""
+    """One of the two forms."""
 
     path: str  # below the upstream's base URL
     items: str  # the field of a request that has the conversation
@@ -32,10 +32,10 @@ class Form:
 
 def items_of(body: Mapping[str, Any], form: Form) -> list[Any]:
     """Return the items of a request's conversation; a text is an item of the user."""
-    found = body.get(form.items)
-    if isinstance(found, str):
-        return [{"role": "user", "content": found}]
-    return found if isinstance(found, list) else []
+    items = body.get(form.items)
+    if isinstance(items, str):
+        return [{"role": "user", "content": items}]
+    return items if isinstance(items, list) else []
 
 
 def with_recalled(body: Mapping[str, Any], form: Form, text: str) -> bytes:
@@ -44,82 +44,82 @@ def with_recalled(body: Mapping[str, Any], form: Form, text: str) -> bytes:
     All before it stays as it was, in the same order, so that it is the same from turn to turn.
     """
     items = items_of(body, form)
-    at = max(i for i, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "user")
-    recalled = {"role": "user", "content": text}  # what was said once has no authority now
-    return json.dumps({**body, form.items: [*items[:at], recalled, *items[at:]]}).encode()
+    index = max(i for i, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "user")
+    recalled = {"role": "user", "content": text}  # not a system message: recalled text has no authority
+    return json.dumps({**body, form.items: [*items[:index], recalled, *items[index:]]}).encode()
 
 
 def _read_chat(items: Iterable[Any]) -> list[Message]:
-    return [message for item in items if isinstance(item, dict) for message in _message(item)]
+    return [message for item in items if isinstance(item, dict) for message in _to_message(item)]
 
 
-def _chat_reply(answer: bytes, streamed: bool) -> list[Message]:
-    turn = read_turn(put_together(answer) if streamed else answer)
+def _read_chat_reply(answer: bytes, streamed: bool) -> list[Message]:
+    turn = read_turn(assemble_stream(answer) if streamed else answer)
     calls = [call.to_openai() for call in turn.tool_calls]
-    return list(_message({"role": "assistant", "content": turn.text, "tool_calls": calls}))
+    return list(_to_message({"role": "assistant", "content": turn.text, "tool_calls": calls}))
 
 
 def _read_responses(items: Iterable[Any]) -> list[Message]:
-    """Return messages; what the model said and called without a break is one of them."""
-    out: list[Message] = []
-    said: list[str] = []
+    """Return messages; consecutive texts and calls of the model are one message."""
+    messages: list[Message] = []
+    texts: list[str] = []
     calls: list[dict[str, Any]] = []
 
-    def turn_ends() -> None:
-        content = "\n".join(said)
-        out.extend(_message({"role": "assistant", "content": content, "tool_calls": [*calls]}))
-        said.clear()
+    def end_turn() -> None:
+        content = "\n".join(texts)
+        messages.extend(_to_message({"role": "assistant", "content": content, "tool_calls": [*calls]}))
+        texts.clear()
         calls.clear()
 
     for item in items:
         kind = str(item.get("type") or "message") if isinstance(item, dict) else ""
-        if kind in _CALLS:
-            body = {"name": item.get("name"), _CALLS[kind]: item.get(_CALLS[kind])}
+        if kind in _CALL_ARGUMENTS:
+            body = {"name": item.get("name"), _CALL_ARGUMENTS[kind]: item.get(_CALL_ARGUMENTS[kind])}
             call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
             calls.append({"id": item.get("call_id"), **call})
         elif kind == "message" and item.get("role") == "assistant":
-            said.append(_words(item.get("content")))
-        elif kind in _RESULTS or kind == "message":
-            turn_ends()
+            texts.append(_read_text(item.get("content")))
+        elif kind in _RESULT_TYPES or kind == "message":
+            end_turn()
             result = {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
-            out.extend(_message(item if kind == "message" else result))
-    turn_ends()
-    return out
+            messages.extend(_to_message(item if kind == "message" else result))
+    end_turn()
+    return messages
 
 
-def _responses_reply(answer: bytes, streamed: bool) -> list[Message]:
-    whole = _ended(answer) if streamed else json.loads(answer)
-    output = whole.get("output") if isinstance(whole, dict) else None
+def _read_responses_reply(answer: bytes, streamed: bool) -> list[Message]:
+    response = _read_final_response(answer) if streamed else json.loads(answer)
+    output = response.get("output") if isinstance(response, dict) else None
     if not isinstance(output, list):
         raise ValueError("it has no output")
     return _read_responses(output)
 
 
-def _ended(stream: bytes) -> Any:
-    """Return the response that a stream's last event has."""
+def _read_final_response(stream: bytes) -> Any:
+    """Return the response in a stream's last event."""
     for line in reversed(stream.split(b"\n")):
         if line.startswith(b"data:") and b"response." in line:
             event = json.loads(line[len(b"data:") :])
-            if isinstance(event, dict) and event.get("type") in _WHOLE:
+            if isinstance(event, dict) and event.get("type") in _FINAL_EVENTS:
                 return event.get("response")
     raise ValueError("it ended without an end")
 
 
-def _message(item: Mapping[str, Any]) -> Iterator[Message]:
-    """Yield the message that an item is, in its words and calls; nothing where it is none to be kept."""
-    role, calls, text = item.get("role"), item.get("tool_calls") or [], _words(item.get("content"))
+def _to_message(item: Mapping[str, Any]) -> Iterator[Message]:
+    """Yield the message of an item, with its text and calls; nothing if it is not to be saved."""
+    role, calls, text = item.get("role"), item.get("tool_calls") or [], _read_text(item.get("content"))
     try:
-        text = spoken(text) if role == "assistant" else text
+        text = strip_thoughts(text) if role == "assistant" else text
         if role == "tool" or (role in ("user", "assistant") and (text.strip() or calls)):
             given = {"role": role, "content": text, "tool_calls": calls}
             fields = {name: item[name] for name in ("name", "tool_call_id") if item.get(name)}
             yield Message.from_openai({name: value for name, value in given.items() if value != []} | fields)
-    except BadMessage:  # the upstream may know what to make of it
+    except BadMessage:  # the upstream may understand it
         return
 
 
-def _words(content: Any) -> str:
-    """Return the words of what may be text or parts."""
+def _read_text(content: Any) -> str:
+    """Return the text of content, which may be text or parts."""
     if isinstance(content, str):
         return content
     parts = (
@@ -128,5 +128,5 @@ def _words(content: Any) -> str:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-CHAT = Form("/chat/completions", "messages", _read_chat, _chat_reply)
-RESPONSES = Form("/responses", "input", _read_responses, _responses_reply)
+CHAT = Form("/chat/completions", "messages", _read_chat, _read_chat_reply)
+RESPONSES = Form("/responses", "input", _read_responses, _read_responses_reply)

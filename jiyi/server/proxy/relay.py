@@ -35,15 +35,15 @@ _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
 _MAX_COLLECTED_BYTES = 32_000_000  # of an answer; longer ones are passed on and not saved
 _MAX_NOTES_LENGTH = 500  # characters
 _MAX_IDS = 100  # in a header
-_HOP = ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")  # RFC 9110, 7.6.1
-_NOT_FORWARDED = (*_HOP, "host", "content-length", "accept-encoding", "cookie", "forwarded")
-_NOT_RETURNED = (*_HOP, "set-cookie", "date", "server")
-_OWN = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor returned
+_HOP_BY_HOP = ("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade")  # RFC 9110, 7.6.1
+_NOT_FORWARDED = (*_HOP_BY_HOP, "host", "content-length", "accept-encoding", "cookie", "forwarded")
+_NOT_RETURNED = (*_HOP_BY_HOP, "set-cookie", "date", "server")
+_PRIVATE = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor returned
 
-_KEY_START = "jiyi_"  # every key of this server begins so
+_KEY_PREFIX = "jiyi_"  # every key of this server begins so
 
 _T = TypeVar("_T")
-_Keep = Callable[[bytes, bool], int]
+_SaveTurn = Callable[[bytes, bool], int]
 
 Whose = Callable[[Request, Mapping[str, Any], Sequence[Message]], tuple[Owner, bool]]
 """Says whose conversation a request is of, and whether it may be kept; raises `JiyiError`."""
@@ -57,7 +57,7 @@ class _Prepared:
 
     content: bytes  # sent to the upstream
     headers: Mapping[str, str] = field(default_factory=dict)  # added to its answer
-    keep: _Keep | None = None  # saves the conversation with its answer
+    keep: _SaveTurn | None = None  # saves the conversation with its answer
 
 
 class Relay:
@@ -69,10 +69,10 @@ class Relay:
     def __init__(self, upstream: str, settings: Settings, *, whose: Whose) -> None:
         self._upstream = upstream.rstrip("/")
         self._key = settings.proxy_upstream_key  # in place of what the client sends
-        self._seconds = settings.proxy_seconds
-        self._talk = Recaller(tokens=settings.proxy_tokens)
+        self._recall_seconds = settings.proxy_seconds
+        self._recaller = Recaller(tokens=settings.proxy_tokens)
         self._find_owner = whose
-        # A model may think for minutes before it says a word.
+        # A model may think for minutes before it answers.
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
         )
@@ -86,24 +86,24 @@ class Relay:
     async def pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         """Return the upstream's answer to a request; ``form`` says how to read a conversation in it."""
         content = await request.body()
-        passing = _Prepared(content=content)
+        ready = _Prepared(content=content)
         if form and request.headers.get("x-jiyi-memory", "").lower() != "off":
-            passing = await to_thread.run_sync(self._prepare, request, form, content)
+            ready = await to_thread.run_sync(self._prepare, request, form, content)
         try:
-            answer = await _unless_disconnected(request.receive, self._send(request, path, passing.content))
+            answer = await _unless_disconnected(request.receive, self._send(request, path, ready.content))
         except httpx.HTTPError as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             _log.warning("the proxy's upstream could not be asked: %s", type(error).__name__)
-            told = f"the upstream of this proxy could not be asked: {type(error).__name__}"
-            return openai_failure(504 if timed_out else 502, told, "upstream_error", dict(passing.headers))
+            message = f"the upstream of this proxy could not be asked: {type(error).__name__}"
+            return openai_failure(504 if timed_out else 502, message, "upstream_error", dict(ready.headers))
         if answer is None:
-            return Response(status_code=499)  # nobody is there to read it
+            return Response(status_code=499)  # the client has gone
         if answer.has_redirect_location:
             await answer.aclose()
-            told = "the upstream of this proxy redirects; its address has to be set right"
-            return openai_failure(502, told, "upstream_error", dict(passing.headers))
-        keep = passing.keep if answer.is_success else None
-        return _StreamedResponse(answer, passing.headers, partial(self._start_saving, keep) if keep else None)
+            message = "the upstream of this proxy redirects; its address has to be set right"
+            return openai_failure(502, message, "upstream_error", dict(ready.headers))
+        keep = ready.keep if answer.is_success else None
+        return _StreamedResponse(answer, ready.headers, partial(self._start_saving, keep) if keep else None)
 
     def _prepare(self, request: Request, form: Form, content: bytes) -> _Prepared:
         """Return the request with what the memory recalls for it."""
@@ -112,21 +112,21 @@ class Relay:
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            nothing = Recalled(notes=("the body is no JSON object",))
-            return _Prepared(content=content, headers=_memory_headers(nothing))
+            recalled = Recalled(notes=("the body is no JSON object",))
+            return _Prepared(content=content, headers=_memory_headers(recalled))
         talk = form.read(items_of(body, form))
         owner, may_keep = self._find_owner(request, body, talk)
         recalled = self._recall(owner, talk)
         # Where the upstream keeps the conversation, the client sends what is new.
-        whole = not (body.get("previous_response_id") or body.get("conversation"))
-        single = body.get("n") in (None, 1)  # which of several is taken, the next request shows
+        is_complete = not (body.get("previous_response_id") or body.get("conversation"))
+        is_single = body.get("n") in (None, 1)  # with several, the next request shows which was used
 
         def keep(answer: bytes, streamed: bool) -> int:
             try:
-                reply = form.reply(answer, streamed) if single else []
+                reply = form.reply(answer, streamed) if is_single else []
             except ValueError:
                 reply = []
-            return self._talk.keep(owner, talk, reply, whole=whole)
+            return self._recaller.keep(owner, talk, reply, whole=is_complete)
 
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
@@ -135,9 +135,9 @@ class Relay:
         )
 
     def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
-        recall = partial(self._talk.recall, owner, talk)
+        recall = partial(self._recaller.recall, owner, talk)
         try:
-            return run_within(recall, self._seconds, owner=self, most_late=_MAX_LATE_CALLS)
+            return run_within(recall, self._recall_seconds, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as error:
             return Recalled(notes=(f"passed on without memory: {error}",))
         except Exception as error:
@@ -155,7 +155,7 @@ class Relay:
         asked = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(asked, stream=True)
 
-    def _start_saving(self, keep: _Keep, answer: bytes, streamed: bool) -> None:
+    def _start_saving(self, keep: _SaveTurn, answer: bytes, streamed: bool) -> None:
         saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
         self._saving.add(saving)
         saving.add_done_callback(self._saving.discard)
@@ -168,7 +168,7 @@ class Relay:
 
 
 class _StreamedResponse(Response):
-    """An answer of the upstream, passed back as it comes; ``ended`` gets all of it, b"" if incomplete."""
+    """An answer of the upstream, passed back as it arrives; ``ended`` gets all of it, b"" if incomplete."""
 
     def __init__(
         self,
@@ -177,17 +177,17 @@ class _StreamedResponse(Response):
         ended: Callable[[bytes, bool], None] | None,
     ) -> None:
         super().__init__(status_code=answer.status_code)
-        told = {**_forwarded_headers(answer.headers, _NOT_RETURNED), **headers}
-        self.raw_headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in told.items()]
+        merged = {**_forwarded_headers(answer.headers, _NOT_RETURNED), **headers}
+        self.raw_headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in merged.items()]
         self._answer = answer
         self._ended = ended
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         await _unless_disconnected(receive, self._stream(send))
 
     async def _stream(self, send: Send) -> None:
-        collected, whole = bytearray(), False
+        collected, is_complete = bytearray(), False
         try:
             start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
             await send(start)
@@ -196,14 +196,14 @@ class _StreamedResponse(Response):
                     collected += piece
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
-            whole = len(collected) <= _MAX_COLLECTED_BYTES
+            is_complete = len(collected) <= _MAX_COLLECTED_BYTES
         except httpx.HTTPError as error:  # the client is cut off as the proxy was
             _log.warning("the answer of the proxy's upstream broke off: %s", type(error).__name__)
         finally:
             await self._answer.aclose()
             if self._ended:
                 streamed = self._answer.headers.get("content-type", "").startswith("text/event-stream")
-                self._ended(bytes(collected) if whole else b"", streamed)
+                self._ended(bytes(collected) if is_complete else b"", streamed)
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -223,13 +223,13 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-def _forwarded_headers(headers: Mapping[str, str], stay: Sequence[str]) -> dict[str, str]:
+def _forwarded_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> dict[str, str]:
     """Return the headers to forward."""
-    own = {name.strip().lower() for name in headers.get("connection", "").split(",")}
+    hop = {name.strip().lower() for name in headers.get("connection", "").split(",")}
     return {
         name: value
         for name, value in headers.items()
-        if not (name.lower() in (*stay, *own) or name.lower().startswith(_OWN) or _KEY_START in value)
+        if not (name.lower() in (*skipped, *hop) or name.lower().startswith(_PRIVATE) or _KEY_PREFIX in value)
     }
 
 
@@ -251,7 +251,7 @@ _USER_MISSING = "whose memory? Send `user` in the body, a key that is for one us
 
 
 class Proxy:
-    """What speaks OpenAI's API: the same requests and answers, with memory; see the settings ``proxy_*``."""
+    """OpenAI's API, with the same requests and answers, plus memory; see the settings ``proxy_*``."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -266,10 +266,10 @@ class Proxy:
     def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            Route(f"{OPENAI}/models", self._models, methods=["GET"]),
-            Route(f"{OPENAI}/models/{{model:path}}", self._models, methods=["GET"]),
-            *(Route(OPENAI + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
-            Route(OPENAI + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+            Route(f"{OPENAI}/models", self._forward_models, methods=["GET"]),
+            Route(f"{OPENAI}/models/{{model:path}}", self._forward_models, methods=["GET"]),
+            *(Route(OPENAI + form.path, self._serve(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            Route(OPENAI + "/{rest:path}", _refuse_path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
     async def aclose(self) -> None:
@@ -277,13 +277,13 @@ class Proxy:
         if self._relay is not None:
             await self._relay.aclose()
 
-    async def _models(self, request: Request) -> Response:
+    async def _forward_models(self, request: Request) -> Response:
         model = request.path_params.get("model", "")
         if {".", ".."}.intersection(model.split("/")):  # would be another path of the upstream
             return openai_failure(404, "no such model", "model_not_found")
         return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
 
-    def _talk(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
+    def _serve(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             return await self._pass_on(request, form.path, form)
 
@@ -291,28 +291,28 @@ class Proxy:
 
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
-            (await authenticate(request, self._served, _own(request.headers))).check("read")
+            (await authenticate(request, self._served, _own_headers(request.headers))).check("read")
             if self._relay is None:
                 return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
             return await self._relay.pass_on(request, path, form)
         except JiyiError as error:
             caller = getattr(request.state, "caller", None)
-            told = shown_text(str(error), caller.tenant if caller else "")
-            return openai_failure(problem_of(error).status, told, type(error).__name__)
+            message = shown_text(str(error), caller.tenant if caller else "")
+            return openai_failure(problem_of(error).status, message, type(error).__name__)
 
     def _find_owner(
         self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
     ) -> tuple[Owner, bool]:
-        """Return whose conversation it is: the key's user's, or that of ``user``; and whether it is kept."""
+        """Return the owner of a conversation, by key or ``user``, and whether it is saved."""
         caller: Caller = request.state.caller
         try:
             user = caller.stored_user(None if caller.user else body.get("user"))
         except ScopeMissing:
             raise ScopeMissing(_USER_MISSING) from None
-        kept = body.get("conversation")
-        kept = kept.get("id") if isinstance(kept, dict) else kept
-        named = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
-        session = named or (f"openai:{kept}" if kept else session_of(talk))
+        conversation = body.get("conversation")
+        conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
+        requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
+        session = requested or (f"openai:{conversation}" if conversation else session_of(talk))
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
 
@@ -323,14 +323,14 @@ def session_of(talk: Sequence[Message]) -> str:
     return f"openai:{digest(first.strip())}"
 
 
-def _own(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers for us. What stands under Authorization is the upstream's, if no key of ours."""
+def _own_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers for this server. Authorization is the upstream's unless it holds a key of ours."""
     if "x-jiyi-key" in headers:
         return {"x-jiyi-key": headers["x-jiyi-key"]}
-    said = headers.get("authorization", "")
-    return {"authorization": said} if "jiyi_" in said else {}
+    authorization = headers.get("authorization", "")
+    return {"authorization": authorization} if "jiyi_" in authorization else {}
 
 
-async def _nothing(_: Request) -> Response:
+async def _refuse_path(_: Request) -> Response:
     served = "POST /chat/completions, POST /responses, GET /models"
     return openai_failure(404, f"this proxy serves {served}", "not_found")
