@@ -1,5 +1,7 @@
 """Fixtures for whole memories: a real file, the instant embedder, and a clock to turn by hand."""
 
+import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -70,6 +72,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.parent.name in SLOW_FOLDERS:
             item.add_marker("slow")
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in a loop of its own, where no plugin has done so."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
 
 
 @pytest.fixture(autouse=True)

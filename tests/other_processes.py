@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-__all__ = ["begin_together", "hold"]
+__all__ = ["begin_together", "begun", "hold"]
 
 HOLDER = """
 import sys, apsw
@@ -42,12 +42,24 @@ def hold(path):
             holder.communicate(timeout=20)
 
 
-def begin_together(count: int, code: str, *arguments: object) -> None:
-    """Run a program in several processes; each prints "ready" and then reads a line before it begins."""
+def begun(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    """Run a program that prints "ready" and then reads a line; return it as it begins."""
+    child = _started(code, *arguments)
+    _let_begin(child)
+    return child
+
+
+def begin_together(count: int, code: str, *arguments: object) -> list[str]:
+    """Run a program in several processes that begin as soon as all are ready; return what they printed."""
     children = [_started(code, *arguments) for _ in range(count)]
+    _let_begin(*children)
+    said, errors = zip(*(child.communicate(timeout=120) for child in children), strict=True)
+    assert ([child.returncode for child in children], errors) == ([0] * count, ("",) * count)
+    return list(said)
+
+
+def _let_begin(*children: "subprocess.Popen[str]") -> None:
     assert {child.stdout.readline() for child in children} == {"ready\n"}
     for child in children:
         child.stdin.write("go\n")
         child.stdin.flush()
-    errors = [child.communicate(timeout=120)[1] for child in children]
-    assert ([child.returncode for child in children], errors) == ([0] * count, [""] * count)

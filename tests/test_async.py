@@ -24,7 +24,7 @@ def opened(path, **options):
 
 
 @pytest.mark.slow
-def test_every_verb_runs_concurrently(path):
+async def test_every_verb_runs_concurrently(path):
     async def session(memory, number):
         name = f"s{number}"
         for i in range(5):
@@ -38,113 +38,92 @@ def test_every_verb_runs_concurrently(path):
         assert len(hits) == 3
         assert window.messages[-1]["content"] == "message?"
 
-    async def main():
-        async with opened(path) as memory:
-            await asyncio.gather(*(session(memory, n) for n in range(8)))
-            await memory.flush()
-            assert (await memory.stats())["message"] == 40
-            assert (await memory.stats())["vectors_pending"] == 0
-        with pytest.raises(Closed):
-            await memory.stats()
-
-    asyncio.run(main())
+    async with opened(path) as memory:
+        await asyncio.gather(*(session(memory, n) for n in range(8)))
+        await memory.flush()
+        assert (await memory.stats())["message"] == 40
+        assert (await memory.stats())["vectors_pending"] == 0
+    with pytest.raises(Closed):
+        await memory.stats()
 
 
-def test_the_verbs_of_life_run_too(path, tmp_path):
-    async def main():
-        async with opened(path) as memory:
-            await memory.save_message("s", role="user", content="edge-02 的端口是 8443", id="m")
-            await memory.remember(subject="edge-02", predicate="runs on", object="web-7")
-            tasks = [await memory.start_task("s", "restart", target="nginx") for _ in range(3)]
-            episodes = await asyncio.gather(*(memory.complete_task(task.id) for task in tasks))
-            assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
-            assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
-            assert (await memory.pin([one.id for one in episodes])) == 3
-            done = await memory.maintain()
-            assert done.consolidation.episodes == 3
-            receipt = await memory.forget("8443")
-            assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
-            exported = await memory.export(tmp_path / "ana.jsonl")
-            assert (await memory.import_(tmp_path / "ana.jsonl")).known == exported.total
-            with pytest.raises(BadQuery):
-                await memory.forget()
-
-    asyncio.run(main())
+async def test_the_verbs_of_life_run_too(path, tmp_path):
+    async with opened(path) as memory:
+        await memory.save_message("s", role="user", content="edge-02 的端口是 8443", id="m")
+        await memory.remember(subject="edge-02", predicate="runs on", object="web-7")
+        tasks = [await memory.start_task("s", "restart", target="nginx") for _ in range(3)]
+        episodes = await asyncio.gather(*(memory.complete_task(task.id) for task in tasks))
+        assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
+        assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
+        assert (await memory.pin([one.id for one in episodes])) == 3
+        done = await memory.maintain()
+        assert done.consolidation.episodes == 3
+        receipt = await memory.forget("8443")
+        assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
+        exported = await memory.export(tmp_path / "ana.jsonl")
+        assert (await memory.import_(tmp_path / "ana.jsonl")).known == exported.total
+        with pytest.raises(BadQuery):
+            await memory.forget()
 
 
 @pytest.mark.slow
-def test_forgetting_while_others_save_and_ask_loses_nothing(path):
-    async def main():
-        async with opened(path) as memory:
-            await memory.save_messages("s", [{"role": "user", "content": f"old {i}"} for i in range(40)])
+async def test_forgetting_while_others_save_and_ask_loses_nothing(path):
+    async with opened(path) as memory:
+        await memory.save_messages("s", [{"role": "user", "content": f"old {i}"} for i in range(40)])
 
-            async def one(number):
-                await memory.save_message("s", role="user", content=f"new {number}, the port is {number}")
-                await memory.forget(f"old {number}", kinds="message")
-                await memory.search("new", limit=3)
-                await memory.recent_messages("s")
+        async def one(number):
+            await memory.save_message("s", role="user", content=f"new {number}, the port is {number}")
+            await memory.forget(f"old {number}", kinds="message")
+            await memory.search("new", limit=3)
+            await memory.recent_messages("s")
 
-            await asyncio.gather(*(one(number) for number in range(40)), memory.maintain())
-            left = await memory.session_messages("s")
-            assert {m.content.split()[0] for m in left} == {"new"}
-            assert len(left) == 40
-
-    asyncio.run(main())
+        await asyncio.gather(*(one(number) for number in range(40)), memory.maintain())
+        left = await memory.session_messages("s")
+        assert {m.content.split()[0] for m in left} == {"new"}
+        assert len(left) == 40
 
 
-def test_one_session_from_many_tasks_has_no_gap(path):
-    async def main():
-        async with opened(path) as memory:
-            saved = await asyncio.gather(
-                *(memory.save_message("s", role="user", content=f"{i}") for i in range(50))
-            )
-            assert sorted(m.seq for m in saved) == list(range(50))
-
-    asyncio.run(main())
+async def test_one_session_from_many_tasks_has_no_gap(path):
+    async with opened(path) as memory:
+        saved = await asyncio.gather(
+            *(memory.save_message("s", role="user", content=f"{i}") for i in range(50))
+        )
+        assert sorted(m.seq for m in saved) == list(range(50))
 
 
-def test_the_loop_is_not_held_up(path):
-    async def main():
-        ticks = 0
+async def test_the_loop_is_not_held_up(path):
+    ticks = 0
 
-        async def tick():
-            nonlocal ticks
-            while True:
-                ticks += 1
-                await asyncio.sleep(0.001)
+    async def tick():
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0.001)
 
-        async with opened(path, background=False) as memory:
-            ticking = asyncio.create_task(tick())
-            await memory.save_message("s", role="user", content="long text 很长 " * 40_000)
-            ticking.cancel()
-        assert ticks > 5
-
-    asyncio.run(main())
+    async with opened(path, background=False) as memory:
+        ticking = asyncio.create_task(tick())
+        await memory.save_message("s", role="user", content="long text 很长 " * 40_000)
+        ticking.cancel()
+    assert ticks > 5
 
 
-def test_errors_come_through_and_unknown_verbs_are_named(path):
-    async def main():
-        async with opened(path) as memory:
-            with pytest.raises(BadQuery):
-                await memory.search("")
-            with pytest.raises(AttributeError, match="no attribute 'dance'"):
-                await memory.dance()
-            assert copy.copy(memory) is not memory
-
-    asyncio.run(main())
+async def test_errors_come_through_and_unknown_verbs_are_named(path):
+    async with opened(path) as memory:
+        with pytest.raises(BadQuery):
+            await memory.search("")
+        with pytest.raises(AttributeError, match="no attribute 'dance'"):
+            await memory.dance()
+        assert copy.copy(memory) is not memory
 
 
-def test_what_is_no_verb_is_there_unawaited(path):
-    async def main():
-        async with opened(path, timezone="Asia/Shanghai") as memory:
-            await memory.build_context("s", "which port?")
-            memory.monitor.reply("s", "443", usage={"completion_tokens": 1})
-            assert (memory.monitor.gauges().windows, str(memory.zone)) == (1, "Asia/Shanghai")
-            assert memory.counter.count_text("two words") == 2
-        async with opened(path, monitor=False) as memory:
-            assert memory.monitor is None
-
-    asyncio.run(main())
+async def test_what_is_no_verb_is_there_unawaited(path):
+    async with opened(path, timezone="Asia/Shanghai") as memory:
+        await memory.build_context("s", "which port?")
+        memory.monitor.reply("s", "443", usage={"completion_tokens": 1})
+        assert (memory.monitor.gauges().windows, str(memory.zone)) == (1, "Asia/Shanghai")
+        assert memory.counter.count_text("two words") == 2
+    async with opened(path, monitor=False) as memory:
+        assert memory.monitor is None
 
 
 def test_every_verb_is_shown_as_a_coroutine_with_its_arguments():
@@ -189,7 +168,7 @@ def test_a_type_checker_knows_arguments_and_results(tmp_path):
     assert {int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line} == wrong, told
 
 
-def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_verbs(path):
+async def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_verbs(path):
     go_on = threading.Event()
 
     class Waiting(HashEmbedder):
@@ -197,34 +176,27 @@ def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_verbs(p
             go_on.wait(10)
             return super().embed(texts, kind)
 
-    async def main():
-        async with opened(path, embedder=Waiting(), background=False) as memory:
-            await memory.save_message("s", role="user", content="hello")
-            waiting = [asyncio.create_task(memory.flush()) for _ in range(20)]
-            await asyncio.sleep(0)
-            assert await asyncio.wait_for(asyncio.to_thread(int), 5) == 0
-            assert (await asyncio.wait_for(memory.stats(), 5))["message"] == 1
-            waiting[0].cancel()
-            go_on.set()
-            done = await asyncio.gather(*waiting, return_exceptions=True)
-            assert isinstance(done[0], asyncio.CancelledError)
-            assert (await memory.stats())["vectors_pending"] == 0
-
-    asyncio.run(main())
+    async with opened(path, embedder=Waiting(), background=False) as memory:
+        await memory.save_message("s", role="user", content="hello")
+        waiting = [asyncio.create_task(memory.flush()) for _ in range(20)]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(asyncio.to_thread(int), 5) == 0
+        assert (await asyncio.wait_for(memory.stats(), 5))["message"] == 1
+        waiting[0].cancel()
+        go_on.set()
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(done[0], asyncio.CancelledError)
+        assert (await memory.stats())["vectors_pending"] == 0
 
 
-def test_what_the_caller_has_in_its_context_is_there_in_the_thread(path):
+async def test_what_the_caller_has_in_its_context_is_there_in_the_thread(path):
     name = contextvars.ContextVar("name", default="")
-
-    async def main():
-        async with opened(path, background=False) as memory:
-            name.set("ana")
-            seen = []
-            await memory.save_message("s", role="user", content="hello")
-            await memory.flush(lambda _: seen.append(name.get()))
-            assert seen == ["ana"]
-
-    asyncio.run(main())
+    async with opened(path, background=False) as memory:
+        name.set("ana")
+        seen = []
+        await memory.save_message("s", role="user", content="hello")
+        await memory.flush(lambda _: seen.append(name.get()))
+        assert seen == ["ana"]
 
 
 _FORKED = """
@@ -250,10 +222,7 @@ def test_a_forked_process_has_threads_of_its_own(tmp_path):
     assert subprocess.run(run, timeout=60, check=False).returncode == 0
 
 
-def test_it_can_be_closed_by_hand(path):
-    async def main():
-        memory = opened(path)
-        await memory.close()
-        await memory.close()
-
-    asyncio.run(main())
+async def test_it_can_be_closed_by_hand(path):
+    memory = opened(path)
+    await memory.close()
+    await memory.close()

@@ -1,10 +1,10 @@
 """How patiently an endpoint is asked: which failures are tried again, when, how long, and when none is."""
 
 import re
-import threading
 import time
 
 import pytest
+from at_once import at_once
 from scripted_endpoint import Reply, ScriptedEndpoint
 
 import jiyi
@@ -189,16 +189,12 @@ def test_one_of_many_threads_tries_it_again():
     with pytest.raises(LLMUnreachable, match="away"):
         breaker.enter()
 
-    def ask() -> None:
+    def ask(_: int) -> None:
         try:
             tried.append(breaker.enter())
         except LLMUnreachable:
             skipped.append(1)
 
     time.sleep(1.01)
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(ask, range(8))
     assert (tried, len(skipped)) == ([True], 7)

@@ -3,11 +3,12 @@
 import sys
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from at_once import wait_until
 
 import jiyi
 from jiyi.databases import check_database, database_exists, list_users
@@ -18,21 +19,9 @@ from jiyi.testing import HashEmbedder
 
 def connections(url: str) -> int:
     """Count who else is connected to a database."""
+    others = "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
     with psycopg.connect(url) as server:
-        found = server.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND backend_type = 'client backend'"
-        )
-        return found.fetchone()[0]
-
-
-def soon(there: Callable[[], bool]) -> bool:
-    """Say whether something comes true within seconds."""
-    until = time.monotonic() + 30
-    while not there() and time.monotonic() < until:
-        time.sleep(0.05)
-    return there()
+        return server.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {others}").fetchone()[0]
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
@@ -47,7 +36,7 @@ def test_a_url_opens_the_server(empty_postgres_url, open_memory, scheme):
     assert database_exists(url)
     assert list_users(url) == ["ana"]
     assert check_database(url).endswith("is sound: 1 users, 1 records, 0 without vectors yet")
-    assert soon(lambda: connections(url) == 0)
+    wait_until(lambda: connections(url) == 0)
 
 
 def test_what_one_memory_saved_another_one_finds(postgres_url, open_memory):
@@ -116,13 +105,13 @@ def test_a_failed_open_leaves_no_thread_and_no_connection(postgres_url, open_mem
     with open_memory(postgres_url) as memory:
         memory.save_message("s", role="user", content="x")
         memory.flush()
-    assert soon(lambda: not any("pool" in thread.name for thread in threading.enumerate()))
+    wait_until(lambda: not any("pool" in thread.name for thread in threading.enumerate()))
     before = threading.active_count()
     with pytest.raises(EmbedderMismatch, match=r"jiyi reembed --db .*jiyi:\*\*\*@") as refused:
         open_memory(postgres_url, embedder=HashEmbedder(dims=32), background=True)
     assert str(urlsplit(postgres_url).password) not in str(refused.value)
-    assert soon(lambda: threading.active_count() <= before)
-    assert soon(lambda: connections(postgres_url) == 0)
+    wait_until(lambda: threading.active_count() <= before)
+    wait_until(lambda: connections(postgres_url) == 0)
 
 
 def test_the_settings_reach_the_pool(postgres_url, open_memory):
@@ -136,18 +125,16 @@ def test_the_settings_reach_the_pool(postgres_url, open_memory):
             busy.wait(timeout=30)
             leave.wait(timeout=30)
 
-    threads = [threading.Thread(target=hold, args=(user,)) for user in ("ben", "eve")]
-    for thread in threads:
-        thread.start()
-    busy.wait(timeout=30)
-    try:
-        assert connections(postgres_url) == 2
-        with pytest.raises(StorageError, match="pool_max"):
-            memory.stats()
-    finally:
-        leave.set()
-        for thread in threads:
-            thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        holding = pool.map(hold, ("ben", "eve"))
+        busy.wait(timeout=30)
+        try:
+            assert connections(postgres_url) == 2
+            with pytest.raises(StorageError, match="pool_max"):
+                memory.stats()
+        finally:
+            leave.set()
+        assert list(holding) == [None, None]
     assert memory.stats()["message"] == 1
 
 

@@ -22,14 +22,9 @@ def run(*options: object) -> subprocess.CompletedProcess[str]:
 
 
 def run_bench(*command: object) -> subprocess.CompletedProcess[str]:
-    command = (sys.executable, BENCH / str(command[0]), *command[1:])
-    return subprocess.run(
-        [str(word) for word in command],
-        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = [str(word) for word in (sys.executable, BENCH / str(command[0]), *command[1:])]
+    env = os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")

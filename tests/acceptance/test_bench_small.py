@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,15 +52,19 @@ def here(monkeypatch, capsys, tmp_path):
 
 def aside(name: str, *options: object) -> str:
     """Run a program in a process of its own; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, str(BENCH / name), *map(str, options)],
-        env=os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    env = os.environ | {"COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.check_output([sys.executable, BENCH / name, *map(str, options)], env=env, text=True)
+
+
+@pytest.fixture
+def figures(tmp_path):
+    """Run a program in a process of its own; return what it printed, and the figures it wrote."""
+
+    def run(name: str, *options: object) -> tuple[str, Any]:
+        printed = aside(name, *options, "--json", tmp_path / "figures.json")
+        return printed, json.loads((tmp_path / "figures.json").read_text("utf-8"))
+
+    return run
 
 
 @pytest.fixture
@@ -79,7 +84,8 @@ def test_every_program_is_run_in_these_tests():
     programs = {file.name for file in BENCH.glob("*.py") if "__main__" in file.read_text("utf-8")}
     steps = {"recall_systems.py"}  # processes of recall_speed.py
     mine = Path(__file__).read_text("utf-8")
-    run = {name for name in programs if f'here("{name}"' in mine or f'aside("{name}"' in mine}
+    ways = ("here", "aside", "figures")
+    run = {name for name in programs if any(f'{way}("{name}"' in mine for way in ways)}
     assert programs == run | RUN_ELSEWHERE | steps
     closer = (Path(__file__).parent / "test_bench.py").read_text("utf-8")
     assert all(f'"{name}"' in closer for name in RUN_ELSEWHERE)
@@ -92,26 +98,23 @@ def test_appending(here):
     assert [list(way["median_seconds"]) for way in found["ways"]] == [["10", "60", "600"]] * 6
 
 
-def test_taking_in(tmp_path):
-    file = tmp_path / "figures.json"
+def test_taking_in(figures):
     options = ("--threads", 1, "--threads", 3, "--messages", 5, "--against", ROOT)
-    assert "5 messages" in aside("ingest.py", SMALL, *options, "--json", file)
-    rows = json.loads(file.read_text("utf-8"))
+    printed, rows = figures("ingest.py", SMALL, *options)
+    assert "5 messages" in printed
     ways = ["1 thread", "3 threads", "the model alone", "other, as it comes"]
     assert [row["way"] for row in rows] == ways
     assert all(row["messages_a_second"] > 0 for row in rows)
     assert rows[-1]["times_the_last"] == 1
 
 
-def test_what_the_main_verbs_pass(tmp_path):
-    file = tmp_path / "figures.json"
+def test_what_the_main_verbs_pass(figures):
     options = ("--sizes", 20, "--rounds", 1, "--calls", 2, "--against", ROOT, "--profile")
-    assert "search, 20 messages" in aside("path.py", *options, "--json", file)
-    rows = json.loads(file.read_text("utf-8"))
+    printed, rows = figures("path.py", *options)
+    assert "search, 20 messages" in printed
     assert [row["verb"] for row in rows] == 2 * ["save_message"] + 2 * ["search"] + 2 * ["build_context"]
-    assert [row["calls"] for row in rows[2::2]] == pytest.approx(
-        [row["calls"] for row in rows[3::2]], rel=0.1
-    )
+    calls = [row["calls"] for row in rows]
+    assert calls[2::2] == pytest.approx(calls[3::2], rel=0.1)
     assert all(row["wall"] > 0 and row["SQL"] >= 3 and row["depth"] > 0 for row in rows)
 
 
@@ -126,9 +129,8 @@ def test_threads_of_langgraph_grow_by_what_is_new(here):
 
 
 def test_watching(here):
-    found = json.loads(
-        here("monitor.py", "--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
-    )
+    options = ("--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
+    found = json.loads(here("monitor.py", *options))
     assert found["pairs"] == 1
     assert found["with"] > 0
 
@@ -171,28 +173,22 @@ def test_learning_to_read(talks):
 
 
 @needs_server
-def test_the_approximate_index(tmp_path):
-    file = tmp_path / "figures.json"
-    aside("ann.py", "--vectors", 300, "--questions", 2, "--json", file)
-    found = json.loads(file.read_text("utf-8"))
+def test_the_approximate_index(figures):
+    _, found = figures("ann.py", "--vectors", 300, "--questions", 2)
     assert [row["way"] for row in found] == ["exact", "with index"] * 3
     assert {row["recall"] for row in found} == {1.0}
 
 
-def test_faiss_beside_exact_search(tmp_path):
-    file = tmp_path / "figures.json"
-    aside("ann.py", "--faiss", "--vectors", 10_100, "--questions", 2, "--json", file)
-    found = json.loads(file.read_text("utf-8"))
+def test_faiss_beside_exact_search(figures):
+    _, found = figures("ann.py", "--faiss", "--vectors", 10_100, "--questions", 2)
     assert [row["way"] for row in found] == ["exact", "with FAISS"] * 3
     assert [row["asked"] for row in found] == [False, True, False, False, False, False]
     assert {row["recall"] for row in found} == {1.0}
 
 
 @needs_server
-def test_sizes_on_a_server(tmp_path):
-    file = tmp_path / "figures.json"
-    aside("scale.py", "--sizes", 1000, "--samples", 2, "--json", file)
-    (found,) = json.loads(file.read_text("utf-8"))["measured"]
+def test_sizes_on_a_server(figures):
+    (found,) = figures("scale.py", "--sizes", 1000, "--samples", 2)[1]["measured"]
     assert found["messages"] == 1000
     assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 

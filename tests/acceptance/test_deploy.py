@@ -133,14 +133,8 @@ def image():
                     _copy(ROOT / copied, top / "src" / goal / (copied if goal == "./" else ""))
         (run,) = (order.words for order in ORDERS if order.name == "RUN" and order.stage != LAST)
         env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        done = subprocess.run(
-            ["/bin/sh", "-ec", run.replace("/app", f"{top}/app")],
-            cwd=top / "src",
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words, where = ["/bin/sh", "-ec", run.replace("/app", f"{top}/app")], top / "src"
+        done = subprocess.run(words, cwd=where, env=env, capture_output=True, text=True, check=False)
         if done.returncode and "No matching distribution" in done.stderr:
             pytest.skip("no package index can be reached")
         assert done.returncode == 0, done.stderr
@@ -160,15 +154,8 @@ def inside(image: Path, *words: str) -> subprocess.Popen[str]:
     """Run what the image would, with nothing around it but its own environment."""
     env = {name: value.replace("/data", f"{image}/data") for name, value in environment().items()}
     env |= {"PATH": f"{image}/app/bin", "HOME": f"{image}/data"}
-    return subprocess.Popen(
-        words,
-        executable=f"{image}/app/bin/{words[0]}",
-        cwd=image / "data",
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    program, out = f"{image}/app/bin/{words[0]}", {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(words, executable=program, cwd=image / "data", env=env, **out, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:

@@ -199,12 +199,8 @@ def test_token_compression_by_rate_with_forced_words():
 
 def test_importance_sampling_drops_the_lowest_first_and_never_the_system_message():
     """Small talk leaves before ordinary words, these before details, these before decisions."""
-    ranked = [
-        "ok, thanks",
-        "the garden looks wild",
-        "port 8443 on app-3 timed out",
-        "Remember: deploy on Monday",
-    ]
+    detail, decision = "port 8443 on app-3 timed out", "Remember: deploy on Monday"
+    ranked = ["ok, thanks", "the garden looks wild", detail, decision]
     given = [SYSTEM, *(said("user", text) for text in reversed(ranked)), said("user", "now?")]
     for gone in range(5):
         kept = ImportanceSampling(max_messages=5 - gone)(given).kept

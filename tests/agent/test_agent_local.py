@@ -20,12 +20,10 @@ def weather(city: str) -> str:
 @pytest.mark.slow
 def test_three_questions_in_one_session(llm, memory):
     budget = jiyi.Budget(max_input_tokens=1_500, max_output_tokens=40)
-    agent = Agent(
-        "Answer in one short sentence", [weather], memory, llm=llm, budget=budget, limits=Limits(max_steps=3)
-    )
-    for number, question in enumerate(
-        ("My dog is called Bello.", "What is my dog called?", "杭州天气怎么样？"), 1
-    ):
+    limits, goal = Limits(max_steps=3), "Answer in one short sentence"
+    agent = Agent(goal, [weather], memory, llm=llm, budget=budget, limits=limits)
+    questions = ("My dog is called Bello.", "What is my dog called?", "杭州天气怎么样？")
+    for number, question in enumerate(questions, 1):
         pieces: list[str] = []
         run = agent.run(question, "s", pieces.append)
         assert run.stopped in ("done", "max_steps", "failed"), run.reason

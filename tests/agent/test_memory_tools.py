@@ -35,9 +35,8 @@ def use(scripted, make_agent):
 
 
 def test_remember_keeps_facts(memory, use):
-    told = use(
-        ("remember", {"text": "The port of pay-gw is 9443."}), ("remember", {"text": "buy milk & eggs"})
-    )
+    texts = ("The port of pay-gw is 9443.", "buy milk & eggs")
+    told = use(*(("remember", {"text": text}) for text in texts))
     assert "9443" in told[0]
     assert [f.object for f in memory.facts("pay-gw")] == ["9443"]
     assert any("milk" in f.object for f in memory.facts())

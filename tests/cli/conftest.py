@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import jiyi
 from jiyi.cli.app import app
-from jiyi.embeddings import E5Embedder, Embedder
+from jiyi.embeddings import E5Embedder
 from jiyi.testing import HashEmbedder
 
 _root: Any = typer.main.get_command(app)
@@ -31,9 +31,9 @@ def _own_surroundings(monkeypatch, tmp_path):
     monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder())
 
 
-def filled(path: Path, embedder: Embedder) -> Path:
+def fill(memory: jiyi.MemoryManager) -> None:
     """Make the memory of ana: two sessions, a finished task."""
-    with jiyi.open(path, user_id="ana", embedder=embedder, background=False) as memory:
+    with memory:
         memory.save_message("s1", role="system", content="你是运维助手")
         memory.save_message("s1", role="user", content="nginx 又 502 了", id="m-502")
         call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
@@ -45,48 +45,49 @@ def filled(path: Path, embedder: Embedder) -> Path:
         memory.add_step(task.id, "docker restart nginx", tool_name="shell")
         memory.complete_task(task.id, outcome="success", summary="重启后恢复")
         memory.flush()
+
+
+@pytest.fixture
+def db(open_memory, path):
+    """A memory for commands run in this process."""
+    fill(open_memory())
     return path
 
 
 @pytest.fixture
-def db(tmp_path):
-    """A memory for commands run in this process."""
-    return filled(tmp_path / "agent.db", HashEmbedder())
-
-
-@pytest.fixture
-def real_db(tmp_path):
+def real_db(open_memory, tmp_path):
     """The same for commands run as processes, which use the bundled model."""
-    return filled(tmp_path / "real.db", E5Embedder())
+    fill(open_memory(tmp_path / "real.db", embedder=E5Embedder()))
+    return tmp_path / "real.db"
 
 
 @pytest.fixture
-def two_users(db):
+def two_users(open_memory, db):
     """The same with a second user."""
-    with jiyi.open(db, user_id="bob", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory(user_id="bob") as memory:
         memory.save_message("s1", role="user", content="hello")
     return db
 
 
 @pytest.fixture
-def steering():
-    return _steering
-
-
-def _steering(path: Path, text: str) -> Path:
+def steering(open_memory):
     """Make a memory in which a text that would steer the terminal stands everywhere."""
-    with jiyi.open(path, user_id=f"u{text}", embedder=HashEmbedder(), background=False) as memory:
-        said = {"role": "user", "name": f"n {text}", "content": f"nginx {text}"}
-        memory.save_message(f"s{text}", said, id=f"m{text}")
-        task = memory.start_task(f"s{text}", f"restart {text}", target=f"t {text}", tags=[text])
-        for place in range(6):
-            step = memory.add_step(task.id, f"bake a cake {text} {place}", tool_name=f"shell{text}")
-            memory.update_step(step.id, status="failed", result=text)
-        done = memory.start_task("s2", f"look {text}", target="db")
-        memory.complete_task(done.id, summary=f"fine {text}")
-        memory.remember(f"the port of api is {text}", speaker=text)
-        memory.flush()
-    return path
+
+    def steering(path: Path, text: str) -> Path:
+        with open_memory(path, user_id=f"u{text}") as memory:
+            said = {"role": "user", "name": f"n {text}", "content": f"nginx {text}"}
+            memory.save_message(f"s{text}", said, id=f"m{text}")
+            task = memory.start_task(f"s{text}", f"restart {text}", target=f"t {text}", tags=[text])
+            for place in range(6):
+                step = memory.add_step(task.id, f"bake a cake {text} {place}", tool_name=f"shell{text}")
+                memory.update_step(step.id, status="failed", result=text)
+            done = memory.start_task("s2", f"look {text}", target="db")
+            memory.complete_task(done.id, summary=f"fine {text}")
+            memory.remember(f"the port of api is {text}", speaker=text)
+            memory.flush()
+        return path
+
+    return steering
 
 
 @pytest.fixture
@@ -118,17 +119,25 @@ def start():
     processes = []
 
     def start(*words: object, **environ: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jiyi", *map(str, words)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | environ,
-        )
-        processes.append(process)
-        return process
+        command = [sys.executable, "-m", "jiyi", *map(str, words)]
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        processes.append(subprocess.Popen(command, **streams, env=os.environ | environ))
+        return processes[-1]
 
     yield start
     for process in processes:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def out(start):
+    """Run a command as a process and return its standard output, which must be all it says."""
+
+    def out(*words: object, **environ: str) -> bytes:
+        process = start(*words, **environ)
+        said, complaint = process.communicate(timeout=280)
+        assert (process.returncode, complaint) == (0, b"")
+        return said
+
+    return out

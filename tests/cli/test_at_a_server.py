@@ -3,17 +3,15 @@
 import pytest
 from http_server import serving
 
-import jiyi
 from jiyi.server import Keys
 from jiyi.server.app import make_app
-from jiyi.testing import HashEmbedder
 
 OPS = '{"role": "user", "content": "nginx 又 502 了"}\n'
 
 
 @pytest.fixture
-def url(tmp_path, monkeypatch):
-    memory = jiyi.open(tmp_path / "served.db", embedder=HashEmbedder(), background=False)
+def url(open_memory, tmp_path, monkeypatch):
+    memory = open_memory(tmp_path / "served.db", user_id=None)
     key = Keys(memory.parts.ledger, clock=memory.parts.clock).create("acme", ("read", "write", "forget"))[1]
     monkeypatch.setenv("JIYI_API_KEY", key)
     with serving(make_app(memory)) as url:
@@ -33,12 +31,9 @@ def test_a_memory_on_a_server_is_filled_read_and_forgotten(run, run_json, url, t
     assert "1 sessions" in run("monitor", *there).stdout
     assert run("export", "b.jsonl", *there).stdout.startswith("1 records")
     forgotten = run("forget", "--id", hit["id"], "--yes", *there).stdout
-    assert f"jiyi restore --at {_moment(forgotten)} --db {url} --user ana" in forgotten
+    at = forgotten.partition("--at ")[2].partition(" ")[0]
+    assert f"jiyi restore --at {at} --db {url} --user ana" in forgotten
     assert "1 message brought back" in run("restore", hit["id"], *there).stdout
-
-
-def _moment(said: str) -> str:
-    return said.partition("--at ")[2].partition(" ")[0]
 
 
 def test_the_user_of_the_settings_is_meant(run_json, url, monkeypatch):

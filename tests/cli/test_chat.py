@@ -15,13 +15,11 @@ from scripted_chat import END, ScriptedChat, call, calls, delta, refuses, sse, t
 from scripted_endpoint import Reply
 from typer.testing import CliRunner
 
-import jiyi
 from jiyi.agent import Environment
 from jiyi.cli.chat import chat
 from jiyi.cli.windows import budget_bar
 from jiyi.embeddings import E5Embedder
-from jiyi.records import SECTIONS, Report
-from jiyi.testing import HashEmbedder
+from jiyi.records import SECTIONS, Budget, Report
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +38,8 @@ def talk(tmp_path):
         words = ["--db", str(tmp_path / "agent.db"), "--user", "ana", *map(str, options)]
         if server is not None:
             words += ["--model", "m", "--base-url", server.url]
-        result = CliRunner().invoke(app, words, input="".join(f"{line}\n" for line in lines))
+        typed = "".join(f"{line}\n" for line in lines)
+        result = CliRunner().invoke(app, words, input=typed.encode(errors="surrogateescape"))
         assert result.exit_code == code, (result.output, result.exception)
         assert "Traceback" not in result.output
         return result
@@ -49,12 +48,11 @@ def talk(tmp_path):
 
 
 @pytest.fixture
-def saved(tmp_path):
+def saved(open_memory):
     """What stands in a session."""
 
     def saved(session, **options):
-        chosen = {"user_id": "ana", "embedder": HashEmbedder(), "background": False} | options
-        with jiyi.open(tmp_path / "agent.db", **chosen) as memory:
+        with open_memory(**options) as memory:
             return [message.content for message in memory.session_messages(session)]
 
     return saved
@@ -127,21 +125,18 @@ def test_commands(talk, saved):
     assert saved("s") == ["Which port? The port of pay-gw is 9443.", "ok then"]
 
 
-def test_what_is_forgotten_is_gone(talk, tmp_path):
+def test_what_is_forgotten_is_gone(talk, open_memory):
+    with open_memory() as memory:
+        (fact,) = memory.remember("The door code is 4711.", session_id="s").facts
     with ScriptedChat() as server:
-        with jiyi.open(
-            tmp_path / "agent.db", user_id="ana", embedder=HashEmbedder(), background=False
-        ) as memory:
-            (fact,) = memory.remember("The door code is 4711.", session_id="s").facts
         result = talk(f"/forget {fact.id}", "/recall 4711", server=server, options=["--session", "s"])
     assert "1 records forgotten" in result.stderr
     assert "4711" not in result.stdout
 
 
 def test_what_the_model_does_is_shown_beside_its_answer(talk):
-    with ScriptedChat(
-        calls(call("recall", {"query": "door"}), text="Let me see."), turn("No idea.")
-    ) as server:
+    look = calls(call("recall", {"query": "door"}), text="Let me see.")
+    with ScriptedChat(look, turn("No idea.")) as server:
         result = talk("Which door?", server=server)
     assert result.stdout == "Let me see.\nNo idea.\n"
     assert "  recall: nothing found" in result.stderr
@@ -157,13 +152,10 @@ def test_ctrl_c_ends_a_pipe(talk, saved, monkeypatch):
     assert saved("s") == ["one"]
 
 
-def test_bytes_that_are_no_text_are_read_all_the_same(tmp_path):
-    app = typer.Typer()
-    app.command()(chat)
+def test_bytes_that_are_no_text_are_read_all_the_same(talk):
     with ScriptedChat() as server:
-        words = ["--db", str(tmp_path / "a.db"), "--user", "ana", "--model", "m", "--base-url", server.url]
-        result = CliRunner().invoke(app, words, input=b"caf\xe9?\n")
-    assert (result.exit_code, result.stdout) == (0, "ok\n")
+        no_utf_8 = b"caf\xe9?".decode(errors="surrogateescape")
+        assert talk(no_utf_8, server=server).stdout == "ok\n"
     assert server.asked[0]["messages"][-1]["content"] == "caf\ufffd?"
 
 
@@ -184,15 +176,8 @@ def test_bad_options_are_told_briefly(talk):
 
 def report(**tokens: int) -> Report:
     sections = dict.fromkeys(SECTIONS, 0) | tokens
-    total = sum(sections.values()) + 20
-    return Report(
-        budget=jiyi.Budget(max_input_tokens=1_000),
-        tokens=total,
-        sections=sections,
-        framing=20,
-        included=(),
-        left_out=(),
-    )
+    total, budget = sum(sections.values()) + 20, Budget(max_input_tokens=1_000)
+    return Report(budget=budget, tokens=total, sections=sections, framing=20, included=(), left_out=())
 
 
 @pytest.mark.parametrize("width", [1, 2, 10, 40, 80, 200])

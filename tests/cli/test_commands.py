@@ -1,7 +1,7 @@
 """Every command, for people and as JSON."""
 
-import json
 import tomllib
+from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 
@@ -12,7 +12,6 @@ from scripted_chat import ScriptedChat, refuses
 import jiyi
 from jiyi.cli.app import app
 from jiyi.evaluate import BASELINES
-from jiyi.testing import HashEmbedder
 
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
@@ -116,26 +115,20 @@ def test_search_shows_what_was_said_around_a_message(run, run_json, db):
     assert lines[places[0] + 1] == f"{' ' * 6}nginx 又 502 了  m-502"
 
 
-def test_search_takes_the_day_it_is_asked(run_json, tmp_path):
-    db = tmp_path / "days.db"
-    file = tmp_path / "days.jsonl"
-    said = {"02": "the disk was full of logs", "10": "the disk was full of dumps"}
-    lines = [
-        {"id": f"m-{day}", "role": "user", "content": text, "created_at": f"2026-03-{day}T12:00:00Z"}
-        for day, text in said.items()
-    ]
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    run_json("import", file, "--db", db, "--user", "ana")
-    question = ("search", "What was the disk full of yesterday?", "--db", db, "--asked-at")
-    assert run_json(*question, "2026-03-03")["hits"][0]["id"] == "m-02"
-    assert run_json(*question, "2026-03-11T08:00")["hits"][0]["id"] == "m-10"
+def test_search_takes_the_day_it_is_asked(run_json, open_memory, path):
+    with open_memory() as memory:
+        for day, what in ((2, "logs"), (10, "dumps")):
+            said = {"role": "user", "content": f"the disk was full of {what}", "id": f"m-{what}"}
+            memory.save_message("s", said, created_at=datetime(2026, 3, day, 12, tzinfo=UTC))
+    question = ("search", "What was the disk full of yesterday?", "--db", path, "--asked-at")
+    assert run_json(*question, "2026-03-03")["hits"][0]["id"] == "m-logs"
+    assert run_json(*question, "2026-03-11T08:00")["hits"][0]["id"] == "m-dumps"
 
 
 def test_search_filters(run_json, db):
     def ids(*options: str) -> list[str]:
-        return [
-            hit["id"] for hit in run_json("search", "502 nginx certificate", "--db", db, *options)["hits"]
-        ]
+        found = run_json("search", "502 nginx certificate", "--db", db, *options)
+        return [hit["id"] for hit in found["hits"]]
 
     assert "m-502" in ids("--kind", "message", "--role", "user", "--session", "s1")
     assert "m-502" not in ids("--session", "s2")
@@ -180,13 +173,8 @@ def test_show(run, run_json, db):
     assert {s["session_id"]: s["messages"] for s in told["sessions"]} == {"s1": 5, "s2": 1}
     [task] = told["tasks"]
     assert task["steps"][0]["description"] == "docker restart nginx"
-    assert [m["role"] for m in run_json("show", "s1", "--db", db)] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "assistant",
-    ]
+    roles = [message["role"] for message in run_json("show", "s1", "--db", db)]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
     assert "nginx 又 502 了" in run("show", "m-502", "--db", db).stdout
     assert run_json("show", "m-502", "--db", db)[0]["content"] == "nginx 又 502 了"
     assert "docker restart nginx" in run("show", task["id"], "--db", db).stdout
@@ -202,8 +190,7 @@ def test_stats(run, run_json, db):
 
 
 @pytest.mark.slow
-def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
-
+def test_doctor_says_how_the_reader_stands(run_json, db, open_memory, monkeypatch):
     def checked(**options):
         return {one["name"]: one for one in run_json("doctor", "--db", db, **options)["checks"]}
 
@@ -216,7 +203,7 @@ def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
     assert "6 messages to read, 0 of 60 calls this hour, 0 of 500,000 tokens today" in told["detail"]
     monkeypatch.setenv("JIYI_READER_PAUSE_MINUTES", "0")
     monkeypatch.setenv("JIYI_LLM_SECONDS", "1")
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory() as memory:
         assert memory.maintain().reading.notes
     failing = checked(code=1)["reader"]
     assert not failing["ok"]
@@ -225,16 +212,13 @@ def test_doctor_says_how_the_reader_stands(run_json, db, monkeypatch):
     assert "reader" not in checked(code=1)  # the model is still skipped in this process
 
 
-def test_maintain_does_not_wait_for_a_model_that_is_away_once_for_each_user(run, db, monkeypatch):
-    with jiyi.open(db, user_id="ben", embedder=HashEmbedder(), background=False) as memory:
-        memory.save_message("s", role="user", content="hello there")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+def test_maintain_does_not_wait_for_a_model_that_is_away_once_for_each_user(run, two_users, monkeypatch):
     monkeypatch.setenv("JIYI_LLM_MODEL", "m")
     monkeypatch.setenv("JIYI_LLM_API_KEY", "k")
     monkeypatch.setenv("JIYI_READER_PAUSE_MINUTES", "0")
     with ScriptedChat(*[refuses("bad key", status=401)] * 9) as server:
         monkeypatch.setenv("JIYI_LLM_BASE_URL", server.url)
-        told = run("maintain", "--db", db)
+        told = run("maintain", "--db", two_users)
     assert len(server.asked) == 1
     assert told.stderr.count("HTTP 401") == 1
 
@@ -263,26 +247,25 @@ def test_the_database_may_be_named_by_the_environment(run_json, db, monkeypatch)
     assert run_json("stats")["message"] == 6
 
 
-def test_lone_surrogates_are_shown_and_valid_json(run, tmp_path):
+def test_lone_surrogates_are_shown_and_valid_json(run, run_json, tmp_path):
     file, db = tmp_path / "s.jsonl", tmp_path / "s.db"
     file.write_text('{"id": "m1", "role": "user", "content": "a\\ud800b"}\n', "utf-8")
     run("import", file, "--db", db, "--user", "ana")
-    assert json.loads(run("show", "m1", "--db", db, "--json").stdout)[0]["content"] == "a\ud800b"
+    assert run_json("show", "m1", "--db", db)[0]["content"] == "a\ud800b"
 
 
-def test_monitor_tells_what_is_stored(run, run_json, tmp_path):
-    db = tmp_path / "ops.db"
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_monitor_tells_what_is_stored(run, run_json, open_memory, path):
+    with open_memory() as memory:
         memory.save_message("s", role="user", content="deploy 2.3")
         memory.save_message("s", role="assistant", content="I start with staging.")
         task = memory.start_task("s", "Deploy version 2.3 to staging")
         for _ in range(3):
             memory.add_step(task.id, "deploy", status="failed")
-    told = run_json("monitor", "--db", db)
+    told = run_json("monitor", "--db", path)
     assert (told["replies"], told["steps"], told["failed_steps"]) == (1, 3, 3)
     assert told["output_reserve"] >= told["output_tokens"]["p95"] > 0
     assert [one["task"] for one in told["drifting"]] == [task.id]
-    text = run("monitor", "--db", db).output
+    text = run("monitor", "--db", path).output
     assert "1 replies" in text
     assert "failed 3 times" in " ".join(text.split())
 

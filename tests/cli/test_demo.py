@@ -9,12 +9,9 @@ from jiyi.databases import check_database
 pytestmark = pytest.mark.slow
 
 
-def test_the_demo_finds_all_evidence(start, tmp_path):
+def test_the_demo_finds_all_evidence(out, tmp_path):
     db = tmp_path / "demo.db"
-    process = start("demo", "--json", "--db", db)
-    said, complaint = process.communicate(timeout=280)
-    assert (process.returncode, complaint) == (0, b"")
-    told = json.loads(said)
+    told = json.loads(out("demo", "--json", "--db", db))
     assert len(told["questions"]) == 3
     for question in told["questions"]:
         assert question["found"] == question["evidence"], question["question"]

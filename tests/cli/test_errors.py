@@ -9,20 +9,11 @@ import apsw
 import pytest
 from tables import read_tables
 
-import jiyi
 from jiyi.testing import HashEmbedder
 
 LISTS = ["tasks", "episodes", "knowledge", "facts"]
-OF_A_USER = [
-    "search x",
-    "context s1",
-    "show",
-    "stats",
-    "forget x --yes",
-    "restore x",
-    "pin x",
-    "export o.jsonl",
-]
+READING = ["search x", "context s1", "show", "stats"]
+OF_A_USER = [*READING, "forget x --yes", "restore x", "pin x", "export o.jsonl"]
 
 
 @pytest.mark.parametrize("command", [*OF_A_USER, *LISTS, "reembed", "maintain"])
@@ -89,7 +80,7 @@ def test_a_subject_without_words(run, db):
     assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
 
 
-@pytest.mark.parametrize("command", ["search x", "context s1", "show", "stats", "reembed", "demo"])
+@pytest.mark.parametrize("command", [*READING, "reembed", "demo"])
 def test_a_file_of_another_program_stays_as_it_is(run, tmp_path, command):
     text, other = tmp_path / "notes.txt", tmp_path / "other.db"
     text.write_text("my notes " * 50)
@@ -139,15 +130,14 @@ def test_unusable_settings(run, db, monkeypatch):
     assert "max_turns" in run("stats", "--db", db, code=1).stderr
 
 
-def test_markup_in_names_is_shown_as_it_is(run, tmp_path):
-    db = tmp_path / "m.db"
-    with jiyi.open(db, user_id="[red]a", embedder=HashEmbedder(), background=False) as memory:
+def test_markup_in_names_is_shown_as_it_is(run, open_memory, path):
+    with open_memory(user_id="[red]a") as memory:
         memory.save_message("[bold]s[/bold]", role="user", content="[link=x]words[/nope]", id="[i]")
-    assert "[bold]s[/bold]" in run("show", "--db", db).stdout
+    assert "[bold]s[/bold]" in run("show", "--db", path).stdout
     for words in (("show", "[bold]s[/bold]"), ("search", "words"), ("context", "[bold]s[/bold]")):
-        assert "[link=x]words[/nope]" in run(*words, "--db", db).stdout
-    assert "[i]" in run("search", "words", "--db", db).stdout
-    assert "[red]a" in run("stats", "--user", "b", "--db", db, code=1).stderr
+        assert "[link=x]words[/nope]" in run(*words, "--db", path).stdout
+    assert "[i]" in run("search", "words", "--db", path).stdout
+    assert "[red]a" in run("stats", "--user", "b", "--db", path, code=1).stderr
 
 
 PROGRAM = """
@@ -193,16 +183,11 @@ WITHOUT = [
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_the_extra_is_named(db):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps([case[1:] for case in WITHOUT])],
-        env=os.environ | {"JIYI_DB": str(db)},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=True,
-    )
-    for (extra, *case), line in zip(WITHOUT, done.stdout.splitlines(), strict=True):
+def test_the_extra_is_named(db, monkeypatch):
+    monkeypatch.setenv("JIYI_DB", str(db))
+    command = [sys.executable, "-c", PROGRAM, json.dumps([case[1:] for case in WITHOUT])]
+    told = subprocess.check_output(command, text=True, timeout=280)
+    for (extra, *case), line in zip(WITHOUT, told.splitlines(), strict=True):
         code, said = json.loads(line)
         assert (code, said.count("\n")) == (1, 1), (case, said)
         assert said.startswith("error: ")

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from at_once import wait_until
 
 from jiyi.errors import EmbeddingError
 from jiyi.evaluate import BASELINES, METRICS
@@ -75,12 +76,8 @@ def test_the_json(written):
     told = written(EN, ZH, "--budget", 500, "--baseline", "bm25")
     assert list(told) == ["version", "runs"]
     assert told["version"] == 1
-    assert [(one["file"], one["system"]) for one in told["runs"]] == [
-        ("small-en.json", "jiyi"),
-        ("small-en.json", "bm25"),
-        ("small-zh.json", "jiyi"),
-        ("small-zh.json", "bm25"),
-    ]
+    files_and_systems = [(one["file"], one["system"]) for one in told["runs"]]
+    assert files_and_systems == [(file.name, name) for file in (EN, ZH) for name in ("jiyi", "bm25")]
     jiyi = told["runs"][0]
     assert {"questions", "metrics", "latency_ms", "ingest"} <= set(jiyi)
     assert list(jiyi["evidence_in_context"]) == ["500"]
@@ -197,9 +194,7 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
     file.write_text(json.dumps(data), "utf-8")
     temporary.mkdir()
     process = start("evaluate", file, TMPDIR=str(temporary))
-    until = time.monotonic() + 60
-    while not any(temporary.rglob("memory.db-wal")) and time.monotonic() < until:
-        time.sleep(0.05)
+    wait_until(lambda: any(temporary.rglob("memory.db-wal")), 60)
     assert process.poll() is None
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -212,33 +207,25 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
 
 @pytest.mark.slow
 def test_two_backends_side_by_side(written, run, empty_postgres_url):
-    words = (
-        EN, "--backend", "sqlite", "--backend", empty_postgres_url, "--baseline", "recent", "--budget",
-        500,
-    )  # fmt: skip
+    words = (EN, "--backend", "sqlite", "--backend", empty_postgres_url, "--baseline", "recent")
     text = run("evaluate", *words, "--by", "category").stdout
     assert "sqlite, postgresql · hash:64" in text
     assert "\njiyi sqlite " in text
     assert "\njiyi postgresql " in text
-    told = written(*words)["runs"]
-    assert [(one["system"], one["backend"]) for one in told] == [
-        ("jiyi", "sqlite"),
-        ("jiyi", "postgresql"),
-        ("recent", None),
-    ]
-    assert told[0]["metrics"] == told[1]["metrics"]
-    assert told[0]["evidence_in_context"] == told[1]["evidence_in_context"]
+    here, there, recent = written(*words, "--budget", 500)["runs"]
+    for one, backend in ((here, "sqlite"), (there, "postgresql")):
+        assert (one["system"], one["backend"]) == ("jiyi", backend)
+    assert (recent["system"], recent["backend"]) == ("recent", None)
+    assert here["metrics"] == there["metrics"]
+    assert here["evidence_in_context"] == there["evidence_in_context"]
 
 
-def test_a_database_of_somebody_is_refused(run, postgres_url):
-    import jiyi
-
-    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_a_database_of_somebody_is_refused(run, open_memory, postgres_url):
+    with open_memory(postgres_url) as memory:
         memory.save_message("s-1", role="user", content="Keep this.")
         refused = run("evaluate", EN, "--backend", postgres_url, code=1).stderr
-        assert (
-            "holds memories of 1 users, such as 'ana'; an evaluation needs a database of its own" in refused
-        )
+        assert "holds memories of 1 users, such as 'ana'; an evaluation needs" in refused
+        assert "a database of its own" in refused
         assert memory.stats()["message"] == 1
 
 

@@ -6,16 +6,14 @@ from typing import get_args
 import pytest
 from rich.cells import cell_len
 
-import jiyi
 from jiyi.cli.windows import STYLES
 from jiyi.records import SECTIONS, FactStatus, Outcome, Role, TaskStatus
-from jiyi.testing import HashEmbedder
 
 
 @pytest.fixture
-def busy(db):
+def busy(db, open_memory):
     """The memory of ana with facts, more tasks, what they taught, and words that would steer a terminal."""
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory() as memory:
         for text in ("edge-02 的端口是 8443", "edge-02 的端口改成 8444 了"):
             memory.save_message("s2", {"role": "user", "name": "Mei", "content": text})
         memory.remember("\x1b[31mred [bold]alert[/bold]\x1b[2J")
@@ -43,9 +41,8 @@ def test_tasks(run, run_json, busy):
     told = run_json("tasks", "--db", busy)
     assert [one["status"] for one in told] == ["in_progress", *["completed"] * 4], "newest first"
     assert told[0]["steps"][0]["description"] == "看看日志"
-    assert [one["status"] for one in run_json("tasks", "--status", "in_progress", "--db", busy)] == [
-        "in_progress"
-    ]
+    [one] = run_json("tasks", "--status", "in_progress", "--db", busy)
+    assert one == told[0]
     assert run("tasks", "--status", "failed", "--db", busy).stdout == "nothing there\n"
 
 
@@ -82,20 +79,19 @@ def test_facts(run, run_json, busy):
     assert len(run_json("facts", "--limit", 1, "--db", busy)) == 1
 
 
-def test_facts_of_another_time(run, run_json, tmp_path):
-    db = tmp_path / "year.db"
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_facts_of_another_time(run, run_json, open_memory, path):
+    with open_memory() as memory:
         for month, port in ((3, 8443), (6, 8444)):
             at = datetime(2026, month, 1, tzinfo=UTC)
             memory.save_message("s", role="user", content=f"edge-02 的端口改成 {port} 了", created_at=at)
 
     def ports(moment):
-        return [one["object"] for one in run_json("facts", "edge-02", "--as-of", moment, "--db", db)]
+        return [one["object"] for one in run_json("facts", "edge-02", "--as-of", moment, "--db", path)]
 
     assert ports("2026-02-28") == []
     assert ports("2026-04-01") == ["8443"]
     assert ports("2026-06-01T00:00:00+00:00") == ["8444"]
-    assert "until 2026-06-01" in run("facts", "--as-of", "2026-04-01", "--db", db).stdout
+    assert "until 2026-06-01" in run("facts", "--as-of", "2026-04-01", "--db", path).stdout
 
 
 @pytest.mark.parametrize("command", LISTS)
@@ -116,15 +112,13 @@ def test_every_width_without_control_characters_or_markup(run, busy, monkeypatch
         assert r"\x1b[31mred [bold]alert[/bold]" in run("facts", "--db", busy).stdout
 
 
-def test_the_profile_alone(run, run_json, db):
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_the_profile_alone(run, run_json, db, open_memory):
+    with open_memory() as memory:
         memory.save_message("s", role="user", content="The port of api is 8080. Always answer in German.")
         memory.remember("The greenhouse has no power on Sundays", pinned=True)
-    told = run_json("facts", "--profile", "--db", db)
-    assert [one["object"] for one in told] == [
-        "Always answer in German",
-        "The greenhouse has no power on Sundays",
-    ]
+    rule, pinned = run_json("facts", "--profile", "--db", db)
+    assert rule["object"] == "Always answer in German"
+    assert pinned["object"] == "The greenhouse has no power on Sundays"
     assert "pinned" in run("facts", "--profile", "--limit", 1, "--db", db).stdout
 
 

@@ -1,9 +1,7 @@
 """`jiyi copy` and `jiyi reembed`: to another database, to another embedder."""
 
-import json
 import sqlite3
 
-import jiyi
 from jiyi.testing import HashEmbedder
 
 
@@ -31,9 +29,9 @@ def test_json_and_only_json(run_json, two_users, tmp_path):
     assert run_json("copy", two_users, tmp_path / "copy.db")["known"] == 1
 
 
-def test_another_memory_is_no_target_and_stays(run, run_json, db, tmp_path):
+def test_another_memory_is_no_target_and_stays(run, run_json, db, open_memory, tmp_path):
     target = tmp_path / "copy.db"
-    with jiyi.open(target, user_id="ana", embedder=HashEmbedder(), background=False) as other:
+    with open_memory(target) as other:
         other.save_message("s9", role="user", content="another", id="m-502")
     told = run("copy", db, target, code=1)
     assert "message m-502 differs from the source's" in " ".join(told.stderr.split())
@@ -52,13 +50,13 @@ def test_mistakes_are_told_briefly(run, db, tmp_path):
     assert "another program" in run("copy", db, tmp_path / "foreign.db", code=1).stderr
 
 
-def test_a_target_of_another_embedder_waits_for_vectors(run, run_json, db, tmp_path):
+def test_a_target_of_another_embedder_waits_for_vectors(run, db, open_memory, tmp_path):
     target = tmp_path / "copy.db"
-    with jiyi.open(target, user_id="bob", embedder=HashEmbedder(dims=8), background=False) as other:
+    with open_memory(target, user_id="bob", embedder=HashEmbedder(dims=8)) as other:
         other.save_message("s", role="user", content="hi")
         other.flush()
     assert "jiyi reembed" in run("copy", db, target).stderr
-    with jiyi.open(target, user_id="ana", embedder=HashEmbedder(dims=8), background=False) as memory:
+    with open_memory(target, embedder=HashEmbedder(dims=8)) as memory:
         assert memory.stats()["vectors_pending"] == 8
 
 
@@ -70,13 +68,13 @@ def test_to_a_server_and_back(run, run_json, db, tmp_path, postgres_url):
     assert everything(run_json, back) == everything(run_json, db)
 
 
-def test_reembed(run, run_json, db, monkeypatch):
+def test_reembed(run, run_json, db, open_memory, monkeypatch):
     assert run_json("reembed", "--db", db) == {"embedded": 8}
     assert run("reembed", "--db", db).stdout == "8 records embedded\n"
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory() as memory:
         memory.save_message("s1", role="user", content="one more")
     assert run_json("reembed", "--db", db) == {"embedded": 1}
     monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: HashEmbedder(dims=16))
     assert "reembed" in run("search", "502", "--db", db, code=1).stderr
     assert run_json("reembed", "--db", db) == {"embedded": 9}
-    assert json.loads(run("search", "502", "--db", db, "--json").stdout)["hits"]
+    assert run_json("search", "502", "--db", db)["hits"]

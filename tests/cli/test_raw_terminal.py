@@ -1,5 +1,6 @@
 """The bytes that reach a pseudo terminal, of every command, on a memory whose every text would steer it."""
 
+import contextlib
 import json
 import os
 import re
@@ -70,21 +71,17 @@ def test_no_command_lets_a_stored_text_steer_the_terminal(tmp_path, steering):
     every = [words if words[0] == "copy" else [*words, *db] for some in by_name.values() for words in some]
     every += [[*words, "--json"] for words in every if words[0] not in ("chat", "forget")]
     screen, other = pty.openpty()
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
     endpoint = {"JIYI_LLM_MODEL": "m", "JIYI_LLM_BASE_URL": "http://127.0.0.1:1", "OPENAI_API_KEY": "k"}
     more = {"COLUMNS": "100", "TERM": "xterm-256color", "PYTHONUTF8": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, json.dumps(every)],
-        stdin=subprocess.PIPE,
-        stdout=other,
-        stderr=other,
-        env=environ | endpoint | more,
-        cwd=tmp_path,
-    )
+    command, env = [sys.executable, "-c", PROGRAM, json.dumps(every)], os.environ | endpoint | more
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=other, stderr=other, env=env)
     os.close(other)
     talk = f"/recall nginx {BAD}\n/{BAD}\n/forget {BAD}\n/quit\n".replace("\r", "")
     threading.Thread(target=process.communicate, args=[talk.encode()]).start()
-    raw = read_all(screen)
+    raw = b""
+    with contextlib.suppress(OSError):  # the other end is closed: that was all
+        while piece := os.read(screen, 65_536):
+            raw += piece
     assert process.wait(30) == 0
     shown = raw.decode().replace("\r\n", "\n")
     assert "CRASHED" not in shown, shown[shown.index("CRASHED") :][:500]
@@ -95,15 +92,3 @@ def test_no_command_lets_a_stored_text_steer_the_terminal(tmp_path, steering):
     assert found is None, plain[max(found.start() - 200, 0) : found.start() + 50]
     assert "[red][link=http://x]y" in plain
     assert r"\x1b[7;7;7m" in plain
-
-
-def read_all(screen):
-    raw = b""
-    while True:
-        try:
-            piece = os.read(screen, 65_536)
-        except OSError:  # the other end is closed
-            return raw
-        if not piece:
-            return raw
-        raw += piece

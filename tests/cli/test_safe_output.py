@@ -20,8 +20,9 @@ def hostile(tmp_path, steering):
 
 def test_it_is_shown_as_escapes(run, run_json, hostile, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    assert f"s{SHOWN}" in run("show", "--db", hostile).stdout
-    assert f"restart {SHOWN}" in run("show", "--db", hostile).stdout
+    shown = run("show", "--db", hostile).stdout
+    assert f"s{SHOWN}" in shown
+    assert f"restart {SHOWN}" in shown
     assert f"nginx {SHOWN}" in run("search", "nginx", "--db", hostile).stdout
     (message,) = run_json("show", f"m{HOSTILE}", "--db", hostile)
     assert message["content"] == f"nginx {HOSTILE}", "JSON gives back what was stored"

@@ -9,9 +9,6 @@ import psycopg
 import pytest
 from postgres_server import PASSABLE
 
-import jiyi
-from jiyi.testing import HashEmbedder
-
 pytestmark = pytest.mark.slow
 
 
@@ -40,9 +37,9 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_a_signal_and_keeps_everything(serve, number):
+def test_it_serves_until_a_signal_and_keeps_everything(serve, open_memory, number):
     process, told = serve()
-    with jiyi.open(told["url"], user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory(told["url"]) as memory:
         memory.save_message("s", role="user", content="nginx 又 502 了")
         process.send_signal(number)  # with a connection open
         assert process.wait(timeout=60) == 0
@@ -50,7 +47,7 @@ def test_it_serves_until_a_signal_and_keeps_everything(serve, number):
     assert gone(told["pid"])
     process, again = serve()
     assert again["url"] == told["url"]
-    with jiyi.open(again["url"], user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory(again["url"]) as memory:
         assert memory.search("502")
     process.send_signal(number)
     assert process.wait(timeout=60) == 0

@@ -2,32 +2,28 @@
 
 import http.client
 import json
-import os
 import signal
-import subprocess
-import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from at_once import wait_until
 
-import jiyi
 
-
-def test_a_key_is_made_listed_renewed_and_ended(run, tmp_path):
+def test_a_key_is_made_listed_renewed_and_ended(run, run_json, tmp_path):
     assert "there are no keys yet" in run("keys", "list").stdout
     assert not list(tmp_path.rglob("*.db"))
     made = run("keys", "create", "--tenant", "acme", "--scopes", "read, write", "--expires", "90d")
     assert made.stdout.startswith("jiyi_")
     assert "shown once" in made.stderr
-    (key,) = json.loads(run("keys", "list", "--json").stdout)
+    (key,) = run_json("keys", "list")
     assert (key["tenant"], key["scopes"], key["user"]) == ("acme", ["read", "write"], None)
     assert "tenant acme, user any, read,write" in run("keys", "list", "--tenant", "acme").stdout
-    renewed = json.loads(run("keys", "rotate", key["name"], "--keep", "24h", "--json").stdout)
+    renewed = run_json("keys", "rotate", key["name"], "--keep", "24h")
     assert renewed["key"].startswith(f"jiyi_{renewed['name']}_")
     assert run("keys", "revoke", renewed["name"]).stdout == f"revoked {renewed['name']}\n"
-    assert all(kept["revoked_at"] for kept in json.loads(run("keys", "list", "--json").stdout))
+    assert all(kept["revoked_at"] for kept in run_json("keys", "list"))
     assert made.stdout.strip() not in run("keys", "list", "--json").stdout
 
 
@@ -58,27 +54,17 @@ def test_it_listens_elsewhere_with_keys_only(run):
 
 
 @pytest.fixture
-def process(tmp_path):
+def process(start, tmp_path):
     """A server on a file, and its URL."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
-    command = [sys.executable, "-m", "jiyi", "serve", "--db", "served.db", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    lines: list[str] = []
-    for line in process.stderr:
-        lines.append(line)
-        if "running on" in line:
-            break
-    process.url = json.loads(lines[-1])["message"].split()[3]
-    yield process
-    process.kill()
-    process.communicate()
+    process = start("serve", "--db", tmp_path / "served.db", "--port", 0)
+    running = next(line for line in process.stderr if b"running on" in line)
+    process.url = json.loads(running)["message"].split()[3]
+    return process
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_when_asked_and_loses_nothing(process, tmp_path, number):
+def test_it_stops_when_asked_and_loses_nothing(process, open_memory, tmp_path, number):
     saved: list[str] = []
 
     def save(client: int) -> None:
@@ -91,19 +77,16 @@ def test_it_stops_when_asked_and_loses_nothing(process, tmp_path, number):
                     return
                 saved.append(answer.json()["id"])
 
-    threads = [threading.Thread(target=save, args=(client,)) for client in range(4)]
-    for thread in threads:
-        thread.start()
-    while len(saved) < 40:
-        time.sleep(0.01)
-    process.send_signal(number)
-    _, log = process.communicate(timeout=60)
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        clients = pool.map(save, range(4))
+        wait_until(lambda: len(saved) >= 40)
+        process.send_signal(number)
+        _, log = process.communicate(timeout=60)
+        list(clients)
     assert process.returncode == 0
-    assert "secret" not in log
+    assert b"secret" not in log
     assert all(json.loads(line) for line in log.splitlines())
-    with jiyi.open(tmp_path / "served.db", user_id="ana", background=False, check_embedder=False) as memory:
+    with open_memory(tmp_path / "served.db", check_embedder=False) as memory:
         kept = {message.id for client in range(4) for message in memory.session_messages(f"s{client}")}
     assert kept >= set(saved)
 

@@ -1,14 +1,12 @@
 """A URL in place of a file: every command, what is missing said, and no password shown."""
 
-import json
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
-import jiyi
+from jiyi.errors import JiyiError
 from jiyi.telling import masked
-from jiyi.testing import HashEmbedder
 
 HELLO = '{"id": "m-1", "role": "user", "content": "nginx 又 502 了"}\n'
 
@@ -33,8 +31,8 @@ def run(run, url):
 
 
 @pytest.fixture
-def filled(url):
-    with jiyi.open(url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def filled(url, open_memory):
+    with open_memory(url) as memory:
         memory.save_message("s1", role="user", content="nginx 又 502 了", id="m-1")
         memory.save_message("s1", role="user", content="pay-gw's port changed from 8443 to 9443.")
         task = memory.start_task("s1", "restart nginx", target="edge-01")
@@ -44,11 +42,9 @@ def filled(url):
 
 
 def tables(url: str) -> int:
+    words = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
     with psycopg.connect(url) as server:
-        found = server.execute(
-            "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
-        )
-        return found.fetchone()[0]
+        return server.execute(words).fetchone()[0]
 
 
 def elsewhere(url: str, **parts: object) -> str:
@@ -65,7 +61,7 @@ def test_a_conversation_goes_in_and_is_found(run, run_json, url, tmp_path):
     assert "1 messages added" in run("import", file, "--db", url, "--user", "ana").stdout
     assert run_json("search", "502", "--db", url)["hits"][0]["id"] == "m-1"
     assert run_json("stats", "--db", url)["vectors_pending"] == 0
-    assert json.loads(run("show", "m-1", "--db", url, "--json").stdout)[0]["content"] == "nginx 又 502 了"
+    assert run_json("show", "m-1", "--db", url)[0]["content"] == "nginx 又 502 了"
 
 
 @pytest.mark.slow
@@ -104,12 +100,8 @@ def test_the_setting_names_the_database_unless_something_nearer_does(
 
 @pytest.mark.parametrize("words", ["stats", "search x", "migrate", "migrate --dry-run", "maintain", "doctor"])
 def test_a_server_that_is_not_there_is_told_without_the_password(run, url, words):
-    for other in (
-        elsewhere(url, port=1),
-        elsewhere(url, name="nobody_has_this"),
-        elsewhere(url, password="wrong"),
-    ):
-        result = run(*words.split(), "--db", other, code=1)
+    for part in ({"port": 1}, {"name": "nobody_has_this"}, {"password": "wrong"}):
+        result = run(*words.split(), "--db", elsewhere(url, **part), code=1)
         assert "postgresql://jiyi:***@" in result.output
         assert "wrong@" not in result.output
 
@@ -139,13 +131,13 @@ def test_migrate_makes_the_tables_once(run, run_json, url):
     assert run_json("migrate", "--db", url)["steps"] == []
 
 
-def test_a_role_that_may_not_make_tables_is_told_what_to_run(run, url, monkeypatch):
+def test_a_role_that_may_not_make_tables_is_told_what_to_run(run, url, open_memory, monkeypatch):
     monkeypatch.setenv("JIYI_MIGRATE_ON_OPEN", "false")
-    with pytest.raises(jiyi.JiyiError, match="jiyi migrate"):
-        jiyi.open(url, user_id="ana", embedder=HashEmbedder())
+    with pytest.raises(JiyiError, match="jiyi migrate"):
+        open_memory(url)
     assert tables(url) == 0
     run("migrate", "--db", url)
-    with jiyi.open(url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory(url) as memory:
         memory.save_message("s", role="user", content="x")
 
 
@@ -153,9 +145,7 @@ def test_migrate_makes_the_index_for_approximate_search(run, run_json, filled):
     [step] = run_json("migrate", "--vector-index", "--db", filled)["steps"]
     assert step
     with psycopg.connect(filled) as server:
-        [(definition,)] = server.execute(
-            "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'"
-        ).fetchall()
+        [(definition,)] = server.execute("SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
     assert "halfvec(64)" in definition
     assert run_json("search", "502", "--db", filled)["hits"][0]["id"] == "m-1"
 

@@ -3,32 +3,17 @@
 import json
 import signal
 import sys
-import time
 
 import pytest
+from at_once import wait_until
 
-import jiyi
 from jiyi.databases import check_database
-from jiyi.testing import HashEmbedder
 
 pytestmark = pytest.mark.slow
 
 ASCII = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
 TOLD = 1_000  # messages of an import that is interrupted
 SEARCH = ("search", "502", "--around", 1, "--why")
-
-
-@pytest.fixture
-def out(start):
-    """Run a command as a process and return its standard output, which must be all it says."""
-
-    def out(*words: object, **environ: str) -> bytes:
-        process = start(*words, **environ)
-        said, complaint = process.communicate(timeout=60)
-        assert (process.returncode, complaint) == (0, b"")
-        return said
-
-    return out
 
 
 def test_as_a_module(out, real_db):
@@ -48,9 +33,16 @@ def test_a_terminal_without_chinese(out, real_db, words, surroundings):
     assert out(*words, "--db", real_db, **surroundings)
 
 
+def test_words_without_chinese_are_whole_there(out, real_db):
+    told = out("forget", "nginx", "--dry-run", "--db", real_db, **ASCII)
+    assert b"1 message, 1 episode, 1 task would be forgotten" in told
+
+
 def test_json_is_whole_in_a_terminal_without_chinese(out, real_db):
     shown = out("show", "m-502", "--json", "--db", real_db, **ASCII)
     assert json.loads(shown.decode("ascii"))[0]["content"] == "nginx 又 502 了"
+    told = out("forget", "nginx", "--dry-run", "--json", "--db", real_db, **ASCII)
+    assert "重启 nginx 容器" in [item["text"] for item in json.loads(told.decode("ascii"))["items"]]
 
 
 def test_errors_in_a_terminal_without_chinese(start, tmp_path):
@@ -69,13 +61,12 @@ def test_every_width(run, db, monkeypatch, columns):
 
 
 @pytest.mark.parametrize("columns", [60, 80])
-def test_a_report_has_one_line_for_each_message(run, db, monkeypatch, columns):
+def test_a_report_has_one_line_for_each_message(run, db, open_memory, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("JIYI_SUMMARIES", "off")
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-        memory.save_messages(
-            "s3", [{"role": "user", "content": f"第 {i} 个问题：nginx 又 502 了 " * 30} for i in range(18)]
-        )
+    with open_memory() as memory:
+        for number in range(18):
+            memory.save_message("s3", role="user", content=f"第 {number} 个问题：nginx 又 502 了 " * 30)
     text = run("context", "s3", "怎么办？", "--budget", 700, "--db", db).stdout
     report = text[text.index("In the window") :]
     assert report.count("over the budget of") == 1
@@ -86,34 +77,34 @@ def test_a_report_has_one_line_for_each_message(run, db, monkeypatch, columns):
     assert all("…" in row for row in rows)
 
 
-def test_a_reader_that_leaves_early(start, tmp_path):
-    db = tmp_path / "long.db"
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_a_reader_that_leaves_early(start, open_memory, path):
+    with open_memory(learn_facts=False) as memory:
         memory.save_messages("s1", [{"role": "user", "content": "记忆 " * 2_000}] * 20)
-    for form in ((), ("--json",)):
-        process = start("show", "s1", "--db", db, *form)
+        memory.save_messages("s2", [{"role": "user", "content": "记忆 " * 30}] * 1_000)
+        for number in range(300):
+            memory.remember(subject=f"gw-{number}", predicate="note", object="记忆 " * 100)
+    forget = "forget --everything --dry-run --json"
+    for words in ("show s1", "show s1 --json", forget, "facts --limit 300"):
+        process = start(*words.split(), "--db", path)
         assert process.stdout.read(10)
         process.stdout.close()
-        complaint = process.stderr.read()
+        assert process.stderr.read() == b""
         process.wait(timeout=60)
-        assert complaint == b""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
-def test_an_interrupted_import_leaves_a_sound_database(start, run_json, tmp_path):
+def test_an_interrupted_import_leaves_a_sound_database(start, run_json, open_memory, tmp_path):
     file, db = tmp_path / "talk.jsonl", tmp_path / "m.db"
     entries = ({"role": "user", "content": f"第 {i} 条 message " * 20} for i in range(TOLD))
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries), "utf-8")
     process = start("import", file, "--no-vectors", "--db", db, "--user", "ana")
     wal = db.with_name(db.name + "-wal")
-    until = time.monotonic() + 60
-    while (not wal.exists() or wal.stat().st_size < 500_000) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: wal.exists() and wal.stat().st_size >= 500_000, 60)
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode not in (0, None)
     assert b"Traceback" not in complaint
-    with jiyi.open(db, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+    with open_memory(db) as memory:
         here = memory.stats()["message"]
     assert 0 < here < TOLD
     assert here % 200 == 0

@@ -145,19 +145,15 @@ def test_a_forked_process_opens_connections_of_its_own(scripted):
 
 
 @pytest.mark.slow
-def test_asyncio_asks_as_patiently(scripted):
+async def test_asyncio_asks_as_patiently(scripted):
     scripted.answers = [BUSY, GONE, (200, {}, STATS)]
-
-    async def main():
-        async with jiyi.connect_async(scripted.url, api_key=KEY, user_id="ana") as memory:
-            assert await asyncio.gather(*(memory.stats() for _ in range(10))) == [{"message": 1}] * 10
-            scripted.answers = [lambda: time.sleep(1) or GONE]
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(memory.stats(), 0.1)
-            scripted.answers = [(200, {}, STATS)]
-            assert await memory.stats() == {"message": 1}
-            assert KEY not in repr(memory)
-        with pytest.raises(errors.Closed):
-            await memory.stats()
-
-    asyncio.run(main())
+    async with jiyi.connect_async(scripted.url, api_key=KEY, user_id="ana") as memory:
+        assert await asyncio.gather(*(memory.stats() for _ in range(10))) == [{"message": 1}] * 10
+        scripted.answers = [lambda: time.sleep(1) or GONE]
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(memory.stats(), 0.1)
+        scripted.answers = [(200, {}, STATS)]
+        assert await memory.stats() == {"message": 1}
+        assert KEY not in repr(memory)
+    with pytest.raises(errors.Closed):
+        await memory.stats()

@@ -120,24 +120,21 @@ def test_files_go_out_whole_and_come_in_once(memory, tmp_path, url, keys):
 
 
 @pytest.mark.slow
-def test_asyncio_has_the_same_verbs(url, keys, tmp_path):
-    async def main():
-        key = keys.create("acme", ("read", "write", "forget"))[1]
-        async with jiyi.open_async(url, api_key=key, user_id="ana") as memory:
-            saved = await asyncio.gather(
-                *(memory.save_message("s", role="user", content=f"note {n}") for n in range(20))
-            )
-            assert sorted(message.seq for message in saved) == list(range(20))
-            assert (await memory.search_knowledge("note")).hits == ()
-            assert (await memory.pop_message("s")).seq == 19
-            receipt = await memory.export(tmp_path / "ana.jsonl")
-            assert (await memory.import_(tmp_path / "ana.jsonl")).known == receipt.total
-            assert (await memory.maintain()).gate.dry_run is False
-            assert str(memory.zone) == "UTC"
-            with pytest.raises(errors.BudgetTooSmall):
-                await memory.build_context("s", "x " * 400, 20)
-
-    asyncio.run(main())
+async def test_asyncio_has_the_same_verbs(url, keys, tmp_path):
+    key = keys.create("acme", ("read", "write", "forget"))[1]
+    async with jiyi.open_async(url, api_key=key, user_id="ana") as memory:
+        saved = await asyncio.gather(
+            *(memory.save_message("s", role="user", content=f"note {n}") for n in range(20))
+        )
+        assert sorted(message.seq for message in saved) == list(range(20))
+        assert (await memory.search_knowledge("note")).hits == ()
+        assert (await memory.pop_message("s")).seq == 19
+        receipt = await memory.export(tmp_path / "ana.jsonl")
+        assert (await memory.import_(tmp_path / "ana.jsonl")).known == receipt.total
+        assert (await memory.maintain()).gate.dry_run is False
+        assert str(memory.zone) == "UTC"
+        with pytest.raises(errors.BudgetTooSmall):
+            await memory.build_context("s", "x " * 400, 20)
 
 
 def test_a_server_may_stop_and_come_back(tmp_path):

@@ -21,6 +21,9 @@ from jiyi.errors import (
 
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001
 NOW, LATER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+TOO_EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))  # in UTC it is before year 1
+HELLO = {"role": "user", "content": "x"}
+TWO_OF_ONE_ID = [jiyi.Message(role="user", content=text, id="same") for text in ("first", "second")]
 CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
 
 
@@ -32,32 +35,20 @@ def deep():
 
 
 def say(memory, **fields):
-    memory.save_message("s", **{"role": "user", "content": "x"} | fields)
+    memory.save_message("s", **HELLO | fields)
 
 
 BAD = {
     "nothing": (BadMessage, lambda m: m.save_message("s")),
     "a dict and a role": (BadMessage, lambda m: m.save_message("s", {"role": "user"}, role="user")),
-    "a dict and content": (
-        BadMessage,
-        lambda m: m.save_message("s", {"role": "user", "content": "a"}, content="b"),
-    ),
+    "a dict and content": (BadMessage, lambda m: m.save_message("s", HELLO, content="b")),
     "wrong role": (BadMessage, lambda m: m.save_message("s", role="robot", content="x")),
     "content of a number": (BadMessage, lambda m: say(m, content=5)),
     "bytes": (BadMessage, lambda m: say(m, content=b"x")),
-    "a set in a message": (
-        BadMessage,
-        lambda m: m.save_message("s", {"role": "user", "content": "x", "a": {1}}),
-    ),
-    "bytes in a part": (
-        BadMessage,
-        lambda m: m.save_message("s", role="user", content=[{"type": "file", "file": {"data": b"x"}}]),
-    ),
-    "nan": (BadMessage, lambda m: m.save_message("s", {"role": "user", "content": "x", "a": float("nan")})),
-    "nested without end": (
-        BadMessage,
-        lambda m: m.save_message("s", {"role": "user", "content": "x", "a": deep()}),
-    ),
+    "a set in a message": (BadMessage, lambda m: m.save_message("s", HELLO | {"a": {1}})),
+    "bytes in a part": (BadMessage, lambda m: say(m, content=[{"type": "file", "file": {"data": b"x"}}])),
+    "nan": (BadMessage, lambda m: m.save_message("s", HELLO | {"a": float("nan")})),
+    "nested without end": (BadMessage, lambda m: m.save_message("s", HELLO | {"a": deep()})),
     "an object of a client library": (BadMessage, lambda m: m.save_message("s", object())),
     "an id of a number": (BadMessage, lambda m: say(m, id=5)),
     "importance above one": (BadMessage, lambda m: say(m, importance=7)),
@@ -65,25 +56,9 @@ BAD = {
     "pinned in words": (BadMessage, lambda m: say(m, pinned="yes")),
     "a naive date": (NaiveDatetime, lambda m: say(m, created_at=NAIVE)),
     "a date as text": (InputError, lambda m: say(m, created_at="2026")),
-    "a date before year 1": (
-        InputError,
-        lambda m: m.save_message(
-            "s",
-            role="user",
-            content="x",
-            created_at=datetime.min.replace(tzinfo=timezone(timedelta(hours=9))),
-        ),
-    ),
-    "one bad of several": (
-        BadMessage,
-        lambda m: m.save_messages("s", [{"role": "user", "content": "good"}, {"role": "robot"}]),
-    ),
-    "duplicate ids in one batch": (
-        DuplicateId,
-        lambda m: m.save_messages(
-            "s", [jiyi.Message(role="user", content=c, id="same") for c in ("first", "second")]
-        ),
-    ),
+    "a date before year 1": (InputError, lambda m: say(m, created_at=TOO_EARLY)),
+    "one bad of several": (BadMessage, lambda m: m.save_messages("s", [HELLO, {"role": "robot"}])),
+    "duplicate ids in one batch": (DuplicateId, lambda m: m.save_messages("s", TWO_OF_ONE_ID)),
     "an id taken by other words": (DuplicateId, lambda m: say(m, id="known")),
     "no session": (BadScope, lambda m: m.save_message(None, role="user", content="x")),
     "an empty session": (BadScope, lambda m: m.save_message("", role="user", content="x")),
@@ -99,13 +74,7 @@ BAD = {
     "an unknown filter": (BadQuery, lambda m: m.search("x", filters={"colour": "red"})),
     "a filter for another user": (BadQuery, lambda m: m.search("x", filters={"user_id": "ben"})),
     "a naive filter": (NaiveDatetime, lambda m: m.search("x", filters={"since": NAIVE})),
-    "since after until": (
-        BadQuery,
-        lambda m: m.search(
-            "x",
-            filters={"since": datetime(2026, 1, 2, tzinfo=UTC), "until": datetime(2026, 1, 1, tzinfo=UTC)},
-        ),
-    ),
+    "since after until": (BadQuery, lambda m: m.search("x", filters={"since": LATER, "until": NOW})),
     "a negative budget": (BadBudget, lambda m: m.build_context("s", "x", -100)),
     "budget zero": (BadBudget, lambda m: m.build_context("s", "x", 0)),
     "half a token": (BadBudget, lambda m: m.build_context("s", "x", 10.5)),

@@ -210,11 +210,8 @@ def use(memory):
 def test_damaged_pages_are_named_when_they_are_met(path, open_memory, written, pages):
     size = 8192
     count = len(written) // size
-    first, last = {
-        "the second": (1, 2),
-        "the middle": (count // 4, count * 3 // 4),
-        "all but the first": (1, count),
-    }[pages]
+    middle = (count // 4, count * 3 // 4)
+    first, last = {"the second": (1, 2), "the middle": middle, "all but the first": (1, count)}[pages]
     path.write_bytes(written[: first * size] + b"\xa5" * (last - first) * size + written[last * size :])
     with pytest.raises(DatabaseDamaged, match=r"damaged.*backup"):
         use(open_memory())

@@ -10,6 +10,7 @@ import traceback
 from contextlib import contextmanager
 
 import pytest
+from at_once import at_once
 
 import jiyi
 from jiyi.errors import StorageError
@@ -160,17 +161,12 @@ def test_a_fork_inside_a_transaction_that_goes_on_is_refused_at_once(path, open_
             jiyi.open(path, user_id="ana", embedder=HashEmbedder())
         assert time.monotonic() - began < 5
 
-    def fork():
-        codes.append(forked(child))
-
     with memory.parts.store.transaction():
         memory.save_message("s", role="user", content="inside")
         if by == "the same thread":
-            fork()
+            codes.append(forked(child))
         else:
-            forker = threading.Thread(target=fork)
-            forker.start()
-            forker.join()
+            codes += at_once(forked, [child])
         memory.save_message("s", role="user", content="still inside")
     assert codes == [0]
     memory.save_message("s", role="user", content="after")
@@ -184,14 +180,12 @@ def test_a_child_that_ends_as_programs_end_harms_nothing(path, open_memory):
     memory = open_memory()
     memory.save_message("s", role="user", content="one")
     log = path.with_name(path.name + "-wal").stat()
-    child = os.fork()
-    if child == 0:
-        try:
-            with memory:
-                pass
-        finally:
-            os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def leave():
+        with memory:
+            pass
+
+    assert forked(leave) == 0
     assert path.with_name(path.name + "-wal").stat().st_ino == log.st_ino
     memory.save_message("s", role="user", content="two")
     assert forked(lambda: memory.recent_messages("s")) == 0

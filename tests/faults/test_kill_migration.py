@@ -2,13 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import apsw
 import pytest
 from first_schema import make_first_schema
+from other_processes import begin_together, begun
 from samples import by_words, fact
 from second_schema import make_second_schema
 
@@ -58,12 +57,7 @@ def test_nothing_is_lost_and_the_next_open_finishes(tmp_path, original, share):
     source, schema, ids, seconds = original
     path = tmp_path / "agent.db"
     path.write_bytes(source.read_bytes())
-    opener = subprocess.Popen(
-        [sys.executable, "-c", OPENER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert opener.stdout.readline() == "ready\n"
-    opener.stdin.write("go\n")
-    opener.stdin.flush()
+    opener = begun(OPENER, path)
     time.sleep(share * seconds)
     os.kill(opener.pid, signal.SIGKILL)
     rest = opener.communicate(timeout=60)[0]
@@ -94,19 +88,7 @@ def test_two_processes_that_open_an_older_file_at_once(tmp_path, original):
     source, _, ids, _ = original
     path = tmp_path / "agent.db"
     path.write_bytes(source.read_bytes())
-    openers = [
-        subprocess.Popen(
-            [sys.executable, "-c", OPENER, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for opener in openers:
-        assert opener.stdout.readline() == "ready\n"
-    said = [opener.communicate("go\n", timeout=120)[0] for opener in openers]
-    assert "done\n" in said
+    assert begin_together(2, OPENER, path) == ["done\n"] * 2
     database = SqliteDatabase(path)
     assert f"{len(ids)} records" in database.check()
     database.close()

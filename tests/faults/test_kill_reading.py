@@ -3,12 +3,12 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from at_once import wait_until
+from other_processes import begin_together, begun
 from reading_model import ReadingModel, line
 from scripted_endpoint import Reply
 
@@ -41,18 +41,6 @@ def talk(open_memory, place):
     return memory
 
 
-def start(place, server, *, background):
-    arguments = [sys.executable, "-c", READER, str(place), server.url, "yes" if background else "no"]
-    environment = os.environ | {"NO_PROXY": "127.0.0.1"}
-    process = subprocess.Popen(
-        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    )
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    return process
-
-
 def check_all_is_known_once(memory):
     facts = [fact for fact in memory.facts(limit=1_000) if fact.predicate == "keeper"]
     assert sorted(fact.subject for fact in facts) == sorted(f"pump-{number}" for number in range(40))
@@ -61,8 +49,7 @@ def check_all_is_known_once(memory):
 
 def test_two_processes_at_once_read_each_stretch_once(place, talk):
     with ReadingModel(*[Reply(body=slowly) for _ in range(16)]) as server:
-        readers = [start(place, server, background=False) for _ in range(2)]
-        done = [int(reader.communicate(timeout=120)[0]) for reader in readers]
+        done = [int(said) for said in begin_together(2, READER, place, server.url, "no")]
         assert len(server.asked) == sum(done) == 16
     assert min(done) > 0, "both had work"
     check_all_is_known_once(talk)
@@ -76,22 +63,15 @@ def slowly(asked):
 def test_what_a_killed_process_was_reading_is_read_later_and_counts_once(place, talk, open_memory):
     rounds = random.Random(5)
     with ReadingModel(*[Reply(body=slowly) for _ in range(100)]) as server:
-        readers = [start(place, server, background=True) for _ in range(2)]
-        while len(server.asked) < 3:
-            assert all(reader.poll() is None for reader in readers)
-            time.sleep(0.01)
+        readers = [begun(READER, place, server.url, "yes") for _ in range(2)]
+        wait_until(lambda: len(server.asked) >= 3)
+        assert all(reader.poll() is None for reader in readers)
         for reader in readers:
             time.sleep(rounds.uniform(0, 0.1))
             os.kill(reader.pid, signal.SIGKILL)
             reader.communicate(timeout=60)
-        memory = open_memory(
-            place,
-            clock=lambda: datetime.now(UTC) + timedelta(hours=1),
-            llm_model="m",
-            llm_base_url=server.url,
-            llm_api_key="",
-            reader_messages=3,
-        )
+        later = {"clock": lambda: datetime.now(UTC) + timedelta(hours=1), "reader_messages": 3}
+        memory = open_memory(place, llm_model="m", llm_base_url=server.url, llm_api_key="", **later)
         assert memory.stats()["messages_unread"] > 0
         memory.maintain()
         assert memory.stats()["messages_unread"] == 0

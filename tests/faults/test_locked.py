@@ -1,17 +1,15 @@
 """Other processes at the same file: locks that hold too long, and writers side by side."""
 
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
+from at_once import wait_until
+from doing import counts
 from other_processes import begin_together
 
-import jiyi
 from jiyi.errors import DatabaseLocked
 from jiyi.records import Query, Scope
-from jiyi.testing import HashEmbedder
 
 
 @pytest.mark.parametrize("how", ["EXCLUSIVE", "IMMEDIATE"])
@@ -56,50 +54,37 @@ def test_the_worker_survives_a_lock(open_memory, hold):
         memory.save_message("s", role="user", content="never")
     release()
     memory.save_message("s", role="user", content="after")
-    deadline = time.monotonic() + 20
-    while memory.stats()["vectors_pending"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: not memory.stats()["vectors_pending"])
 
 
 WRITER = """
-import sys
+import os, sys
 import jiyi
 from jiyi.testing import HashEmbedder
+print("ready", flush=True)
+sys.stdin.readline()
 memory = jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), lock_timeout=60)
 for i in range(100):
-    memory.save_message("shared", role="user", content=f"writer {sys.argv[2]} says {i}")
+    memory.save_message("shared", role="user", content=f"writer {os.getpid()} says {i}")
 memory.close()
 """
 
 
-def test_four_processes_write_one_session(path):
+def test_four_processes_write_one_session(path, open_memory):
     """They also make the file together."""
-    children = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(n)], stderr=subprocess.PIPE, text=True)
-        for n in range(4)
-    ]
-    errors = [child.communicate(timeout=120)[1] for child in children]
-    assert [child.returncode for child in children] == [0] * 4, errors
-    with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
+    begin_together(4, WRITER, path)
+    with open_memory() as memory:
         query = Query(scope=Scope(user_id="ana", session_id="shared"), kinds=("message",), limit=10_000)
         stored = memory._store.find(query)
         assert [m.seq for m in stored] == list(range(400))
-        for n in range(4):
-            mine = [m.content for m in stored if m.content.startswith(f"writer {n} ")]
-            assert mine == [f"writer {n} says {i}" for i in range(100)]
+        writers = {m.content.partition(" says ")[0] for m in stored}
+        assert len(writers) == 4
+        for writer in writers:
+            mine = [m.content for m in stored if m.content.startswith(f"{writer} ")]
+            assert mine == [f"{writer} says {i}" for i in range(100)]
         memory.flush()
-        assert memory.stats() == {
-            "message": 400,
-            "session": 1,
-            "task": 0,
-            "episode": 0,
-            "knowledge": 0,
-            "fact": 0,
-            "item": 0,
-            "summary": 0,
-            "vectors_pending": 0,
-        }
+        assert counts(memory) == {"message": 400, "session": 1}
+        assert memory.stats()["vectors_pending"] == 0
 
 
 MAKER = """
@@ -114,7 +99,7 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=embedder) as memory:
 """
 
 
-def test_processes_that_open_a_new_file_at_the_same_moment(path):
+def test_processes_that_open_a_new_file_at_the_same_moment(path, open_memory):
     begin_together(6, MAKER, path)
-    with jiyi.open(path, user_id="ana", embedder=HashEmbedder()) as memory:
+    with open_memory() as memory:
         assert memory.stats()["message"] == 6

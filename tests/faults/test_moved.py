@@ -190,10 +190,7 @@ def test_locks_of_the_process_stay_whatever_it_does_with_the_file(path, memory, 
         with pytest.raises(jiyi.JiyiError, match="database"):
             memory.export(path) if what == "exported onto" else memory.import_(path)
     log = os.stat(f"{path}-wal").st_ino
-    done = subprocess.run(
-        [sys.executable, "-c", OTHER, str(path)], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout == "2\n"
+    assert subprocess.check_output([sys.executable, "-c", OTHER, path], text=True, timeout=120) == "2\n"
     assert os.stat(f"{path}-wal").st_ino == log
     memory.save_message("s", role="user", content="three")
 

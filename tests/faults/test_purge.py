@@ -1,9 +1,9 @@
 """Purged: afterwards no byte of it is anywhere in the folder."""
 
 import os
-import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -159,18 +159,10 @@ def test_a_source_in_the_trash_takes_what_rests_on_it(memory, folder):
 def test_a_fact_and_a_knowledge_that_stay_hold_no_word_of_it(memory, folder):
     first = memory.say(f"nginx {HAN} 的监听端口是 8080，{LATIN}")
     memory.say("nginx 的监听端口是 8080", at=5)
-    fact = Fact(
-        scope=ANA,
-        subject=f"nginx {HAN}",
-        predicate="监听端口",
-        object="8080",
-        text=first.text,
-        sources=tuple(m.id for m in memory.find("message")),
-        created_at=NOON,
-    )
-    episodes = [
-        memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in (HAN, LATIN, "丙", "丁")
-    ]
+    whence = {"sources": tuple(m.id for m in memory.find("message")), "text": first.text, "created_at": NOON}
+    fact = Fact(scope=ANA, subject=f"nginx {HAN}", predicate="监听端口", object="8080", **whence)
+    words_of = (HAN, LATIN, "丙", "丁")
+    episodes = [memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in words_of]
     memory.consolidation.run(ANA)
     known = memory.find("knowledge")[0]
     memory.store.put([fact, replace(known, content=f"{known.content} {HAN} {LATIN}")])
@@ -254,10 +246,8 @@ def test_another_process_with_the_file_open_but_idle_does_no_harm(memory, folder
 
 def killed(folder, stage):
     """Kill a purge at this point; its bytes are still there."""
-    command = [sys.executable, str(HOLDER), str(folder / "agent.db"), stage]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env()) as process:
-        assert process.stdout.readline() == "now\n"
-        os.kill(process.pid, signal.SIGKILL)
+    with holding(folder / "agent.db", stage):
+        pass
     assert marked(folder)
 
 
@@ -330,20 +320,14 @@ def test_temporary_files_of_the_overwriting_hold_none_of_it(memory, folder, monk
     clean(memory, folder)
 
 
-def env():
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-
-
-class holding:
-    """Another process that reads the file, or has it open only."""
-
-    def __init__(self, path, how="reading"):
-        self._command = [sys.executable, str(HOLDER), str(path), how]
-
-    def __enter__(self):
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True, env=env())
-        assert self._process.stdout.readline() == "now\n"
-
-    def __exit__(self, *error):
-        self._process.kill()
-        self._process.communicate()
+@contextmanager
+def holding(path, how="reading"):
+    """Another process that reads the file, has it open only, or has stopped in a purge; it is killed."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, str(HOLDER), str(path), how]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+        try:
+            assert process.stdout.readline() == "now\n"
+            yield
+        finally:
+            process.kill()

@@ -3,11 +3,10 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
-from other_processes import begin_together
+from other_processes import begin_together, begun
 from samples import ANA, START, by_words, message
 
 from jiyi.errors import DatabaseLocked, DiskFull, WrongState
@@ -103,11 +102,7 @@ def test_a_process_that_is_killed_leaves_all_or_none(open_it, path):
     database, store, trash = open_it()
     fill(store)
     for number in range(6):
-        command = [sys.executable, "-c", KILLED, str(path), str(COUNT)]
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert child.stdout.readline() == "ready\n"
-        child.stdin.write("go\n")
-        child.stdin.flush()
+        child = begun(KILLED, path, COUNT)
         time.sleep(0.05 + 0.07 * number)
         os.kill(child.pid, signal.SIGKILL)
         child.communicate(timeout=60)

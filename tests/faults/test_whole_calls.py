@@ -10,11 +10,9 @@ from itertools import count
 
 import pytest
 
-import jiyi
 from jiyi.compression import PruneTokens, ToolOutput
 from jiyi.extraction.reading import extract_message
 from jiyi.records import Message
-from jiyi.testing import HashEmbedder
 
 RUNS = ("a", "0", ".", "\n", "汉", "一", "。", "1,", "a-", "- ", "一百", "汉，", "my a is ")
 FEW, TIMES = 4_000, 4  # characters, and how many times as many
@@ -43,18 +41,10 @@ def check(prepared, few=FEW):
 
 
 @pytest.fixture
-def fresh(tmp_path):
+def fresh(open_memory, tmp_path):
     """Open memories of which each has a file of its own."""
-    numbers, opened = count(), []
-
-    def make():
-        path = tmp_path / f"{next(numbers)}.db"
-        opened.append(jiyi.open(path, user_id="ana", embedder=HashEmbedder(), background=False))
-        return opened[-1]
-
-    yield make
-    for memory in opened:
-        memory.close()
+    numbers = count()
+    return lambda: open_memory(tmp_path / f"{next(numbers)}.db")
 
 
 def cut(run, length):

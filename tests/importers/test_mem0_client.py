@@ -45,31 +45,22 @@ class Mem0(ScriptedEndpoint):
         wanted = {name: value for part in filters["AND"] for name, value in part.items()}
         asked = parse_qs(urlsplit(path).query)
         number, size = int(asked["page"][0]), int(asked["page_size"][0])
-        found = [
-            memory
-            for memory in memories
-            if all(
-                bool(memory.get(name)) if wanted.get(name) == "*" else memory.get(name) == wanted.get(name)
-                for name in OWNERS
-            )
-        ]
+
+        def is_of(memory, name):
+            asked_for, has = wanted.get(name), memory.get(name)
+            return bool(has) if asked_for == "*" else has == asked_for
+
+        found = [memory for memory in memories if all(is_of(memory, name) for name in OWNERS)]
         shown = found[(number - 1) * size : number * size]
         more = f"{path}&more" if number * size < len(found) else None
         return {"count": len(found), "next": more, "previous": None, "results": shown}
 
 
 def memories_of(user, count, **owners):
-    return [
-        {
-            "id": f"{user}-{'-'.join(owners.values())}-{n}",
-            "memory": f"{user} said thing {n}",
-            "user_id": user,
-            "metadata": {"n": n},
-            "created_at": "2025-03-01T10:00:00+00:00",
-            **owners,
-        }
-        for n in range(count)
-    ]
+    same = {"user_id": user, "created_at": "2025-03-01T10:00:00+00:00", **owners}
+    ids = [f"{user}-{'-'.join(owners.values())}-{n}" for n in range(count)]
+    said = [{"memory": f"{user} said thing {n}", "metadata": {"n": n}} for n in range(count)]
+    return [{"id": id, **one, **same} for id, one in zip(ids, said, strict=True)]
 
 
 @pytest.fixture(autouse=True)
@@ -85,12 +76,11 @@ def test_what_our_own_server_keeps_goes_over(memory, tmp_path, monkeypatch):
     with jiyi.open(tmp_path / "there.db", background=False, embedder=HashEmbedder()) as there:
         app = make_app(there, local=True)
         monkeypatch.setenv("MEM0_API_KEY", app.state.served.keys.create("acme", ["read"])[1])
+        note = {"subject": "user", "predicate": "note", "category": "note"}
         for n in range(230):
-            there.remember(
-                subject="user", predicate="note", object=f"thing {n}", category="note",
-                metadata={"n": n}, user_id="acme//ana", agent_id="bot" if n % 2 else None,
-            )  # fmt: skip
-        there.remember(subject="user", predicate="note", object="Ben's", category="note", user_id="acme//ben")
+            whose = {"user_id": "acme//ana", "agent_id": "bot" if n % 2 else None}
+            there.remember(**note, object=f"thing {n}", metadata={"n": n}, **whose)
+        there.remember(**note, object="Ben's", user_id="acme//ben")
         with serving(app) as url:
             place = f"mem0+{url}/compat/mem0"
             assert memory.import_(place, dry_run=True).counts == {"fact": 230}
@@ -105,12 +95,8 @@ def test_what_our_own_server_keeps_goes_over(memory, tmp_path, monkeypatch):
 
 
 def test_what_belongs_to_an_agent_or_a_run_as_well_is_not_forgotten(memory):
-    there = [
-        *memories_of("ana", 250),
-        *memories_of("ana", 3, agent_id="bot"),
-        *memories_of("ana", 2, run_id="r", app_id="web"),
-        *memories_of("ben", 5),
-    ]
+    there = memories_of("ana", 250) + memories_of("ana", 3, agent_id="bot")
+    there += memories_of("ana", 2, run_id="r", app_id="web") + memories_of("ben", 5)
     there[0] |= {"expiration_date": "2025-04-01"}
     with Mem0(there) as mem0:
         done = memory.import_(mem0.address)
@@ -244,9 +230,8 @@ class Older:
 
 @pytest.mark.parametrize("made", [Hosted, Local, Older])
 def test_a_client_is_read_whole(memory, made):
-    client = made(
-        [*memories_of("ana", 1_150), *memories_of("ana", 2, agent_id="bot"), *memories_of("ben", 3)]
-    )
+    of_ana = memories_of("ana", 1_150) + memories_of("ana", 2, agent_id="bot")
+    client = made(of_ana + memories_of("ben", 3))
     assert memory.import_(client, dry_run=True).counts == {"fact": 1_152}
     assert not memory.facts()
     assert memory.import_(client).counts == {"fact": 1_152}

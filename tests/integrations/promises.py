@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict
@@ -12,17 +12,6 @@ from jiyi import MemoryManager
 from jiyi.errors import MissingExtra
 from jiyi.records import Message
 from jiyi.text import TokenCounter
-
-__all__ = [
-    "Adapter",
-    "Recall",
-    "Request",
-    "adapters",
-    "recalled",
-    "recalled_in",
-    "tokens_of",
-    "without_partner",
-]
 
 HERE = Path(__file__).parent
 
@@ -38,9 +27,10 @@ class Recall:
     why: list[str]  # for each text
 
 
-def recalled(found: Any, texts: list[str]) -> Recall:
-    """Return what a `Recalled` shows as these texts."""
+def recalled(found: Any, texts: list[str] | None = None) -> Recall:
+    """Return what a `Recalled` shows, as these texts or as its own."""
     why = "; ".join(item.reason for item in found.why)
+    texts = [found.text] * bool(found.text) if texts is None else texts
     return Recall(texts=texts, nothing_relevant=found.nothing_relevant, why=[why for _ in texts])
 
 
@@ -52,8 +42,25 @@ class Request(TypedDict):
     messages: list[dict[str, Any]]  # as Chat Completions write them
 
 
+def asked_in_chat(asked: Mapping[str, Any]) -> Request:
+    """Return what an endpoint of Chat Completions was sent."""
+    system, *messages = asked["messages"]
+    messages = [{**message, "content": message.get("content") or ""} for message in messages]
+    tools = functions(one["function"] for one in asked["tools"])
+    return {"system": system["content"], "tools": tools, "messages": messages}
+
+
+def functions(described: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return tools as Chat Completions write them."""
+    parts = ("name", "description", "parameters")
+    return [{"type": "function", "function": {part: one[part] for part in parts}} for one in described]
+
+
 class Adapter(Protocol):
-    """One framework with the memory in it, driven the framework's own way."""
+    """One framework with the memory in it, driven the framework's own way.
+
+    What goes with a promise that does not apply to it, it need not have.
+    """
 
     name: str
     keeps: frozenset[Promise]  # the promises that apply to it
@@ -110,11 +117,8 @@ def adapters() -> dict[str, Adapter]:
 
 def recalled_in(request: Request, said: Sequence[str]) -> list[int]:
     """Return the places of user messages that no user said."""
-    return [
-        place
-        for place, message in enumerate(request["messages"])
-        if message["role"] == "user" and message["content"] not in said
-    ]
+    messages = enumerate(request["messages"])
+    return [i for i, one in messages if one["role"] == "user" and one["content"] not in said]
 
 
 def without_partner(messages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,8 +1,6 @@
 """Conversations that a framework keeps, saved as they grow, without a framework."""
 
 import json
-import subprocess
-import sys
 from threading import Timer
 
 import pytest
@@ -63,29 +61,14 @@ def test_what_was_forgotten_is_not_saved_again(owner, again):
     assert texts(owner) == ["a", "c", "d"]
 
 
-USING = """
-import sqlite3, sys
-other = sqlite3.connect(sys.argv[1], isolation_level=None)
-other.execute("BEGIN IMMEDIATE")
-print("begun", flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.mark.slow
-def test_a_database_that_is_in_use_is_waited_for(open_memory, path):
+def test_a_database_that_is_in_use_is_waited_for(open_memory, hold):
     owner = Owner(open_memory(lock_timeout=1), None, "s")
     Saver().save(owner, talk("0"))
-    with subprocess.Popen(
-        [sys.executable, "-c", USING, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"begun\n"
-        with pytest.raises(DatabaseLocked):
-            Saver().save(owner, talk("0", "a"))
-        timer = Timer(1.5, other.stdin.close)
-        timer.start()
+    timer = Timer(1.5, hold())
+    with pytest.raises(DatabaseLocked):
         Saver().save(owner, talk("0", "a"))
-        timer.join()
+    timer.start()
+    Saver().save(owner, talk("0", "a"))
+    timer.join()
     assert texts(owner) == ["0", "a"]

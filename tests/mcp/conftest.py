@@ -11,7 +11,6 @@ from mcp import Client
 import jiyi
 from jiyi.mcp.caller import Caller
 from jiyi.mcp.server import make_server
-from jiyi.testing import HashEmbedder
 
 
 @dataclass
@@ -30,9 +29,8 @@ class Host:
 
 
 @pytest.fixture
-def host(tmp_path):
-    with jiyi.open(tmp_path / "m.db", user_id="nobody", embedder=HashEmbedder(), background=False) as memory:
-        yield Host(memory)
+def host(open_memory):
+    return Host(open_memory(user_id="nobody"))
 
 
 @pytest.fixture

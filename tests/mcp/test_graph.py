@@ -1,7 +1,7 @@
 import json
-import threading
 
 import pytest
+from at_once import at_once
 
 from jiyi.mcp.graph import Keeper
 
@@ -41,11 +41,9 @@ def test_observations_and_relations_stand_side_by_side(graph, filled):
     ]
     second = {**KNOWS, "to": "Bo"}
     assert graph("create_relations", relations=[KNOWS, second])["relations"] == [second]
-    assert graph("open_nodes", names=["Ana"])["relations"] == [KNOWS, second]
-    assert graph("open_nodes", names=["Ana"])["entities"][0]["observations"] == [
-        *ANA["observations"],
-        "speaks French",
-    ]
+    shown = graph("open_nodes", names=["Ana"])
+    assert shown["relations"] == [KNOWS, second]
+    assert shown["entities"][0]["observations"] == [*ANA["observations"], "speaks French"]
 
 
 def test_an_unknown_entity_takes_no_observations(graph, filled):
@@ -96,11 +94,7 @@ def test_writers_lose_nothing_of_each_other(host):
         for n in range(5):
             keeper.create_entities([{"name": f"{who}-{n}", "entityType": "t", "observations": ["shared"]}])
 
-    writers = [threading.Thread(target=write, args=(who,)) for who in "abcd"]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    at_once(write, "abcd")
     nodes = Keeper(host.memory, WHOSE).view().nodes
     assert len(nodes) == 20
     assert all(list(node.observations) == ["shared"] for node in nodes.values())

@@ -34,10 +34,8 @@ def test_both_languages_say_the_same_things():
 def test_tools_are_few_words(client):
     """A model reads all of it in every conversation."""
     tools = client(lambda c: c.list_tools()).tools
-    assert (
-        sum(len(tool.model_dump_json(include={"name", "description", "input_schema"})) for tool in tools)
-        < 7_000
-    )
+    shown = {"name", "description", "input_schema"}
+    assert sum(len(tool.model_dump_json(include=shown)) for tool in tools) < 7_000
 
 
 def test_the_prompt_teaches_when(client):
@@ -48,9 +46,8 @@ def test_the_prompt_teaches_when(client):
 
 def test_resources_show_sessions_and_facts(client, host):
     for n in range(30):
-        host.memory.save_message(
-            "夜班", role="user", content=f"消息{n} " + "long words " * 900, user_id="ana"
-        )
+        said = f"消息{n} " + "long words " * 900
+        host.memory.save_message("夜班", role="user", content=said, user_id="ana")
     host.memory.remember("小李 lives in Hangzhou", speaker="小李", user_id="ana")
 
     def read(uri):
@@ -62,10 +59,8 @@ def test_resources_show_sessions_and_facts(client, host):
     assert "更早的" in shown
     assert host.memory.counter.count_text(shown) <= 10_000
     assert "Hangzhou" in read("memory://facts/%E5%B0%8F%E6%9D%8E")
-    assert {one.uri_template for one in client(lambda c: c.list_resource_templates()).resource_templates} == {
-        "memory://sessions/{id}",
-        "memory://facts/{subject}",
-    }
+    told = client(lambda c: c.list_resource_templates()).resource_templates
+    assert {one.uri_template for one in told} == {"memory://sessions/{id}", "memory://facts/{subject}"}
 
 
 def test_what_is_not_there_says_so(client):

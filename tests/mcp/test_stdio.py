@@ -39,27 +39,24 @@ async def called(client, tool, **arguments):
     return result.content[0].text if result.is_error else result.structured_content
 
 
-def test_a_memory_outlives_the_process_and_is_found_where_nobody_named_it(tmp_path):
-    async def talk():
-        async with served(LANG="zh_CN.UTF-8") as client:
-            assert "用户的长期记忆" in client.instructions
-            await called(client, "remember", text="我对花生过敏")
-        async with served() as client:
-            assert "long-term memory" in client.instructions
-            found = await called(client, "recall", query="花生")
-            assert "花生" in found["hits"][0]["text"]
-            plan = await called(client, "forget", query="花生")
-            done = await called(client, "forget", query="花生", confirm=plan["confirm"])
-            assert done["restore"].endswith(f"--db {tmp_path}/.jiyi/memory.db --user me")
-            return done["restore"].split()[1:]
-
-    restore = asyncio.run(talk())
+async def test_a_memory_outlives_the_process_and_is_found_where_nobody_named_it(tmp_path):
+    async with served(LANG="zh_CN.UTF-8") as client:
+        assert "用户的长期记忆" in client.instructions
+        await called(client, "remember", text="我对花生过敏")
+    async with served() as client:
+        assert "long-term memory" in client.instructions
+        found = await called(client, "recall", query="花生")
+        assert "花生" in found["hits"][0]["text"]
+        plan = await called(client, "forget", query="花生")
+        done = await called(client, "forget", query="花生", confirm=plan["confirm"])
+    assert done["restore"].endswith(f"--db {tmp_path}/.jiyi/memory.db --user me")
+    restore = done["restore"].split()[1:]
     subprocess.run([sys.executable, "-m", "jiyi", *restore], check=True, capture_output=True, timeout=60)
     with jiyi.open(tmp_path / ".jiyi" / "memory.db", user_id="me", background=False) as memory:
         assert memory.facts()
 
 
-def test_two_processes_share_a_file_and_lose_nothing(tmp_path):
+async def test_two_processes_share_a_file_and_lose_nothing(tmp_path):
     (tmp_path / "memory.jsonl").write_text('{"type":"entity","name":"old","entityType":"t"}\n{bad', "utf-8")
     options = ("--compat", "server-memory", "--db", str(tmp_path / "g.db"), "--user", "ana")
 
@@ -69,42 +66,32 @@ def test_two_processes_share_a_file_and_lose_nothing(tmp_path):
                 entity = {"name": f"{who}-{n}", "entityType": "t", "observations": ["o"]}
                 await called(client, "create_entities", entities=[entity])
 
-    async def both():
-        await asyncio.gather(write("a", MEMORY_FILE_PATH="memory.jsonl"), write("b"))
-        async with served(*options) as client:
-            return await called(client, "read_graph")
+    async def names(**environ):
+        async with served(*options, **environ) as client:
+            return {entity["name"] for entity in (await called(client, "read_graph"))["entities"]}
 
-    names = {entity["name"] for entity in asyncio.run(both())["entities"]}
-    assert names == {"old", *(f"{who}-{n}" for who in "ab" for n in range(5))}
-
-    async def delete_and_come_back():
-        async with served(*options) as client:
-            await called(client, "delete_entities", entityNames=["old"])
-        async with served(*options, MEMORY_FILE_PATH="memory.jsonl") as client:
-            return await called(client, "read_graph")
-
-    assert "old" not in {entity["name"] for entity in asyncio.run(delete_and_come_back())["entities"]}
+    await asyncio.gather(write("a", MEMORY_FILE_PATH="memory.jsonl"), write("b"))
+    assert await names() == {"old", *(f"{who}-{n}" for who in "ab" for n in range(5))}
+    async with served(*options) as client:
+        await called(client, "delete_entities", entityNames=["old"])
+    assert "old" not in await names(MEMORY_FILE_PATH="memory.jsonl")
     with jiyi.open(tmp_path / "g.db", user_id="ana", background=False) as memory:
         assert not memory.sessions()  # the mark of the import is no message
         assert not memory.search("memory.jsonl new facts bad lines", kinds=("message", "item"))
 
 
-def test_a_file_that_an_older_version_marked_with_a_message_is_not_imported_again(tmp_path):
+async def test_a_file_that_an_older_version_marked_with_a_message_is_not_imported_again(tmp_path):
     file = tmp_path / "memory.jsonl"
     file.write_text('{"type":"entity","name":"old","entityType":"t","observations":[]}', "utf-8")
     mark = f"server-memory-{sha256(file.read_bytes()).hexdigest()[:32]}"
     with jiyi.open(tmp_path / "g.db", user_id="ana", background=False) as memory:
         memory.save_message("server-memory", role="system", content="1 new facts", id=mark)
-
-    async def read():
-        options = ("--compat", "server-memory", "--db", str(tmp_path / "g.db"), "--import", str(file))
-        async with served(*options, "--user", "ana") as client:
-            return await called(client, "read_graph")
-
-    assert not asyncio.run(read())["entities"]
+    options = ("--compat", "server-memory", "--db", str(tmp_path / "g.db"), "--import", str(file))
+    async with served(*options, "--user", "ana") as client:
+        assert not (await called(client, "read_graph"))["entities"]
 
 
-def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_path):
+async def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_path):
     (tmp_path / "foreign.db").write_bytes(b"no database" * 100)
     for user in ("ana", "bob"):
         with jiyi.open(tmp_path / "two.db", user_id=user, background=False) as memory:
@@ -115,9 +102,9 @@ def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_path):
             assert await client.list_tools()
             return await called(client, "facts")
 
-    assert "foreign.db" in asyncio.run(talk("foreign.db"))
-    assert "--user" in asyncio.run(talk("two.db"))
-    assert asyncio.run(talk("two.db", "--user", "ana"))["facts"]
+    assert "foreign.db" in await talk("foreign.db")
+    assert "--user" in await talk("two.db")
+    assert (await talk("two.db", "--user", "ana"))["facts"]
 
 
 def test_only_the_protocol_is_on_standard_output_and_bad_lines_do_no_harm(tmp_path):

@@ -1,6 +1,5 @@
 """The spans of a memory's verbs, as OpenTelemetry's own SDK collects them."""
 
-import asyncio
 import inspect
 import json
 import subprocess
@@ -121,12 +120,9 @@ def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory, spans):
     assert not span.events
 
 
-def test_spans_stand_under_what_called_them(memory, spans):
-    async def ask() -> None:
-        await jiyi.AsyncMemoryManager(memory).search_episodes("anything")
-
+async def test_spans_stand_under_what_called_them(memory, spans):
     with trace.get_tracer("app").start_as_current_span("request"):
-        asyncio.run(ask())
+        await jiyi.AsyncMemoryManager(memory).search_episodes("anything")
     inner, outer = spans()
     assert (inner.name, outer.name) == ("search_memory", "request")
     assert inner.parent is not None

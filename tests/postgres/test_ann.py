@@ -48,13 +48,11 @@ def asked_of_index(url: str) -> int:
 
 
 @pytest.fixture
-def database(postgres_url, monkeypatch):
+def database(open_database, monkeypatch):
     """A database for which 400 vectors are many, and which holds none in the process."""
     monkeypatch.setattr(ann, "ANN_FROM", 400)
     monkeypatch.setattr(in_memory, "MAX_IN_MEMORY", 0)
-    database = PostgresDatabase(postgres_url, pool_max=1)
-    yield database
-    database.close()
+    return open_database(pool_max=1)
 
 
 @pytest.mark.slow

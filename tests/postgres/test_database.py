@@ -6,31 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import psycopg
 import pytest
+from at_once import at_once
 from samples import ANA, AWKWARD, episode, message
 
-import jiyi
 from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres import PostgresVectors
 from jiyi.storage.postgres.connection import ReadChannel, WriteTransaction
 from jiyi.storage.postgres.statements import get_statement, to_psycopg
 from jiyi.storage.vectors import VectorRow
-from jiyi.testing import HashEmbedder
 
 MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
-
-
-@pytest.fixture
-def database(postgres_url):
-    database = PostgresDatabase(postgres_url)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def store(database):
-    return Store(database)
 
 
 @pytest.fixture
@@ -57,30 +44,20 @@ def test_verbs_cost_few_round_trips(database, store, trips):
     vectors, store = PostgresVectors(database), Store(database)
     store.put([message("the first")])
     costs = {
-        "put": lambda: store.put([message("the word")]),
-        "put of many": lambda: store.put([message("the word") for _ in range(1_000)]),
-        "find": lambda: store.find(MINE),
-        "match": lambda: store.match(Query(scope=ANA, text="word")),
-        "nearest": lambda: vectors.nearest(Query(scope=ANA), np.ones(4, np.float32)),
-        "read": lambda: vectors.read(ANA, [("message", m.id) for m in store.find(MINE)[:50]]),
-        "changes": lambda: store.changes(ANA),
-        "together": lambda: store.together(lambda: store.put([message("the word")])),
+        "put": (3, lambda: store.put([message("the word")])),
+        "put of many": (4, lambda: store.put([message("the word") for _ in range(1_000)])),
+        "find": (1, lambda: store.find(MINE)),
+        "match": (1, lambda: store.match(Query(scope=ANA, text="word"))),
+        "nearest": (2, lambda: vectors.nearest(Query(scope=ANA), np.ones(4, np.float32))),
+        "read": (3, lambda: vectors.read(ANA, [("message", m.id) for m in store.find(MINE)[:50]])),
+        "changes": (1, lambda: store.changes(ANA)),
+        "together": (3, lambda: store.together(lambda: store.put([message("the word")]))),
     }
-    most = {
-        "together": 3,
-        "put": 3,
-        "put of many": 4,
-        "find": 1,
-        "match": 1,
-        "nearest": 2,
-        "read": 3,
-        "changes": 1,
-    }
-    for verb, use in costs.items():
+    for verb, (most, use) in costs.items():
         use()  # once a minute some ask for more: whether there is an approximate index
         trips.clear()
         use()
-        assert len(trips) <= most[verb], f"{verb}: {len(trips)} round trips"
+        assert len(trips) <= most, f"{verb}: {len(trips)} round trips"
 
 
 def test_an_inner_block_is_undone_alone(database, store):
@@ -102,8 +79,8 @@ def test_an_inner_block_is_undone_alone(database, store):
     assert "sound" in database.check()
 
 
-def test_a_search_costs_few_round_trips(postgres_url, trips):
-    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_a_search_costs_few_round_trips(open_memory, postgres_url, trips):
+    with open_memory(postgres_url) as memory:
         for n in range(40):
             memory.save_message("s", role="user", content=f"disk {n} is full")
         memory.remember("the port is 9443")
@@ -157,8 +134,8 @@ def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
 
 
 @pytest.mark.slow
-def test_numbers_ascend_in_the_order_of_commits(postgres_url):
-    databases = [PostgresDatabase(postgres_url, pool_max=4) for _ in range(2)]
+def test_numbers_ascend_in_the_order_of_commits(open_database):
+    databases = [open_database(pool_max=4) for _ in range(2)]
     stores = [Store(database) for database in databases]
 
     def say(n: int) -> None:
@@ -174,12 +151,10 @@ def test_numbers_ascend_in_the_order_of_commits(postgres_url):
         own = Query(scope=Scope(user_id="ana", session_id=session), kinds=("message",), limit=1_000)
         assert [m.seq for m in stores[0].find(own)] == list(range(40))
     assert "120 records" in databases[1].check()
-    for database in databases:
-        database.close()
 
 
-def test_two_processes_cannot_bind_two_embedders(postgres_url):
-    databases = [PostgresDatabase(postgres_url) for _ in range(8)]
+def test_two_processes_cannot_bind_two_embedders(open_database):
+    databases = [open_database() for _ in range(8)]
     barrier, names = threading.Barrier(8), []
 
     def claim(n: int) -> None:
@@ -190,11 +165,8 @@ def test_two_processes_cannot_bind_two_embedders(postgres_url):
         except EmbedderMismatch:
             names.append(vectors.claim().name)
 
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(claim, range(8)))
+    at_once(claim, range(8))
     assert len(set(names)) == 1
-    for database in databases:
-        database.close()
 
 
 @pytest.mark.slow
@@ -231,14 +203,12 @@ def test_many_in_one_transaction_and_undone(database, store):
     assert len(store.put([message(f"word {m}") for m in range(150)])) == 150
 
 
-def test_where_the_role_may_make_no_tables_many_go_in_all_the_same(postgres_server, postgres_url):
+def test_where_the_role_may_make_no_tables_many_go_in_all_the_same(postgres_server, postgres_url, store):
     name = postgres_url.rpartition("/")[2]
     with psycopg.connect(postgres_server.url_of(name, superuser=True), autocommit=True) as connection:
         connection.execute(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM public, jiyi')
-    database = PostgresDatabase(postgres_url)
-    stored = Store(database).put([message(f"word {m}") for m in range(300)])
-    assert Store(database).find(MINE) == stored
-    database.close()
+    stored = store.put([message(f"word {m}") for m in range(300)])
+    assert store.find(MINE) == stored
 
 
 def test_damage_is_found(database, store, postgres_url, postgres_server):
@@ -248,19 +218,12 @@ def test_damage_is_found(database, store, postgres_url, postgres_server):
     vectors.add([VectorRow(key=p.key, vectors=np.eye(1, 4, dtype=np.float32)) for p in waiting])
     assert "1 users, 3 records, 0 without vectors yet" in database.check()
     superuser = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
-    for harm, mended, said in (
-        ("UPDATE sessions SET messages = 9", "UPDATE sessions SET messages = 2", "1 sessions with wrong"),
-        (
-            "UPDATE owners SET next_doc = 2",
-            "UPDATE owners SET next_doc = 4",
-            "1 numbers that would come again",
-        ),
-        (
-            "INSERT INTO pending (tenant_id, doc) VALUES ('ana', 1)",
-            "DELETE FROM pending",
-            "1 records with vectors that wait",
-        ),
-        ("DELETE FROM vectors WHERE doc > 1", None, "2 records that never get vectors"),
+    waiting = "INSERT INTO pending (tenant_id, doc) VALUES ('ana', 1)"
+    for said, harm, mended in (
+        ("1 sessions with wrong", "UPDATE sessions SET messages = 9", "UPDATE sessions SET messages = 2"),
+        ("1 numbers that would come", "UPDATE owners SET next_doc = 2", "UPDATE owners SET next_doc = 4"),
+        ("1 records with vectors that wait", waiting, "DELETE FROM pending"),
+        ("2 records that never get vectors", "DELETE FROM vectors WHERE doc > 1", None),
     ):
         with psycopg.connect(superuser, autocommit=True) as connection:
             connection.execute(harm)

@@ -11,8 +11,7 @@ from samples import ANA, message
 
 from jiyi.errors import StorageError, WrongState
 from jiyi.records import Query
-from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres import PostgresVectors
 from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.cluster import distribute_tables
 from jiyi.storage.postgres.migrate import distribute, read_server_info, tables
@@ -30,13 +29,6 @@ def stand_in(postgres_url, monkeypatch):
     with psycopg.connect(postgres_url, autocommit=True) as server:
         server.execute(STAND_IN.encode())
         yield server
-
-
-@pytest.fixture
-def store(postgres_url):
-    database = PostgresDatabase(postgres_url)
-    yield Store(database)
-    database.close()
 
 
 def calls(server, verb):
@@ -68,21 +60,15 @@ def test_all_tables_are_spread_those_of_users_in_one_group(stand_in, store, post
     assert stand_in.execute(open_ones).fetchall() == [], "the second wall stands again"
 
 
-def test_an_open_database_may_be_given(stand_in, postgres_url):
-    database = PostgresDatabase(postgres_url)
-    try:
-        assert len(distribute(database)) == len(tables())
-    finally:
-        database.close()
+def test_an_open_database_may_be_given(stand_in, database):
+    assert len(distribute(database)) == len(tables())
 
 
 def test_once_more_does_nothing_and_says_so(stand_in, postgres_url):
     distribute(postgres_url)
     before = stand_in.execute("SELECT count(*) FROM calls").fetchone()
-    number = len(tables()) - 1
-    assert distribute(postgres_url) == [
-        f"nothing to do: {number} tables are cut by tenant_id and lie on 2 machines"
-    ]
+    (told,) = distribute(postgres_url)
+    assert told == f"nothing to do: {len(tables()) - 1} tables are cut by tenant_id and lie on 2 machines"
     assert stand_in.execute("SELECT count(*) FROM calls").fetchone() == before
 
 
@@ -197,13 +183,9 @@ def test_who_opened_it_before_it_was_a_cluster_sees_all_afterwards(postgres_serv
     assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
 
 
-def test_a_cluster_has_no_vector_index(citus_url):
-    database = PostgresDatabase(citus_url)
-    try:
-        with pytest.raises(WrongState, match="spread over machines"):
-            PostgresVectors(database).make_ann_index()
-    finally:
-        database.close()
+def test_a_cluster_has_no_vector_index(citus_url, open_database):
+    with pytest.raises(WrongState, match="spread over machines"):
+        PostgresVectors(open_database(citus_url)).make_ann_index()
 
 
 def test_doctor_tells_of_the_cluster(citus_url):

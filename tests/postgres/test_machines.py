@@ -13,7 +13,7 @@ from jiyi.errors import DatabaseUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query, Scope
 from jiyi.storage import Store, VectorRow
-from jiyi.storage.postgres import PostgresDatabase, PostgresVectors
+from jiyi.storage.postgres import PostgresVectors
 from jiyi.storage.postgres.database import RecentUsers
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
 from jiyi.testing import HashEmbedder
@@ -79,10 +79,8 @@ CREATE POLICY machine ON owners AS RESTRICTIVE USING (answers(tenant_id));
 
 
 @pytest.fixture
-def database(postgres_url):
-    database = PostgresDatabase(postgres_url, reconnect_seconds=0.2)
-    yield database
-    database.close()
+def database(open_database):
+    return open_database(reconnect_seconds=0.2)
 
 
 @pytest.fixture

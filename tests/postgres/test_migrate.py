@@ -1,7 +1,5 @@
 """The schema: made once by however many processes, described as it is, and refused where it is not ours."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -9,7 +7,9 @@ from importlib.resources import files
 
 import psycopg
 import pytest
+from other_processes import begin_together
 from psycopg.rows import dict_row
+from samples import message
 
 from jiyi.clock import utc_from_micros
 from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
@@ -123,26 +123,11 @@ def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginnin
 @pytest.mark.slow
 def test_ten_processes_start_at_once(empty_postgres_url):
     program = (
-        "import sys; from jiyi.storage.postgres import PostgresDatabase; sys.stdin.read(1); "
-        "database = PostgresDatabase(sys.argv[1]); print(database.check()); database.close()"
+        "import sys; from jiyi.storage.postgres import PostgresDatabase; print('ready', flush=True); "
+        "input(); database = PostgresDatabase(sys.argv[1]); print(database.check()); database.close()"
     )
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, empty_postgres_url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(10)
-    ]
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("g")
-        process.stdin.flush()
-    for process in started:
-        said, failed = process.communicate(timeout=120)
-        assert "is sound: 0 users" in said, failed
+    for said in begin_together(10, program, empty_postgres_url):
+        assert "is sound: 0 users" in said
     assert pending_steps(empty_postgres_url) == []
 
 
@@ -235,21 +220,16 @@ def test_what_is_too_old_or_missing_is_named(found, said):
         module.inspect_database(Server(), "postgresql://db")
 
 
-def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url):
+def test_a_role_that_may_only_read_is_told_so(postgres_server, postgres_url, open_database):
     name = postgres_url.rpartition("/")[2]
-    order(
-        postgres_server.url_of(name, superuser=True),
-        "DROP ROLE IF EXISTS reader",
-        "CREATE ROLE reader LOGIN PASSWORD 'r'",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader",
-    )
-    from samples import message
-
+    superuser = postgres_server.url_of(name, superuser=True)
+    order(superuser, "DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN PASSWORD 'r'")
+    order(superuser, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     host = postgres_url.rpartition("@")[2]
-    database = PostgresDatabase(f"postgresql://reader:r@{host}")
+    database = open_database(f"postgresql://reader:r@{host}")
     try:
         with pytest.raises(DatabaseReadOnly, match="owns jiyi's tables"):
             Store(database).put([message("a")])
     finally:
         database.close()
-        order(postgres_server.url_of(name, superuser=True), "DROP OWNED BY reader", "DROP ROLE reader")
+        order(superuser, "DROP OWNED BY reader", "DROP ROLE reader")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from at_once import wait_until
 from samples import ANA, START, message
 
 from jiyi.errors import Closed, DatabaseBusy, DatabaseLocked, DatabaseUnreachable, StorageError
@@ -17,23 +18,9 @@ from jiyi.storage.postgres.errors import ConnectionLost
 MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
 
 
-@pytest.fixture
-def open_database(postgres_url):
-    opened: list[PostgresDatabase] = []
-
-    def make(**limits: float) -> PostgresDatabase:
-        opened.append(PostgresDatabase(postgres_url, **limits))
-        return opened[-1]
-
-    yield make
-    for database in opened:
-        database.close()
-
-
 def test_who_finds_no_free_connection_is_told(open_database):
     database = open_database(pool_max=1, pool_seconds=0.2)
-    store, began = Store(database), threading.Event()
-    go_on = threading.Event()
+    store, began, go_on = Store(database), threading.Event(), threading.Event()
 
     def hold() -> None:
         with store.transaction():
@@ -196,12 +183,9 @@ def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
         before = len(saved)
         time.sleep(0.5)
         postgres_server.start()
-        until = time.monotonic() + 40
-        while len(saved) < before + 20 and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: len(saved) >= before + 20, 40)
         stop.set()
         saving.result()
-    assert len(saved) >= before + 20
     found = store.find(Query(scope=ANA, kinds=("message",), limit=10_000))
     assert [m.id for m in found] == ["0", *saved]
     assert [m.seq for m in found] == list(range(len(saved) + 1))

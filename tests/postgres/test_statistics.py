@@ -4,13 +4,9 @@ import psycopg
 import pytest
 from samples import ANA, message
 
-import jiyi
 from jiyi.records import Query
-from jiyi.storage import Store
-from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import needs_analyze
-from jiyi.testing import HashEmbedder
 
 
 def test_a_user_outgrows_what_is_known_by_doubling():
@@ -48,10 +44,9 @@ def asked_for_ids(monkeypatch):
 
 
 @pytest.mark.slow
-def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_for_ids):
+def test_after_many_came_ids_are_looked_up_by_their_index(open_memory, postgres_url, asked_for_ids):
     lines = [{"role": "user", "content": f"line {n}"} for n in range(3_000)]
-    options = {"user_id": "ana", "embedder": HashEmbedder(), "background": False, "learn_facts": False}
-    with jiyi.open(postgres_url, **options) as memory:
+    with open_memory(postgres_url, learn_facts=False) as memory:
         for start in range(0, 3_000, 500):
             saved = memory.save_messages("s", lines[start : start + 500])
         asked_for_ids.clear()
@@ -64,11 +59,8 @@ def test_after_many_came_ids_are_looked_up_by_their_index(postgres_url, asked_fo
     assert "id = ANY" in plan.split("Index Cond", 1)[1].split("\n", 1)[0], plan
 
 
-def test_where_they_cannot_be_gathered_saving_goes_on(postgres_url, monkeypatch):
+def test_where_they_cannot_be_gathered_saving_goes_on(store, monkeypatch):
     monkeypatch.setattr("jiyi.storage.postgres.database.tables", lambda: ["documents", "no_such_table"])
-    database = PostgresDatabase(postgres_url)
-    store = Store(database)
     store.put([message(f"line {n}", id=f"{n}") for n in range(2_500)])
     assert store.count(Query(scope=ANA, kinds=("message",)))["message"] == 2_500
     store.put([message("one more")])
-    database.close()

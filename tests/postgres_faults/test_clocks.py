@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+from at_once import wait_until
 from postgres_faults.agreement import check_whole
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -58,10 +59,7 @@ def test_what_a_process_ahead_of_time_left_half_done_is_finished(open_memory, po
     memory.save_messages("s", [{"role": "user", "content": f"word w{n}"} for n in range(5)])
     assert lease(memory, DAY) == 5
     right = open_memory(background=True)
-    until = time.monotonic() + 20
-    while right.stats()["vectors_pending"]:
-        assert time.monotonic() < until, "whoever opens the database takes them up"
-        time.sleep(0.02)
+    wait_until(lambda: not right.stats()["vectors_pending"])  # whoever opens the database takes them up
     right.save_message("s", role="user", content="word w5")
     assert lease(memory, DAY) <= 1
     right.flush()

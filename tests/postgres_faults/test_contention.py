@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from at_once import at_once
 from postgres_faults.agreement import check_whole, sessions_of
 
 from jiyi.clock import utc_now
@@ -65,26 +66,21 @@ def test_a_pool_that_is_used_up_says_what_to_do_and_leaks_nothing(open_memory, p
             holder.result()
     memory.close()
     patient = open_memory(pool_max=3, pool_seconds=60)
-    with ThreadPoolExecutor(50) as threads:
-        saves = [
-            threads.submit(patient.save_message, f"s{n % 5}", role="user", content=f"w{n}", id=f"{n}")
-            for n in range(50)
-        ]
-        assert [save.result().id for save in saves] == [f"{n}" for n in range(50)]
+    saved = at_once(
+        lambda n: patient.save_message(f"s{n % 5}", role="user", content=f"w{n}", id=f"{n}").id, range(50)
+    )
+    assert saved == [f"{n}" for n in range(50)]
     assert sessions_of(postgres_server.superuser_url, postgres_url) <= 3
     held = patient._store._db._pool._pool.get_stats()
     assert held["pool_available"] == held["pool_size"]
     assert check_whole(postgres_url, map(str, range(50)), every=10) == 54
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "SELECT FROM owners WHERE tenant_id = 'ana' FOR UPDATE",
-        "LOCK TABLE documents IN SHARE MODE",
-        "LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE",
-    ],
-)
+OWNER = "SELECT FROM owners WHERE tenant_id = 'ana' FOR UPDATE"
+DOCUMENTS, SESSIONS = "LOCK TABLE documents IN SHARE MODE", "LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE"
+
+
+@pytest.mark.parametrize("words", [OWNER, DOCUMENTS, SESSIONS])
 def test_a_lock_held_too_long_is_named_and_nothing_is_written(open_memory, keeper, postgres_url, words):
     memory = open_memory(lock_timeout=0.3)
     memory.save_message("s", role="user", content="before the lock wa", id="a")

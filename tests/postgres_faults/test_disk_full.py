@@ -3,11 +3,11 @@
 import random
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import psycopg
 import pytest
+from at_once import wait_until
 from postgres_faults.agreement import check_whole
 from psycopg import sql
 
@@ -20,10 +20,8 @@ MEGABYTE = 1024 * 1024
 def small_disk(postgres_server, postgres_url, passable_folder):
     """Move the database to a disk of 24 MB; return a file there that can be removed to make room."""
     folder = passable_folder
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", folder], capture_output=True, check=False
-    )
-    if made.returncode:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", folder]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount a small tmpfs")
     place, ballast = folder / "tables", folder / "ballast"
     place.mkdir(mode=0o700)
@@ -71,9 +69,6 @@ def test_a_full_disk_is_named_loses_nothing_and_saving_goes_on_with_space(
     assert memory.stats()["message"] == len(saved)
     small_disk.unlink()
     save()
-    until = time.monotonic() + 40
-    while memory.stats()["vectors_pending"]:
-        assert time.monotonic() < until, "the worker goes on by itself"
-        time.sleep(0.1)
+    wait_until(lambda: not memory.stats()["vectors_pending"], 40)  # the worker goes on by itself
     assert worker.is_alive()
     assert check_whole(postgres_url, saved, every=10) == len(saved)

@@ -28,18 +28,17 @@ def cut_at(monkeypatch, postgres_server, postgres_url):
     """Cut every connection just before the n-th time that transactions send something."""
     url = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
     cuts, left = [], [0]
+    cut = (
+        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     send = WriteTransaction._send
 
     def cutting(self, statements):
         left[0] -= 1
         if left[0] == 0:
             with psycopg.connect(url, autocommit=True) as keeper:
-                cuts.append(
-                    keeper.execute(
-                        "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity "
-                        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                    ).fetchone()[0]
-                )
+                cuts.append(keeper.execute(cut).fetchone()[0])
         return send(self, statements)
 
     monkeypatch.setattr(WriteTransaction, "_send", cutting)

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from at_once import wait_until
 from postgres_faults.agreement import check_whole, order_of, wait_until_alone
 from postgres_faults.happenings import cut_off, killed, stopped
 from postgres_faults.saving import saving
@@ -68,10 +69,7 @@ def test_while_the_server_is_away_every_verb_ends_and_the_worker_stays(
     assert len(memory.search("before")) == 1
     assert time.monotonic() - began < 3, "nobody waits longer than the server was away"
     memory.save_message("s", role="user", content="after wc", id="c")
-    until = time.monotonic() + 30
-    while memory.stats()["vectors_pending"]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    wait_until(lambda: not memory.stats()["vectors_pending"])
     assert worker.is_alive()
     assert check_whole(postgres_url, "ac") == 2
 

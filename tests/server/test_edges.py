@@ -3,9 +3,9 @@
 import json
 import tempfile
 from threading import Event, Thread
-from time import monotonic, sleep
 
 import pytest
+from at_once import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
 from jiyi.server import LOCAL_CALLER
@@ -58,18 +58,15 @@ def test_a_page_of_another_site_may_not_ask_a_server_without_keys(server, origin
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize(
-    ("path", "form"),
-    [
-        ("/v1/search", {"type", "title", "status", "detail"}),
-        ("/openai/v1/chat/completions", {"error"}),
-        ("/compat/mem0/v3/memories/add/", {"detail"}),
-    ],
-)
-def test_a_body_that_is_too_large_is_told_in_the_form_of_the_api(serve_at, tmp_path, path, form):
+def test_a_body_that_is_too_large_is_told_in_the_form_of_the_api(serve_at, tmp_path):
     with serve_at(tmp_path / "small.db", server_body_mb=0.001) as server:
-        answer = server.client().post(path, json={"text": "x" * 2_000})
-    assert (answer.status_code, set(answer.json())) == (413, form)
+        for path, form in (
+            ("/v1/search", {"type", "title", "status", "detail"}),
+            ("/openai/v1/chat/completions", {"error"}),
+            ("/compat/mem0/v3/memories/add/", {"detail"}),
+        ):
+            answer = server.client().post(path, json={"text": "x" * 2_000})
+            assert (answer.status_code, set(answer.json())) == (413, form), path
 
 
 @pytest.mark.parametrize(
@@ -121,9 +118,7 @@ def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatc
         assert len(list(tmp_path.glob("jiyi-*"))) == 1
         ending = Thread(target=jobs.close)
         ending.start()
-        end = monotonic() + 60
-        while list(tmp_path.glob("jiyi-*")) and monotonic() < end:
-            sleep(0.01)
+        wait_until(lambda: not list(tmp_path.glob("jiyi-*")), 60)
     finally:
         held.set()
     ending.join()

@@ -2,10 +2,10 @@
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from at_once import at_once
 from http_server import serving
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -58,13 +58,10 @@ def token(key=OURS, algorithm="RS256", kid="1", **changed):
 
 
 def call(server, bearer, name="remember", given=None):
-    body = {"name": name, "arguments": given or {"text": "the gate opens with 4711"}}
-    return httpx.post(
-        f"{server.url}/mcp",
-        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": body},
-        headers={**JSON, **({"authorization": f"Bearer {bearer}"} if bearer else {})},
-        timeout=60,
-    )
+    params = {"name": name, "arguments": given or {"text": "the gate opens with 4711"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = JSON | ({"authorization": f"Bearer {bearer}"} if bearer else {})
+    return httpx.post(f"{server.url}/mcp", json=asked, headers=headers, timeout=60)
 
 
 def test_the_subject_is_a_user_of_the_tenant(server):
@@ -132,23 +129,19 @@ def test_an_issuer_that_does_not_answer_is_no_reason_to_trust(serve_at, tmp_path
     assert answer.json()["type"].endswith("ServerUnreachable")
 
 
-def test_many_tokens_at_once_ask_the_issuer_once(serve_at, tmp_path, issuer):
-    told = {"oauth_issuer": ISSUER, "oauth_keys_url": issuer.url, "oauth_resource": RESOURCE}
-    with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running, ThreadPoolExecutor(8) as pool:
-        good = list(pool.map(lambda _: call(running, token()).status_code, range(8)))
-        odd = list(pool.map(lambda n: call(running, token(kid=f"k{n}")).status_code, range(8)))
+def test_many_tokens_at_once_ask_the_issuer_once(server, issuer):
+    good = at_once(lambda _: call(server, token()).status_code, range(8))
+    odd = at_once(lambda n: call(server, token(kid=f"k{n}")).status_code, range(8))
     assert (set(good), set(odd), issuer.asked) == ({200}, {401}, 1)
 
 
-def test_an_issuer_that_comes_back_is_asked_again(serve_at, tmp_path, issuer):
-    told = {"oauth_issuer": ISSUER, "oauth_keys_url": issuer.url, "oauth_resource": RESOURCE}
-    with serve_at(tmp_path / "m.db", **told, oauth_tenant="acme") as running:
-        for body in (b"<html>", b"[]", b'{"keys": []}'):
-            issuer.body = body
-            assert call(running, token()).status_code == 503
-            time.sleep(1.05)
-        issuer.body = None
-        assert call(running, token()).status_code == 200
+def test_an_issuer_that_comes_back_is_asked_again(server, issuer):
+    for body in (b"<html>", b"[]", b'{"keys": []}'):
+        issuer.body = body
+        assert call(server, token()).status_code == 503
+        time.sleep(1.05)
+    issuer.body = None
+    assert call(server, token()).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,8 @@ def test_what_one_conversation_says_another_recalls(proxy, upstream):
     sdk.chat.completions.create(**ask(DOOR))
     assert proxied.stored(2) == [DOOR, "Noted."]
     system = {"role": "system", "content": "Be brief."}
-    got = sdk.chat.completions.with_raw_response.create(
-        **ask(messages=[system, {"role": "user", "content": ASK}])
-    )
+    asked = ask(messages=[system, {"role": "user", "content": ASK}])
+    got = sdk.chat.completions.with_raw_response.create(**asked)
     assert got.parse().choices[0].message.content == "It is 7341."
     sent = upstream.asked[1]["messages"]
     assert (sent[0], sent[2]) == (system, {"role": "user", "content": ASK})
@@ -128,11 +127,8 @@ def test_tool_calls_go_round_untouched(proxy, upstream):
     first = sdk.chat.completions.create(**ask()).choices[0].message
     assert first.tool_calls[0].function.arguments == '{"door": "blue"}'
     proxied.stored(3)
-    run = [
-        *messages,
-        first.model_dump(exclude_none=True),
-        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
-    ]
+    result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+    run = [*messages, first.model_dump(exclude_none=True), result]
     sdk.chat.completions.create(**ask(messages=run))
     sent = upstream.asked[1]["messages"]
     assert DOOR in sent.pop(0)["content"]
@@ -141,11 +137,8 @@ def test_tool_calls_go_round_untouched(proxy, upstream):
 
 
 def test_responses_are_passed_on_too(proxy, upstream):
-    said = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "It is 7341."}],
-    }
+    words = {"type": "output_text", "text": "It is 7341."}
+    said = {"type": "message", "role": "assistant", "content": [words]}
     whole = {"id": "r1", "object": "response", "output": [said | {"id": "m1", "status": "completed"}]}
     upstream.replies = [Reply(body=whole), streams({"type": "response.completed", "response": whole})]
     proxied = proxy(upstream.url)
@@ -158,9 +151,8 @@ def test_responses_are_passed_on_too(proxy, upstream):
     assert DOOR in recalled["content"]
     assert question["content"] == ASK
     proxied.stored(3)
-    events = sdk.responses.create(
-        model="m", input="And now?", user="ana", previous_response_id="r1", stream=True
-    )
+    more = {"previous_response_id": "r1", "stream": True}
+    events = sdk.responses.create(model="m", input="And now?", user="ana", **more)
     assert [event.type for event in events] == ["response.completed"]
     assert upstream.paths == ["/v1/responses"] * 2
     assert proxied.stored(5)[1:] == [ASK, "It is 7341.", "And now?", "It is 7341."]

@@ -22,15 +22,9 @@ def test_the_page_says_what_happens(server, tmp_path, page):
     assert len(blocks) > 4
     for commands, shown in blocks:
         whole = before + "echo ----; set -e\n" + commands
-        done = subprocess.run(
-            ["bash", "-c", whole.replace(AT, server.url)],
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "JIYI_KEY": key},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        printed = done.stdout.rpartition("----\n")[2]
+        command, env = ["bash", "-c", whole.replace(AT, server.url)], {"PATH": os.environ["PATH"]}
+        told = subprocess.check_output(command, cwd=tmp_path, env=env | {"JIYI_KEY": key}, text=True)
+        printed = told.rpartition("----\n")[2]
         wanted = ".*".join(map(re.escape, shown.strip().split("...")))
         assert re.fullmatch(wanted or ".*", printed.strip(), re.DOTALL), printed
         before += "".join(line + "\n" for line in commands.splitlines() if line.startswith("export "))

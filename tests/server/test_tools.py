@@ -76,10 +76,8 @@ def test_forgetting_is_written_down_without_words(server, caplog):
     done = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
     assert "/v1/restore" in done["restore"]
     written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
-    assert [(line["audit"], line["user"], line["outcome"]) for line in written] == [
-        ("forget", "ana", "begun"),
-        ("forget", "ana", "done"),
-    ]
+    assert {(line["audit"], line["user"]) for line in written} == {("forget", "ana")}
+    assert [line["outcome"] for line in written] == ["begun", "done"]
     assert "4711" not in caplog.text
 
 
@@ -98,10 +96,8 @@ def test_a_forgetting_that_fails_is_written_down_as_that(server, caplog, monkeyp
     told = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
     assert "no room" in told
     written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
-    assert [(line["outcome"], line.get("error")) for line in written] == [
-        ("begun", None),
-        ("failed", "DiskFull"),
-    ]
+    told = [(line["outcome"], line.get("error")) for line in written]
+    assert told == [("begun", None), ("failed", "DiskFull")]
 
 
 def test_without_a_valid_key_it_is_a_plain_401(serve):

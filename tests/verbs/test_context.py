@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
+from doing import talk
 
 from jiyi.compression import PruneTokens
 from jiyi.errors import LLMUnreachable, NotFound
@@ -19,10 +20,12 @@ description: {description}
 """
 
 
-def talk(memory, turns, session="s", first=0):
-    for n in range(first, first + turns):
-        memory.save_message(session, role="user", content=f"question {n} about service {n}?")
-        memory.save_message(session, role="assistant", content=f"service {n} listens on port {9000 + n}")
+def returned(memory, name, result, question):
+    """Save a question, a call of a tool and what came of it; return the message of the last."""
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [call]}
+    answer = {"role": "tool", "tool_call_id": "c1", "content": result}
+    return memory.save_messages("s", [{"role": "user", "content": question}, asked, answer])[-1]
 
 
 @pytest.fixture
@@ -37,8 +40,7 @@ def skills(tmp_path):
     return tmp_path / "skills"
 
 
-def test_a_long_conversation_shows_its_summary_and_its_last_turns(open_memory):
-    memory = open_memory()
+def test_a_long_conversation_shows_its_summary_and_its_last_turns(memory):
     memory.save_message("s", role="user", content="记住：生产数据库的端口是 6543")
     memory.save_message("s", role="assistant", content="好的，记住了")
     talk(memory, 30)
@@ -57,8 +59,7 @@ def test_a_long_conversation_shows_its_summary_and_its_last_turns(open_memory):
     assert len(summary.covers) == 62 - 6
 
 
-def test_the_summary_stays_until_it_is_time_again_and_survives_a_restart(open_memory):
-    memory = open_memory()
+def test_the_summary_stays_until_it_is_time_again_and_survives_a_restart(memory, open_memory):
     talk(memory, 30)
     memory.build_context("s", "?", 3_000)
     before = memory.summary("s")
@@ -93,8 +94,7 @@ def test_switched_off_nothing_is_folded(open_memory):
     assert any("older messages" in note for note in window.report.notes)
 
 
-def test_forgetting_what_the_summary_says(open_memory):
-    memory = open_memory()
+def test_forgetting_what_the_summary_says(memory):
     secret = memory.save_message("s", role="user", content="记住：保险箱的密码是 7391")
     talk(memory, 30)
     memory.build_context("s", "?", 3_000)
@@ -174,15 +174,10 @@ def test_skills_that_are_not_there(open_memory, skills):
         open_memory(skills=[str(skills)]).open_skill("s", "x")
 
 
-def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):
-    memory = open_memory()
+def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
     lines = [f"row {n}: nothing to see" for n in range(600)]
     lines[300] = "ERROR disk sda1 failed at block 7"
-    call = {"id": "c1", "type": "function", "function": {"name": "log", "arguments": "{}"}}
-    memory.save_message("s", role="user", content="read the log")
-    memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
-    given = {"role": "tool", "tool_call_id": "c1", "content": "\n".join(lines)}
-    result = memory.save_message("s", given)
+    result = returned(memory, "log", "\n".join(lines), "read the log")
     memory.save_message("s", role="assistant", content="the disk failed")
     window = memory.build_context("s", "what now?", 2_000)
     shown = next(m["content"] for m in window.messages if m["role"] == "tool")
@@ -197,13 +192,9 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(open_memory):
         memory.open_output("nothing")
 
 
-def test_a_small_tool_output_stays_whole(open_memory):
-    memory = open_memory()
+def test_a_small_tool_output_stays_whole(memory):
     small = json.dumps([{"host": f"app-{n}", "port": 8000 + n, "up": n % 2 == 0} for n in range(9)])
-    call = {"id": "c1", "type": "function", "function": {"name": "ports", "arguments": "{}"}}
-    memory.save_message("s", role="user", content="which ports?")
-    memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
-    result = memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": small})
+    result = returned(memory, "ports", small, "which ports?")
     assert 100 < result.tokens < 200
     memory.save_message("s", role="assistant", content="and so on " * 60)
     memory.save_message("s", role="user", content="go on")
@@ -266,11 +257,9 @@ def test_a_window_without_room_for_its_opening_has_none(memory):
         assert len(window.messages) == 1 + (budget == least + 60)
 
 
-def test_recalled_texts_can_be_made_smaller_or_given(open_memory):
-    memory = open_memory()
-    memory.save_message(
-        "old", role="user", content="well, you know, the port of pay-gw is actually 8443, I think"
-    )
+def test_recalled_texts_can_be_made_smaller_or_given(memory):
+    said = "well, you know, the port of pay-gw is actually 8443, I think"
+    memory.save_message("old", role="user", content=said)
     plain = memory.build_context("s", "which port has pay-gw?", 2_000)
     pruned = memory.build_context("s", "which port has pay-gw?", 2_000, compress=PruneTokens(0.5))
     assert [block.source_id for block in pruned.blocks] == [block.source_id for block in plain.blocks]
@@ -283,13 +272,11 @@ def test_recalled_texts_can_be_made_smaller_or_given(open_memory):
 
 def test_the_steps_of_a_run_stand_behind_the_question_and_not_in_the_task_too(memory):
     task = memory.start_task("s", "restart nginx")
-    memory.add_step(
-        task.id, "docker restart nginx", tool_name="shell", status="completed", result="restarted"
-    )
+    memory.add_step(task.id, "docker restart nginx", tool_name="shell", status="completed", result="done")
     call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
     run = [
         {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "restarted"},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
     ]
     assert "docker restart" in memory.build_context("s", "restart nginx", 2_000).markdown
     window = memory.build_context("s", "restart nginx", 2_000, scratch=run)
@@ -298,8 +285,7 @@ def test_the_steps_of_a_run_stand_behind_the_question_and_not_in_the_task_too(me
     assert memory.session_messages("s") == []
 
 
-def test_a_small_window_shows_the_weightiest_of_the_summary(open_memory):
-    memory = open_memory()
+def test_a_small_window_shows_the_weightiest_of_the_summary(memory):
     memory.save_message("s", role="user", content="Remember: never restart the gateway before 22:00")
     talk(memory, 30)
     memory.build_context("s", "?", 3_000)
@@ -327,10 +313,8 @@ def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memo
 
 def test_a_secret_is_in_a_window_only_where_it_is_asked_for(open_memory):
     memory = open_memory(recall_floor="off")
-    memory.save_message(
-        "home", role="user", content="The wifi password is tulip-88, the router is in the hall."
-    )
-    memory.save_message("home", role="user", content="银行卡的取款密码是 190827")
+    for said in ("The wifi password is tulip-88, the router is in the hall.", "银行卡的取款密码是 190827"):
+        memory.save_message("home", role="user", content=said)
     memory.remember(subject="garage", predicate="door code", object="4471#")
     memory.flush()
 

@@ -4,16 +4,13 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from doing import say
 from scripted_chat import ScriptedChat, says
 
 from jiyi.long_term import FactMemory
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 EMPTY = {"facts": [], "entities": [], "topics": [], "conclusions": []}
-
-
-def say(memory, text, session="s", **options):
-    return memory.save_message(session, role="user", content=text, **options)
 
 
 def values(facts):
@@ -137,12 +134,9 @@ def test_what_is_remembered_may_hold_for_a_while(memory, clock):
 def test_things_are_neighbours_by_facts(memory):
     memory.remember(subject="order-svc", predicate="runs on", object="web-7", category="relation")
     memory.remember(subject="web-7", predicate="is in", object="rack 12", category="relation")
-    (near,) = memory.neighbours("order-svc")
-    assert (near.name, near.depth) == ("web-7", 1)
-    assert [(one.name, one.depth) for one in memory.neighbours("order-svc", 2)] == [
-        ("web-7", 1),
-        ("rack 12", 2),
-    ]
+    near, far = memory.neighbours("order-svc"), memory.neighbours("order-svc", 2)
+    assert [(one.name, one.depth) for one in near] == [("web-7", 1)]
+    assert [(one.name, one.depth) for one in far] == [("web-7", 1), ("rack 12", 2)]
     assert [one.name for one in memory.neighbours("rack 12", depth=5)] == ["web-7", "order-svc"]
     assert memory.neighbours("nothing like it") == []
 

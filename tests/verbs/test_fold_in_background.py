@@ -4,6 +4,8 @@ import threading
 import time
 
 import pytest
+from at_once import at_once, wait_until
+from doing import talk
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
@@ -40,16 +42,8 @@ def asking(open_memory, llm_at):
     return make
 
 
-def talk(memory, session="s", turns=30, first=0):
-    for n in range(first, first + turns):
-        memory.save_message(session, role="user", content=f"question {n} about service {n}?")
-        memory.save_message(session, role="assistant", content=f"service {n} listens on port {9000 + n}")
-
-
-def timed(memory, session="s"):
-    began = time.perf_counter()
-    window = memory.build_context(session, "?", 3_000)
-    return window, time.perf_counter() - began
+def window(memory, session="s"):
+    return memory.build_context(session, "?", 3_000)
 
 
 def written(window):
@@ -61,22 +55,22 @@ def test_a_window_takes_an_extract_while_the_model_writes(asking):
     gate = threading.Event()
     with ScriptedChat(held(gate)) as server:
         memory = asking(server)
-        talk(memory)
+        talk(memory, 30)
         for _ in range(3):
-            window, _ = timed(memory)
-            assert "service 3" in window.messages[0]["content"]
-            assert any("is writing the summary" in note for note in window.report.notes)
+            shown = window(memory)
+            assert "service 3" in shown.messages[0]["content"]
+            assert any("is writing the summary" in note for note in shown.report.notes)
             assert memory.summary("s") is None
-        assert not window.report.steps
+        assert not shown.report.steps
         threading.Timer(0.5, gate.set).start()
         memory.flush()
         summary = memory.summary("s")
         assert (summary.text, summary.version, summary.method) == (WRITTEN, 1, "llm")
-        window, _ = timed(memory)
-        assert written(window)
-        assert [step.what for step in window.report.steps] == ["summarised"]
-        assert window.report.notes == ()
-        assert memory.build_context("s", "?", 3_000).report.steps == ()
+        shown = window(memory)
+        assert written(shown)
+        assert [step.what for step in shown.report.steps] == ["summarised"]
+        assert shown.report.notes == ()
+        assert window(memory).report.steps == ()
         assert memory.monitor.gauges().summaries == 1
     assert len(server.asked) == 1
 
@@ -87,24 +81,23 @@ def test_the_setting_brings_the_waiting_back(asking):
         with ScriptedChat(slowly()) as server:
             memory = asking(server, **options)
             session = str(options)
-            talk(memory, session)
-            window, took = timed(memory, session)
-            assert took >= SLOW
-            assert written(window)
+            talk(memory, 30, session)
+            began = time.perf_counter()
+            assert written(window(memory, session))
+            assert time.perf_counter() - began >= SLOW
 
 
 def test_a_failure_is_in_the_notes_of_the_next_window_which_tries_again(asking):
     with ScriptedChat(refuses("no credit left", status=402), says(WRITTEN)) as server:
         memory = asking(server)
-        talk(memory)
-        timed(memory)
+        talk(memory, 30)
+        window(memory)
         memory.flush()
         assert memory.summary("s") is None
-        window, _ = timed(memory)
-        assert any("no credit left" in note for note in window.report.notes)
+        assert any("no credit left" in note for note in window(memory).report.notes)
         memory.flush()
         assert memory.summary("s").text == WRITTEN
-        assert not any("no credit left" in note for note in timed(memory)[0].report.notes)
+        assert not any("no credit left" in note for note in window(memory).report.notes)
 
 
 @pytest.mark.slow
@@ -112,12 +105,8 @@ def test_sessions_and_threads_share_one_worker_and_each_session_one_fold(asking)
     with ScriptedChat(*(slowly(seconds=0.2) for _ in range(3))) as server:
         memory = asking(server)
         for session in "abc":
-            talk(memory, session)
-        threads = [threading.Thread(target=timed, args=(memory, s)) for s in "abc" * 4]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+            talk(memory, 30, session)
+        at_once(lambda session: window(memory, session), "abc" * 4)
         assert sum(thread.name == "jiyi-summaries" for thread in threading.enumerate()) == 1
         memory.flush()
         assert [memory.summary(s).version for s in "abc"] == [1, 1, 1]
@@ -128,8 +117,8 @@ def test_sessions_and_threads_share_one_worker_and_each_session_one_fold(asking)
 def test_by_hand_the_fold_under_way_is_waited_for(asking):
     with ScriptedChat(slowly()) as server:
         memory = asking(server)
-        talk(memory)
-        timed(memory)
+        talk(memory, 30)
+        window(memory)
         assert memory.summarize_session("s").text == WRITTEN
     assert len(server.asked) == 1
 
@@ -140,16 +129,15 @@ def test_closing_keeps_what_is_in_hand_and_leaves_the_rest_to_later(asking):
     with ScriptedChat(held(gate), says(WRITTEN)) as server:
         memory = asking(server)
         for session in "ab":
-            talk(memory, session)
-            timed(memory, session)
-        while not server.asked:
-            time.sleep(0.01)
+            talk(memory, 30, session)
+            window(memory, session)
+        wait_until(lambda: server.asked)
         threading.Timer(0.5, gate.set).start()
         memory.close()
         again = asking(server)
         assert again.summary("a").text == WRITTEN
         assert again.summary("b") is None
-        timed(again, "b")
+        window(again, "b")
         again.flush()
         assert len(again.summary("b").covers) == 60 - 6
 
@@ -159,17 +147,15 @@ def test_what_is_forgotten_meanwhile_is_in_no_summary_and_no_window(asking):
     with ScriptedChat(held(gate, "- the gate opens at 7391"), says(WRITTEN)) as server:
         memory = asking(server)
         secret = memory.save_message("s", role="user", content="Remember: the gate opens at 7391")
-        talk(memory)
-        assert "7391" in str(timed(memory)[0].messages)
-        while not server.asked:
-            time.sleep(0.01)
+        talk(memory, 30)
+        assert "7391" in str(window(memory).messages)
+        wait_until(lambda: server.asked)
         memory.forget(ids=[secret.id])
-        assert "7391" not in str(timed(memory)[0].messages)
+        assert "7391" not in str(window(memory).messages)
         gate.set()
         memory.flush()
         assert memory.summary("s") is None
-        window, _ = timed(memory)
-        assert any("changed meanwhile" in note for note in window.report.notes)
+        assert any("changed meanwhile" in note for note in window(memory).report.notes)
         memory.flush()
         assert memory.summary("s").text == WRITTEN
 
@@ -178,29 +164,27 @@ def test_two_memories_that_fold_one_session_leave_one_summary(asking):
     gate = threading.Event()
     with ScriptedChat(held(gate, "- one"), held(gate, "- other")) as server:
         first, second = asking(server), asking(server)
-        talk(first)
-        timed(first)
-        timed(second)
-        while len(server.asked) < 2:
-            time.sleep(0.01)
+        talk(first, 30)
+        window(first)
+        window(second)
+        wait_until(lambda: len(server.asked) == 2)
         gate.set()
         first.flush()
         second.flush()
         assert first.summary("s") == second.summary("s")
         assert first.summary("s").version == 1
-        assert timed(second)[0].messages == timed(first)[0].messages
+        assert window(second).messages == window(first).messages
 
 
 def test_a_fold_another_process_did_before_its_turn_is_not_paid_twice(asking):
     gate = threading.Event()
     with ScriptedChat(held(gate, "- busy"), says(WRITTEN)) as server:
         first, second = asking(server), asking(server)
-        talk(first, "busy")
-        talk(first, "s")
-        timed(first, "busy")
-        timed(first, "s")  # waits for the other
-        while not server.asked:
-            time.sleep(0.01)
+        talk(first, 30, "busy")
+        talk(first, 30)
+        window(first, "busy")
+        window(first, "s")  # waits for the other
+        wait_until(lambda: server.asked)
         second.summarize_session("s")
         gate.set()
         first.flush()

@@ -3,25 +3,12 @@
 import json
 
 import pytest
+from doing import counts, say, work
 from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
 
 MARK = "zyxomarkerqwv"
-
-
-def say(memory, text, session="s", **options):
-    return memory.save_message(session, role="user", content=text, **options)
-
-
-def work(memory, request="restart nginx", **options):
-    task = memory.start_task("s", request, **options)
-    memory.add_step(task.id, "docker restart nginx", tool_name="shell", status="completed")
-    return memory.complete_task(task.id, summary="runs again")
-
-
-def counts(memory):
-    return {kind: count for kind, count in memory.stats().items() if count and kind != "vectors_pending"}
 
 
 def test_there_are_five_ways_to_say_what_to_forget(memory):
@@ -62,11 +49,8 @@ def test_forgetting_takes_what_was_derived_and_brings_it_back(memory, clock):
     clock.forward(days=1)
     before = memory.history("edge-02")
     receipt = memory.forget("8444", reason="a slip of the tongue")
-    assert (receipt.counts, receipt.at, receipt.reason) == (
-        {"message": 1, "fact": 1},
-        clock(),
-        "a slip of the tongue",
-    )
+    assert (receipt.at, receipt.reason) == (clock(), "a slip of the tongue")
+    assert receipt.counts == {"message": 1, "fact": 1}
     assert [fact.object for fact in memory.facts("edge-02")] == ["8443"], "what it superseded holds again"
     assert not [hit for hit in memory.search("8444") if "8444" in hit.text]
     assert "8444" not in memory.build_context("s", "edge-02 的端口？", 500).markdown
@@ -134,15 +118,11 @@ def test_nobody_reaches_the_records_of_another(memory):
     episode = memory.complete_task(memory.start_task("s", "restart", user_id="ben").id, user_id="ben")
     theirs = memory.stats(user_id="ben")
     for id_ in (said.id, episode.id, memory.facts(user_id="ben")[0].id):
-        for reach in (
-            memory.pin,
-            memory.unpin,
-            memory.restore,
-            memory.get,
-            lambda one: memory.forget(ids=one),
-        ):
+        for reach in (memory.pin, memory.unpin, memory.restore, memory.get):
             with pytest.raises(NotFound):
                 reach(id_)
+        with pytest.raises(NotFound):
+            memory.forget(ids=id_)
     assert memory.forget("edge-02").total == 0
     assert memory.forget(session_id="s").total == 0
     assert memory.maintain().gate.total == 0

@@ -9,10 +9,6 @@ from jiyi.errors import BadQuery, Changed, InputError, NotFound
 ANA = ("users", "ana")
 
 
-def paths(items):
-    return [item.path for item in items]
-
-
 def test_a_value_is_kept_and_its_former_ones_stay_in_its_history(memory, clock):
     first = memory.put_item(ANA, "prefs", {"theme": "dark", "size": {"w": 3}})
     assert (first.version, first.text) == (1, "dark")
@@ -43,11 +39,8 @@ def test_whoever_read_an_older_version_overwrites_nothing(memory):
 
 def test_of_one_batch_the_last_value_of_a_key_counts(memory):
     made = memory.put_items([{"namespace": "n", "key": k, "value": {"n": n}} for n, k in enumerate("aba")])
-    assert [(item.key, item.value["n"], item.version) for item in made] == [
-        ("a", 2, 1),
-        ("b", 1, 1),
-        ("a", 2, 1),
-    ]
+    told = [(item.key, item.value["n"], item.version) for item in made]
+    assert told == [("a", 2, 1), ("b", 1, 1), ("a", 2, 1)]
 
 
 def test_several_items_are_read_at_once(memory, clock):
@@ -69,18 +62,17 @@ def test_items_are_listed_below_whole_labels_the_newest_value_first(memory, cloc
         clock.forward(seconds=1)
         memory.put_item(("tenant", place), "k", {"at": place})
         memory.put_item(("tenant", place, "deep"), "k", {})
-    assert {*paths(memory.items(("tenant", "acme")))} == {"tenant/acme/deep/k", "tenant/acme/k"}
+    assert {item.path for item in memory.items(("tenant", "acme"))} == {"tenant/acme/deep/k", "tenant/acme/k"}
     clock.forward(seconds=1)
     memory.put_item(("tenant", "acme"), "k", {"at": "again"})
     assert memory.items("tenant")[0].value == {"at": "again"}
-    seen, part = [], memory.items("tenant", limit=3)
-    while True:
-        seen += part
-        if part.next is None:
-            break
+    part = memory.items("tenant", limit=3)
+    seen = [*part]
+    while part.next is not None:
         clock.forward(seconds=1)
         memory.put_item("tenant", f"new{len(seen)}", {})  # moves nothing that is still to come
         part = memory.items("tenant", limit=3, after=part.next)
+        seen += part
     assert len({item.id for item in seen}) == len(seen) == 8
 
 
@@ -150,12 +142,10 @@ def test_search_finds_items_by_their_text_and_narrows_to_a_namespace(memory):
         memory.put_item(("t", place), "note", {"about": "mountain tea", "place": {"of": "喝茶的地方"}})
     memory.put_item(("t", "acme"), "silent", {"about": "mountain tea"}, text="")
     assert {hit.kind for hit in memory.search("mountain tea")} >= {"message", "item"}
-    assert paths(hit.record for hit in memory.search("mountain tea", namespace=("t", "acme"))) == [
-        "t/acme/note"
-    ]
-    assert paths(hit.record for hit in memory.search("喝茶", kinds="item", namespace=("t", "acme-corp"))) == [
-        "t/acme-corp/note"
-    ]
+    (hit,) = memory.search("mountain tea", namespace=("t", "acme"))
+    assert hit.record.path == "t/acme/note"
+    (hit,) = memory.search("喝茶", kinds="item", namespace=("t", "acme-corp"))
+    assert hit.record.path == "t/acme-corp/note"
     assert len(memory.search("tea", filters={"value.place.of": "喝茶的地方"})) == 2
     window = memory.build_context("s", "where is the mountain tea?", budget=1000)
     assert any("**t/acme/note**\n> mountain tea" in m["content"] for m in window.messages)

@@ -4,6 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from doing import counts, say, work
 from scripted_chat import ScriptedChat, says
 
 from jiyi.errors import InputError, NotFound, StorageError
@@ -11,22 +12,6 @@ from jiyi.long_term import ForgetRule
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 DAY = timedelta(days=1)
-
-
-def say(memory, text, session="s", **options):
-    return memory.save_message(session, role="user", content=text, **options)
-
-
-def work(memory, request="restart nginx", *, fails=False, **options):
-    task = memory.start_task("s", request, **options)
-    memory.add_step(task.id, "docker restart nginx", tool_name="shell", status="completed")
-    if fails:
-        return memory.fail_task(task.id, reason="port in use")
-    return memory.complete_task(task.id, summary="runs again")
-
-
-def counts(memory):
-    return {kind: count for kind, count in memory.stats().items() if count and kind != "vectors_pending"}
 
 
 def test_a_year(open_memory, clock, path):
@@ -178,13 +163,13 @@ def test_an_export_to_read_is_text_in_the_language_of_the_settings(memory, open_
 
 def test_an_export_never_takes_the_place_of_a_database(memory, path, tmp_path):
     say(memory, "hello")
-    with pytest.raises(InputError, match="is a database"):
-        memory.export(path)
-    with pytest.raises(InputError, match="names no file"):
-        memory.export("")
-    with pytest.raises(InputError, match="neither jsonl nor markdown"):
-        memory.export(tmp_path / "x", format="pdf")
-    with pytest.raises(StorageError, match="cannot be written"):
-        memory.export(tmp_path / "none" / "x")
+    for file, form, error, told in (
+        (path, "jsonl", InputError, "is a database"),
+        ("", "jsonl", InputError, "names no file"),
+        (tmp_path / "x", "pdf", InputError, "neither jsonl nor markdown"),
+        (tmp_path / "none" / "x", "jsonl", StorageError, "cannot be written"),
+    ):
+        with pytest.raises(error, match=told):
+            memory.export(file, format=form)
     assert len(memory.recent_messages("s")) == 1
     assert not (tmp_path / "x").exists()

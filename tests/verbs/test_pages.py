@@ -4,6 +4,7 @@ import base64
 import json
 import random
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -60,15 +61,14 @@ def place(request, path):
 
 def parts(read, limit, meanwhile=lambda: None):
     """Read a list in parts; `meanwhile` happens between two."""
-    after, seen = None, []
+    seen, part = [], read(limit=limit)
     while True:
-        part = read(limit=limit, after=after)
         assert len(part) <= limit
         seen.append([record.id for record in part])
         if part.next is None:
             return seen
-        after = part.next
         meanwhile()
+        part = read(limit=limit, after=part.next)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -94,7 +94,7 @@ def test_what_stays_is_seen_once_whatever_comes_and_goes(open_memory, place, nam
     clock.forward(seconds=1)
     for limit in (1, 3, 7):
         before = {record.id for record in read(memory, limit=1_000)}
-        seen = [id_ for part in parts(lambda **more: read(memory, **more), limit, shake) for id_ in part]
+        seen = [id_ for part in parts(partial(read, memory), limit, shake) for id_ in part]
         stayed = before & {record.id for record in read(memory, limit=1_000)}
         assert len(stayed) > 3
         assert [seen.count(id_) for id_ in stayed] == [1] * len(stayed)
@@ -126,11 +126,8 @@ def test_facts_of_another_time_come_in_parts(open_memory, clock):
     clock.forward(days=1)
     for number in range(9):
         memory.remember(subject=f"thing {number}", predicate="is", object="new")
-    seen = [
-        id_
-        for part in parts(lambda **more: memory.facts(as_of=then + timedelta(hours=1), **more), 4)
-        for id_ in part
-    ]
+    read = partial(memory.facts, as_of=then + timedelta(hours=1))
+    seen = [id_ for part in parts(read, 4) for id_ in part]
     assert sorted(seen) == sorted(fact.id for fact in memory.facts(status="superseded"))
 
 

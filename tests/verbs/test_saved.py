@@ -106,16 +106,9 @@ def test_metadata_that_cannot_be_kept_is_refused(memory, metadata, match):
 
 def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
     for number in range(6):
-        channel = ("slack", "mail")[number % 2]
-        memory.save_message(
-            "s",
-            {
-                "role": "user",
-                "content": f"ports, row {number}",
-                "metadata": {"channel": channel, "n": number},
-            },
-        )
-    memory.save_message("s", {"role": "user", "content": "port without"})
+        labels = {"channel": ("slack", "mail")[number % 2], "n": number}
+        memory.save_message("s", role="user", content=f"ports, row {number}", metadata=labels)
+    memory.save_message("s", role="user", content="port without")
     memory.flush()
 
     def found(**metadata):
@@ -135,24 +128,9 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-ANSWER = {
-    "id": "x",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "m",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [CALL],
-                "reasoning_content": "hm",
-            },
-        }
-    ],
-}
+SAYING = {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm"}
+CHOICE = {"index": 0, "finish_reason": "tool_calls", "message": SAYING}
+ANSWER = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
 
 
 def test_an_answer_of_openai_is_saved_as_it_is_and_sent_as_the_api_wants_it(memory):

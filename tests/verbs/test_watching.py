@@ -1,14 +1,14 @@
 """The monitor of a memory: on by default, and under the names of the verbs."""
 
+from doing import talk
+
 from jiyi.monitor import Limits, Thresholds, find_hits
 from jiyi.records import Budget
 
 
 def test_the_monitor_sees_windows_replies_and_summaries(open_memory):
     memory = open_memory()
-    for n in range(30):
-        memory.save_message("s", role="user", content=f"question {n} about service {n}?")
-        memory.save_message("s", role="assistant", content=f"service {n} listens on port {9000 + n}")
+    talk(memory, 30)
     window = memory.build_context("s", "which port has service 7?", 3_000, task_type="conversation")
     memory.save_message("s", role="assistant", content="service 7 listens on port 9007")
     seen = memory.monitor.gauges("conversation")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from at_once import wait_until
 
 import jiyi
 from jiyi.embeddings.e5.locate import model_file
@@ -189,15 +190,11 @@ def model_file_of_the_package() -> Path:
 def test_the_worker_says_it_once(path, nowhere, caplog, monkeypatch):
     with jiyi.open(path, user_id="ana", skills=[SKILLS]) as memory, caplog.at_level(logging.WARNING):
         memory.save_message("s", role="user", content="the disk is full")
-        until = time.monotonic() + 30
-        while "next try" not in caplog.text and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: "next try" in caplog.text)
         memory.flush()
         memory.flush()
         time.sleep(1.5)  # the worker has tried again
         assert caplog.text.count(str(nowhere)) == 1
         nowhere.symlink_to(model_file_of_the_package())
-        until = time.monotonic() + 20
-        while memory.stats()["vectors_pending"] and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: not memory.stats()["vectors_pending"])
         assert memory.search("disk").notes == ()

@@ -13,13 +13,8 @@ PS = ToolCall(id="c2", name="shell", arguments='{"cmd": "ps"}')
 
 
 def first_ten(message: Message) -> Compressed:
-    return Compressed(
-        text=f"{message.text[:10]} [{message.id}]",
-        sources=(message.id,),
-        tokens_before=9,
-        tokens=9,
-        method="cut",
-    )
+    text = f"{message.text[:10]} [{message.id}]"
+    return Compressed(text=text, sources=(message.id,), tokens_before=9, tokens=9, method="cut")
 
 
 def test_thoughts_actions_and_observations_are_messages():

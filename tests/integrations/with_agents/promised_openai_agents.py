@@ -5,7 +5,7 @@ from typing import Any
 
 import agents
 from openai import AsyncOpenAI
-from promises import Recall, Request, recalled
+from promises import Recall, Request, functions, recalled
 from scripted_responses import calls, model, says
 
 from jiyi import MemoryManager
@@ -28,8 +28,7 @@ class Promised:
         shown = JiyiSession(session, memory, user_id=user).input_filter(4_000)
         data = agents.run.ModelInputData(input=[{"role": "user", "content": question}], instructions=None)
         await shown(agents.run.CallModelData(model_data=data, agent=agents.Agent(name="a"), context=None))
-        found = shown.last.recalled
-        return recalled(found, [found.text] if found.text else [])
+        return recalled(shown.last.recalled)
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         await JiyiSession(session, memory, user_id=user).clear_session()
@@ -80,11 +79,5 @@ def _plain(asked: Mapping[str, Any]) -> Request:
             content = item["content"]
             words = content if isinstance(content, str) else "".join(part["text"] for part in content)
             messages.append({"role": item["role"], "content": words})
-    return {
-        "system": asked.get("instructions") or "",
-        "tools": [
-            {"type": "function", "function": {k: tool[k] for k in ("name", "description", "parameters")}}
-            for tool in asked["tools"]
-        ],
-        "messages": messages,
-    }
+    system = asked.get("instructions") or ""
+    return {"system": system, "tools": functions(asked["tools"]), "messages": messages}

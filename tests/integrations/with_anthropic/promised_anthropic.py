@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from promises import Recall, Request, recalled
+from promises import Recall, Request, functions, recalled
 from scripted_messages import model, says, uses
 
 from jiyi import MemoryManager
@@ -28,8 +28,7 @@ class Promised:
     async def recall(self, memory: MemoryManager, user: str, session: str, question: str) -> Recall:
         chat = JiyiMessages(session, memory, user_id=user, budget=4_000)
         chat.window(messages=[{"role": "user", "content": question}])
-        found = chat.last.recalled
-        return recalled(found, [found.text] if found.text else [])
+        return recalled(chat.last.recalled)
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         memory.forget(session_id=session, user_id=user)
@@ -46,10 +45,8 @@ class Promised:
             if answer.stop_reason == "tool_use":
                 told = "looked up tea " * 20
                 result = {"type": "tool_result", "tool_use_id": answer.content[0].id, "content": told}
-                messages += [
-                    {"role": "assistant", "content": answer.content},
-                    {"role": "user", "content": [result]},
-                ]
+                messages.append({"role": "assistant", "content": answer.content})
+                messages.append({"role": "user", "content": [result]})
                 chat.create(client, messages=messages, **asked_for)
         return [_plain(one) for one in asked]
 
@@ -62,11 +59,7 @@ def _history(chat: JiyiMessages) -> list[Any]:
 
 
 def _tool(function: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": function["name"],
-        "description": function["description"],
-        "input_schema": function["parameters"],
-    }
+    return {"input_schema": function["parameters"], **{k: function[k] for k in ("name", "description")}}
 
 
 def _plain(asked: Mapping[str, Any]) -> Request:
@@ -77,9 +70,5 @@ def _plain(asked: Mapping[str, Any]) -> Request:
         bodies, left = split_turn(message["role"], blocks)
         assert left == []
         messages += bodies
-    functions = [
-        {"name": tool["name"], "description": tool["description"], "parameters": tool["input_schema"]}
-        for tool in asked["tools"]
-    ]
-    tools = [{"type": "function", "function": function} for function in functions]
-    return {"system": asked["system"], "tools": tools, "messages": messages}
+    tools = [{**tool, "parameters": tool["input_schema"]} for tool in asked["tools"]]
+    return {"system": asked["system"], "tools": functions(tools), "messages": messages}

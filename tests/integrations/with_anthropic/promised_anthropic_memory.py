@@ -2,8 +2,6 @@
 
 import re
 
-from promises import Recall, Request
-
 from jiyi import MemoryManager
 from jiyi.integrations.anthropic import JiyiMemoryTool
 
@@ -29,12 +27,6 @@ class Promised:
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         JiyiMemoryTool(memory, user_id=user).call({"command": "delete", "path": f"/memories/{session}"})
-
-    async def recall(self, *_: object) -> Recall:
-        raise NotImplementedError  # the model looks into files itself
-
-    async def request(self, *_: object, **__: object) -> list[Request]:
-        raise NotImplementedError
 
 
 def _created(tool: JiyiMemoryTool, path: str, text: str) -> str:

@@ -3,7 +3,6 @@
 from uuid import NAMESPACE_URL, uuid5
 
 import claude_agent_sdk  # noqa: F401
-from promises import Recall, Request
 
 from jiyi import MemoryManager
 from jiyi.integrations.claude_agent_sdk import JiyiSessionStore
@@ -14,15 +13,9 @@ class Promised:
     keeps = frozenset({"history", "delete"})
 
     async def save(self, memory: MemoryManager, user: str, session: str, texts: list[str]) -> None:
-        entries = [
-            {
-                "type": "user",
-                "uuid": str(uuid5(NAMESPACE_URL, text)),
-                "sessionId": session,
-                "message": {"role": "user", "content": text},
-            }
-            for text in texts
-        ]
+        said = [{"message": {"role": "user", "content": text}, "sessionId": session} for text in texts]
+        named = [str(uuid5(NAMESPACE_URL, text)) for text in texts]
+        entries = [{"type": "user", "uuid": id, **one} for id, one in zip(named, said, strict=True)]
         await JiyiSessionStore(memory, user_id=user).append(_key(session), entries)
 
     async def history(self, memory: MemoryManager, user: str, session: str) -> list[str]:
@@ -31,12 +24,6 @@ class Promised:
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         await JiyiSessionStore(memory, user_id=user).delete(_key(session))
-
-    async def recall(self, *_: object) -> Recall:
-        raise NotImplementedError  # a session store is not asked for any
-
-    async def request(self, *_: object, **__: object) -> list[Request]:
-        raise NotImplementedError
 
 
 def _key(session: str) -> dict[str, str]:

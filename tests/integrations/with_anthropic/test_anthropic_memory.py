@@ -48,19 +48,14 @@ def test_a_model_keeps_a_file_that_another_conversation_finds(memory):
     assert "7341" in str(memory.build_context("elsewhere", "蓝色门的密码是什么?").messages)
 
 
-def test_the_asynchronous_tool_does_the_same(memory):
-    async def through() -> None:
-        tool = JiyiAsyncMemoryTool(memory)
-        await tool.call({"command": "create", "path": "/memories/a.md", "file_text": NOTE})
-        shown = await tool.call({"command": "view", "path": "/memories/a.md"})
-        assert (
-            shown == f"Here's the content of /memories/a.md with line numbers:\n     1\t{NOTE[:-1]}\n     2\t"
-        )
-        with pytest.raises(ToolError, match="does not exist"):
-            await tool.call({"command": "delete", "path": "/memories/b.md"})
-        assert await tool.clear_all_memory() == "All memory cleared"
-
-    asyncio.run(through())
+async def test_the_asynchronous_tool_does_the_same(memory):
+    tool = JiyiAsyncMemoryTool(memory)
+    await tool.call({"command": "create", "path": "/memories/a.md", "file_text": NOTE})
+    shown = await tool.call({"command": "view", "path": "/memories/a.md"})
+    assert shown == f"Here's the content of /memories/a.md with line numbers:\n     1\t{NOTE[:-1]}\n     2\t"
+    with pytest.raises(ToolError, match="does not exist"):
+        await tool.call({"command": "delete", "path": "/memories/b.md"})
+    assert await tool.clear_all_memory() == "All memory cleared"
     assert memory.items("memories") == []
 
 
@@ -132,18 +127,14 @@ def test_a_model_is_told_what_cannot_be_kept(memory):
 
 
 @pytest.mark.slow
-def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory):
+async def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory):
     tools = [JiyiAsyncMemoryTool(open_memory()) for _ in range(4)]
-
-    async def write() -> None:
-        paths = ["/memories/a", "/memories/a/b", "/memories/a", "/memories/a/b"]
-        pairs = zip(tools, paths, strict=True)
-        made = [tool.call({"command": "create", "path": path, "file_text": "x"}) for tool, path in pairs]
-        told = await asyncio.gather(*made, return_exceptions=True)
-        assert [type(one) for one in told].count(str) == 1
-        assert all(isinstance(one, str | ToolError) for one in told)
-
-    asyncio.run(write())
+    paths = ["/memories/a", "/memories/a/b", "/memories/a", "/memories/a/b"]
+    pairs = zip(tools, paths, strict=True)
+    made = [tool.call({"command": "create", "path": path, "file_text": "x"}) for tool, path in pairs]
+    told = await asyncio.gather(*made, return_exceptions=True)
+    assert [type(one) for one in told].count(str) == 1
+    assert all(isinstance(one, str | ToolError) for one in told)
 
 
 PATHS = st.sampled_from(["", "/", "/a", "/b.md", "/a/c.md", "/a/d/e", "/a/d", "/.h", "/a/../b.md"])

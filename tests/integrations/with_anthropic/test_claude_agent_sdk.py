@@ -24,28 +24,24 @@ def said(text: str, role: str = "user", **more: Any) -> dict[str, Any]:
     return {"type": role, "uuid": str(uuid4()), "message": {"role": role, "content": text}, **more}
 
 
-def test_the_sdk_s_contracts(open_memory, tmp_path):
+async def test_the_sdk_s_contracts(open_memory, tmp_path):
     made = iter(range(100))
-    asyncio.run(
-        run_session_store_conformance(lambda: JiyiSessionStore(open_memory(tmp_path / f"{next(made)}.db")))
-    )
+    await run_session_store_conformance(lambda: JiyiSessionStore(open_memory(tmp_path / f"{next(made)}.db")))
 
 
 @pytest.mark.slow
-def test_the_sdk_s_contracts_on_a_server(open_memory, postgres_url):
+async def test_the_sdk_s_contracts_on_a_server(open_memory, postgres_url):
     made = iter(range(100))
-    asyncio.run(
-        run_session_store_conformance(
-            lambda: JiyiSessionStore(open_memory(postgres_url), user_id=f"user {next(made)}")
-        )
+    await run_session_store_conformance(
+        lambda: JiyiSessionStore(open_memory(postgres_url), user_id=f"user {next(made)}")
     )
 
 
-def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory):
+async def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory):
     entries = [json.loads(line) for line in SAMPLE.read_text("utf-8").splitlines()]
     store = JiyiSessionStore(memory)
-    asyncio.run(store.append(KEY, entries))
-    assert asyncio.run(store.load(KEY)) == entries
+    await store.append(KEY, entries)
+    assert await store.load(KEY) == entries
     memory.import_(SAMPLE, user_id="other")
 
     def words(user: str) -> list[tuple[str, str]]:
@@ -58,31 +54,31 @@ def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory):
     assert "raw" not in json.dumps(memory.build_context(memory.sessions()[0].id, "port?").messages)
 
 
-def test_an_entry_is_added_once_however_often_it_is_sent(memory):
+async def test_an_entry_is_added_once_however_often_it_is_sent(memory):
     store, entry = JiyiSessionStore(memory), said("蓝色门的密码是 7341")
     title = {"type": "custom-title", "customTitle": "Doors"}
     for batch in ([entry, entry], [entry, title], [said("Thanks", "assistant"), title]):
-        asyncio.run(store.append(KEY, batch))
-    loaded = asyncio.run(store.load(KEY))
+        await store.append(KEY, batch)
+    loaded = await store.load(KEY)
     assert [one["type"] for one in loaded] == ["user", "custom-title", "assistant", "custom-title"]
     hits = [hit.text for hit in memory.search("蓝色门的密码", kinds="message")]
     assert hits[0] == "蓝色门的密码是 7341"
     assert "" not in hits, "what says nothing is no answer"
 
 
-def test_a_batch_with_an_entry_that_cannot_be_kept_is_not_there(memory):
+async def test_a_batch_with_an_entry_that_cannot_be_kept_is_not_there(memory):
     store = JiyiSessionStore(memory)
     with pytest.raises(BadMessage):
-        asyncio.run(store.append(KEY, [said("fine"), {"type": "user", "at": object()}]))
+        await store.append(KEY, [said("fine"), {"type": "user", "at": object()}])
     with pytest.raises(InputError):
-        asyncio.run(store.append({**KEY, "subpath": ""}, [said("fine")]))
-    assert asyncio.run(store.load(KEY)) is None
+        await store.append({**KEY, "subpath": ""}, [said("fine")])
+    assert await store.load(KEY) is None
     odd = [{"type": "user", "message": {"content": [{"type": "tool_use"}]}}, {"type": "user"}]
-    asyncio.run(store.append(KEY, odd))
-    assert asyncio.run(store.load(KEY)) == odd, "words in an unknown form are kept, if not understood"
+    await store.append(KEY, odd)
+    assert await store.load(KEY) == odd, "words in an unknown form are kept, if not understood"
 
 
-def test_projects_and_sessions_with_slashes_do_not_meet(memory):
+async def test_projects_and_sessions_with_slashes_do_not_meet(memory):
     store = JiyiSessionStore(memory)
     keys = [
         {"project_key": "a", "session_id": "b/c"},
@@ -91,53 +87,46 @@ def test_projects_and_sessions_with_slashes_do_not_meet(memory):
         {"project_key": "a%2Fb", "session_id": "c"},
     ]
     for number, key in enumerate(keys):
-        asyncio.run(store.append(key, [{"type": "x", "n": number}]))
-    assert [asyncio.run(store.load(key)) for key in keys] == [[{"type": "x", "n": n}] for n in range(4)]
-    assert [one["session_id"] for one in asyncio.run(store.list_sessions("a"))] == ["b/c"]
-    assert [one["session_id"] for one in asyncio.run(store.list_sessions("a/b"))] == ["c"]
-    assert asyncio.run(store.list_subkeys({"project_key": "a", "session_id": "b"})) == ["c"]
+        await store.append(key, [{"type": "x", "n": number}])
+    assert [await store.load(key) for key in keys] == [[{"type": "x", "n": n}] for n in range(4)]
+    assert [one["session_id"] for one in await store.list_sessions("a")] == ["b/c"]
+    assert [one["session_id"] for one in await store.list_sessions("a/b")] == ["c"]
+    assert await store.list_subkeys({"project_key": "a", "session_id": "b"}) == ["c"]
 
 
-def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory):
+async def test_what_an_agent_asks_of_another_says_nothing_of_the_user(memory):
     store, prompt = JiyiSessionStore(memory), "My name is Ana Quillfeather and I live in Porto."
-    asyncio.run(store.append({**KEY, "subpath": "subagents/agent-1"}, [said(prompt, isSidechain=True)]))
+    await store.append({**KEY, "subpath": "subagents/agent-1"}, [said(prompt, isSidechain=True)])
     assert not [fact for fact in memory.facts() if fact.speaker == "user"]
     assert memory.search("Quillfeather")
-    asyncio.run(store.append(KEY, [said(prompt)]))
+    await store.append(KEY, [said(prompt)])
     assert [fact for fact in memory.facts() if "Porto" in fact.text]
-    asyncio.run(store.delete(KEY))
+    await store.delete(KEY)
     assert memory.facts() == []
     assert not memory.search("Quillfeather")
     for receipt in store.last_receipts:
         memory.restore(forgotten_at=receipt.at)
-    assert len(asyncio.run(store.load(KEY))) == len(asyncio.run(store.list_subkeys(KEY))) == 1
+    assert len(await store.load(KEY)) == len(await store.list_subkeys(KEY)) == 1
     assert [fact for fact in memory.facts() if "Porto" in fact.text]
 
 
-def test_writers_at_once_fold_one_summary(open_memory, tmp_path):
+async def test_writers_at_once_fold_one_summary(open_memory, tmp_path):
     stores = [JiyiSessionStore(open_memory()) for _ in range(2)]
     key = {"project_key": project_key_for_directory(tmp_path), "session_id": str(uuid4())}
-
-    async def write() -> None:
-        first = {"type": "custom-title", "customTitle": "Doors", "timestamp": "2026-01-01T00:00:00Z"}
-        await asyncio.gather(
-            stores[0].append(key, [first]),
-            stores[1].append(key, [{"type": "tag", "tag": "open"}, said("Which door?")]),
-        )
-        (listed,) = await list_sessions_from_store(stores[0], directory=str(tmp_path))
-        assert (listed.custom_title, listed.tag, listed.first_prompt) == ("Doors", "open", "Which door?")
-
-    asyncio.run(write())
+    first = {"type": "custom-title", "customTitle": "Doors", "timestamp": "2026-01-01T00:00:00Z"}
+    await asyncio.gather(
+        stores[0].append(key, [first]),
+        stores[1].append(key, [{"type": "tag", "tag": "open"}, said("Which door?")]),
+    )
+    (listed,) = await list_sessions_from_store(stores[0], directory=str(tmp_path))
+    assert (listed.custom_title, listed.tag, listed.first_prompt) == ("Doors", "open", "Which door?")
 
 
-def test_a_change_is_whole_when_its_caller_is_cancelled(memory):
-    async def through() -> None:
-        store = JiyiSessionStore(memory)
-        adding = asyncio.create_task(store.append(KEY, [said(f"{i}") for i in range(50)]))
-        await asyncio.sleep(0)
-        adding.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await adding
-        assert len(await store.load(KEY) or []) in (0, 50)
-
-    asyncio.run(through())
+async def test_a_change_is_whole_when_its_caller_is_cancelled(memory):
+    store = JiyiSessionStore(memory)
+    adding = asyncio.create_task(store.append(KEY, [said(f"{i}") for i in range(50)]))
+    await asyncio.sleep(0)
+    adding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert len(await store.load(KEY) or []) in (0, 50)

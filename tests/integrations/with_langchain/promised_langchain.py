@@ -1,6 +1,5 @@
 """LangChain: `create_agent`, and a model behind a real socket."""
 
-from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,7 +8,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from promises import Recall, Request, recalled
+from promises import Recall, Request, asked_in_chat, recalled
 from scripted_chat import ScriptedChat, call, calls, says
 
 from jiyi import MemoryManager
@@ -37,8 +36,7 @@ class Promised:
             await self._run(chat, middleware, session, [question])
             sent = [m["content"] for m in chat.asked[0]["messages"] if m["role"] == "user"]
         assert middleware.last is not None
-        found = middleware.last.recalled
-        return recalled(found, sent[:-1])
+        return recalled(middleware.last.recalled, sent[:-1])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         JiyiMemoryMiddleware(memory).forget_thread(session, user_id=user)
@@ -59,7 +57,7 @@ class Promised:
         with ScriptedChat(*first, says(f"done {text[:6]}")) as chat:
             options = {"tools": made, "system_prompt": system, "checkpointer": saver}
             await self._run(chat, middleware, session, [text], **options)
-            return [_plain(asked) for asked in chat.asked]
+            return [asked_in_chat(asked) for asked in chat.asked]
 
     async def _run(
         self, chat: ScriptedChat, middleware: Any, session: str, texts: list[str], **options: Any
@@ -68,14 +66,3 @@ class Promised:
         agent = create_agent(model, middleware=[middleware], **options)
         thread = {"configurable": {"thread_id": session}}
         await agent.ainvoke({"messages": [HumanMessage(text) for text in texts]}, thread)
-
-
-def _plain(asked: Mapping[str, Any]) -> Request:
-    system, *messages = asked["messages"]
-    parts = ("name", "description", "parameters")
-    tools = [{k: tool["function"][k] for k in parts} for tool in asked["tools"]]
-    return {
-        "system": system["content"],
-        "tools": [{"type": "function", "function": tool} for tool in tools],
-        "messages": [{**message, "content": message["content"] or ""} for message in messages],
-    }

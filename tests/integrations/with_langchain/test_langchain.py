@@ -11,14 +11,7 @@ import pytest
 pytest.importorskip("langchain.agents")
 
 from langchain.agents import create_agent
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    HumanMessage,
-    RemoveMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
@@ -81,7 +74,7 @@ def test_what_another_thread_said_is_shown_before_the_question(memory, how):
     assert middleware.history("now") == state["messages"]
 
 
-MESSAGES: list[AnyMessage] = [
+MESSAGES: list[Any] = [
     SystemMessage("Be kind.", id="1"),
     HumanMessage(
         [
@@ -146,9 +139,8 @@ def test_what_was_forgotten_is_not_saved_again(memory):
 
 def test_no_call_is_sent_without_its_result(memory):
     """SummarizationMiddleware keeps a result whose call it folded away, and every later request fails."""
-    turns = [
-        reply for i in range(8) for reply in (calls(call("look", {"what": "x " * 150}, f"c{i}")), says("ok"))
-    ]
+    looks = [calls(call("look", {"what": "x " * 150}, f"c{i}")) for i in range(8)]
+    turns = [reply for look in looks for reply in (look, says("ok"))]
     with ScriptedChat(*turns) as chat:
         mine = agent(chat, JiyiMemoryMiddleware(memory, 1_200))
         mine.update_state(THREAD, {"messages": [ToolMessage("late", tool_call_id="gone", id="orphan")]})
@@ -169,12 +161,8 @@ def test_tools_and_the_system_prompt_and_the_output_count(memory):
 
     answer = {"title": "Answer", "type": "object", "description": "What it is. " * 100, "properties": {}}
     sizes = []
-    for options in (
-        {},
-        {"tools": [find]},
-        {"system_prompt": "Be brief. " * 250},
-        {"response_format": answer},
-    ):
+    long = "Be brief. " * 250
+    for options in ({}, {"tools": [find]}, {"system_prompt": long}, {"response_format": answer}):
         middleware = JiyiMemoryMiddleware(memory, 2_000)
         with ScriptedChat(*[says("{}")] * 9) as chat:
             mine = agent(chat, middleware, **options)
@@ -293,9 +281,8 @@ def test_an_answer_without_an_id_is_saved_with_the_next_request(memory):
 
 def test_deleting_a_thread_takes_its_subagents_along(memory):
     middleware = JiyiMemoryMiddleware(memory, 2_000)
-    with ScriptedChat(
-        calls(call("delegate", {"task": "Find the PIN 7341"})), says("found"), says("done")
-    ) as chat:
+    delegating = calls(call("delegate", {"task": "Find the PIN 7341"}))
+    with ScriptedChat(delegating, says("found"), says("done")) as chat:
         inner = agent(chat, middleware, tools=[], checkpointer=None)
 
         @tool

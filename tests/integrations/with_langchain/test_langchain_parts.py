@@ -1,7 +1,5 @@
 """What else stands around LangChain's agents: other providers' parts, deepagents, retrievers."""
 
-import runpy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +8,7 @@ pytest.importorskip("langchain.agents")
 pytest.importorskip("deepagents")
 
 from deepagents import create_deep_agent
+from examples_run import printed_by
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -20,10 +19,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from scripted_chat import ScriptedChat, call, calls, says
 from scripted_endpoint import ScriptedEndpoint
 
-import jiyi
 from jiyi.errors import BadQuery
 from jiyi.integrations.langchain import JiyiMemoryMiddleware, JiyiRetriever
-from jiyi.testing import HashEmbedder
 
 THREAD = {"configurable": {"thread_id": "now"}}
 
@@ -93,12 +90,8 @@ def test_deepagents_take_it_in_place_of_their_own_summaries(memory):
     with ScriptedChat(calls(task), says("PIN 11"), says("done")) as chat:
         model = ChatOpenAI(model="gpt-4o", base_url=chat.url, api_key="none", max_retries=0)
         helper = {"name": "helper", "description": "helps", "system_prompt": "Help.", "tools": []}
-        agent = create_deep_agent(
-            model,
-            middleware=[middleware],
-            subagents=[{**helper, "middleware": [middleware]}],
-            checkpointer=InMemorySaver(),
-        )
+        helper, own = {**helper, "middleware": [middleware]}, {"middleware": [middleware]}
+        agent = create_deep_agent(model, **own, subagents=[helper], checkpointer=InMemorySaver())
         assert [node for node in agent.nodes if "Summarization" in node] == []
         state = agent.invoke({"messages": [HumanMessage("What is the door code?")]}, THREAD)
     assert "7341" in str(chat.asked[0]["messages"])
@@ -111,12 +104,10 @@ class TestRetriever(RetrieversIntegrationTests):
     """LangChain's own suite."""
 
     @pytest.fixture(autouse=True)
-    def _memory(self, tmp_path):
-        with jiyi.open(tmp_path / "m.db", user_id="ana", embedder=HashEmbedder(), background=False) as memory:
-            for i in range(6):
-                memory.save_message("s", role="user", content=f"The door code of house {i} is 734{i}")
-            self.memory = memory
-            yield
+    def _memory(self, memory):
+        for i in range(6):
+            memory.save_message("s", role="user", content=f"The door code of house {i} is 734{i}")
+        self.memory = memory
 
     @property
     def retriever_constructor(self) -> type[JiyiRetriever]:
@@ -151,6 +142,5 @@ def test_a_document_says_where_it_comes_from_and_why(memory):
         JiyiRetriever(memory=memory).invoke(" ")
 
 
-def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys):
-    runpy.run_path(str(Path(__file__).parents[3] / "examples" / "langchain_demo.py"))
-    assert "7341" in capsys.readouterr().out.partition("tuesday")[2]
+def test_the_example_says_on_tuesday_what_it_was_told_on_monday():
+    assert "7341" in printed_by("langchain_demo.py").partition("tuesday")[2]

@@ -1,6 +1,5 @@
 """The LangGraph checkpointer: its conformance suite, real graphs, users, deletion, growth, kills."""
 
-import asyncio
 import operator
 import os
 import signal
@@ -28,19 +27,8 @@ import jiyi
 from jiyi.errors import InputError, ScopeMissing
 from jiyi.integrations.langgraph import JiyiStore
 from jiyi.integrations.langgraph_saver import JiyiSaver
-from jiyi.testing import HashEmbedder
 
 Config = dict[str, Any]
-
-
-def opened(file: Path, **options: Any) -> jiyi.MemoryManager:
-    return jiyi.open(file, embedder=HashEmbedder(), background=False, **options)
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with opened(tmp_path / "m.db", user_id="ana") as memory:
-        yield memory
 
 
 def at(thread: str = "t", **named: Any) -> Config:
@@ -62,25 +50,23 @@ def say(graph: Any, text: str, config: Config) -> list[str]:
 
 def kinds(memory: jiyi.MemoryManager) -> Counter[str]:
     """Count the items of all threads by their kind."""
-    found, after = Counter[str](), None
-    while True:
-        page = memory.items(("langgraph",), limit=1_000, after=after)
+    page = memory.items(("langgraph",), limit=1_000)
+    found = Counter(item.namespace[1] for item in page)
+    while page.next is not None:
+        page = memory.items(("langgraph",), limit=1_000, after=page.next)
         found.update(item.namespace[1] for item in page)
-        after = page.next
-        if after is None:
-            return found
+    return found
 
 
-def test_conformance(tmp_path):
+async def test_conformance(open_memory, tmp_path):
     @checkpointer_test(name="jiyi")
     async def savers() -> Any:
-        with opened(tmp_path / f"{os.urandom(4).hex()}.db", user_id="ana") as memory:
+        with open_memory(tmp_path / f"{os.urandom(4).hex()}.db") as memory:
             yield JiyiSaver(memory)
 
-    report = asyncio.run(validate(savers))
-    assert {name: (one.passed, one.failures) for name, one in report.results.items()} == {
-        name: (True, []) for name in report.results
-    }
+    report = await validate(savers)
+    failed = {name: one.failures for name, one in report.results.items() if one.failures or not one.passed}
+    assert failed == {}
     assert len(report.results) == 8
     assert report.passed_all()
 
@@ -109,10 +95,10 @@ def trip(saver: Any) -> Any:
     inner = StateGraph(Trip).add_node(book).add_edge(START, "book").compile()
     outer = StateGraph(Trip).add_node("plan", lambda _: {"log": ["planned"]}).add_node("inner", inner)
     outer.add_node("left", lambda _: {"log": ["left"]}).add_node("right", lambda _: {"log": ["right"]})
-    outer.add_edge(START, "plan").add_edge("plan", "inner").add_edge("inner", "left").add_edge(
-        "inner", "right"
-    )
-    return outer.add_edge("left", END).add_edge("right", END).compile(checkpointer=saver)
+    outer.add_edge(START, "plan").add_edge("plan", "inner")
+    for name in ("left", "right"):
+        outer.add_edge("inner", name).add_edge(name, END)
+    return outer.compile(checkpointer=saver)
 
 
 def told(snapshot: Any) -> Any:
@@ -147,8 +133,8 @@ def test_interrupts_time_travel_and_subgraphs_as_in_memory(memory):
     assert travelled(JiyiSaver(memory)) == travelled(InMemorySaver())
 
 
-def test_async_graphs_as_in_memory(memory):
-    assert asyncio.run(travelled_async(JiyiSaver(memory))) == asyncio.run(travelled_async(InMemorySaver()))
+async def test_async_graphs_as_in_memory(memory):
+    assert await travelled_async(JiyiSaver(memory)) == await travelled_async(InMemorySaver())
 
 
 @pytest.mark.parametrize("thread", ["a/b:c|d%", "线程 1", "x" * 400])
@@ -205,8 +191,8 @@ def test_classes_are_allowed_by_name(memory):
         JiyiSaver(memory, serde=JiyiSaver(memory).serde, allow=[Seat])
 
 
-def test_users_never_meet(tmp_path):
-    with opened(tmp_path / "m.db") as memory:
+def test_users_never_meet(open_memory):
+    with open_memory(user_id=None) as memory:
         saver = JiyiSaver(memory)
         graph = chat(saver)
         for user in ("acme", "acme-corp", "Acme"):
@@ -271,14 +257,14 @@ def test_pruning_keeps_the_newest_and_takes_what_nothing_needs(memory):
         saver.prune(["t"], strategy="some")
 
 
-def test_deleting_runs_takes_their_checkpoints_everywhere(memory):
+async def test_deleting_runs_takes_their_checkpoints_everywhere(memory):
     saver = JiyiSaver(memory)
     for thread in ("t", "t2"):
         for run in ("keep", "drop"):
             value = f"{run} {'words ' * 100}"
             checkpoint = empty_checkpoint() | {"channel_values": {"c": value}, "channel_versions": {"c": 1}}
             saver.put(at(thread, checkpoint_ns=""), checkpoint, {"run_id": run}, {"c": 1})
-    asyncio.run(saver.adelete_for_runs(["drop"]))
+    await saver.adelete_for_runs(["drop"])
     left = list(saver.list(None))
     assert [one.metadata.get("run_id") for one in left] == ["keep", "keep"]
     assert all(one.checkpoint["channel_values"]["c"].startswith("keep") for one in left)
@@ -310,6 +296,33 @@ def test_values_longer_than_an_item_may_be(memory):
     assert [m.content for m in chat(JiyiSaver(memory)).get_state(at()).values["messages"]][-1] == long
 
 
+def test_the_newest_checkpoint_is_listed_without_the_others(memory, monkeypatch):
+    saver, items = JiyiSaver(memory), memory.items
+
+    def put(id: str, ns: str) -> None:
+        checkpoint = {**empty_checkpoint(), "id": id}
+        saver.put(at(checkpoint_ns=ns), checkpoint, {"source": "loop", "step": int(id)}, {})
+
+    def listed(limit: int | None, **named: Any) -> list[str]:
+        return [one.config["configurable"]["checkpoint_id"] for one in saver.list(at(**named), limit=limit)]
+
+    def only_writes(namespace: Any, **asked: Any) -> Any:
+        assert namespace[1] == "writes"
+        return items(namespace, **asked)
+
+    for id, ns in (("3", ""), ("1", ""), ("4", "sub"), ("2", "sub")):
+        put(id, ns)
+    assert listed(None) == ["4", "3", "2", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(memory, "items", only_writes)
+        assert listed(1) == listed(1, checkpoint_ns="sub") == ["4"]
+        assert listed(1, checkpoint_ns="") == ["3"]
+        assert listed(9, checkpoint_ns="", checkpoint_id="1") == listed(9, checkpoint_id="1") == ["1"]
+    saver.prune(["t"])  # which namespace has which newest one is no longer noted
+    put("0", "")
+    assert (listed(1), listed(None)) == (["4"], ["4", "3", "0"])
+
+
 WRITER = """
 import sys, jiyi
 from jiyi.testing import HashEmbedder
@@ -327,22 +340,20 @@ with jiyi.open(file, user_id="ana", embedder=HashEmbedder(), background=False) a
 
 def writing(file: Path, thread: str, turns: int) -> subprocess.Popen[bytes]:
     paths = [str(Path(__file__).parent), *sys.path]
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(file), thread, str(turns)],
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-c", WRITER, str(file), thread, str(turns)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
 
 
-def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path):
+def test_a_killed_process_leaves_every_checkpoint_whole(open_memory, path):
     for after in (1, 4):
-        process = writing(tmp_path / "m.db", f"t{after}", 10_000)
+        process = writing(path, f"t{after}", 10_000)
         assert process.stdout is not None
         for _ in range(after):
             assert process.stdout.readline()
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
-    with opened(tmp_path / "m.db", user_id="ana") as memory:
+    with open_memory() as memory:
         graph = chat(JiyiSaver(memory))
         for after in (1, 4):
             states = [len(one.values.get("messages", ())) for one in graph.get_state_history(at(f"t{after}"))]
@@ -352,19 +363,19 @@ def test_a_killed_process_leaves_every_checkpoint_whole(tmp_path):
 
 
 @pytest.mark.slow
-def test_eight_processes_lose_nothing(tmp_path):
+def test_eight_processes_lose_nothing(open_memory, path):
     threads = [f"t{i // 2}" for i in range(8)]  # two write to the same
-    processes = [writing(tmp_path / "m.db", thread, 5) for thread in threads]
+    processes = [writing(path, thread, 5) for thread in threads]
     ended = [(process.communicate(timeout=120), process.returncode) for process in processes]
     assert [code for _, code in ended] == [0] * 8
-    with opened(tmp_path / "m.db", user_id="ana") as memory:
+    with open_memory() as memory:
         found = Counter(one.config["configurable"]["thread_id"] for one in JiyiSaver(memory).list(None))
     assert found == dict.fromkeys(threads, 2 * 5 * 3)
 
 
 @pytest.mark.slow
-def test_a_graph_on_postgres_as_in_memory(postgres_url):
-    with jiyi.open(postgres_url, user_id="ana", embedder=HashEmbedder(), background=False) as memory:
+def test_a_graph_on_postgres_as_in_memory(open_memory, postgres_url):
+    with open_memory(postgres_url) as memory:
         saver = JiyiSaver(memory)
         assert travelled(saver) == travelled(InMemorySaver())
         saver.prune(["t"], strategy="delete")

@@ -1,11 +1,11 @@
 """LangGraph's store on a memory: what its operations promise, and what other stores got wrong."""
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from at_once import wait_until
 
 pytest.importorskip("langgraph.store.base")
 
@@ -224,8 +224,7 @@ def test_what_is_found_says_how_sure_and_why(memory, store):
     assert store.search(("a",), limit=0) == []
 
 
-def test_without_a_query_the_last_changed_comes_first(open_memory):
-    clock = ManualClock()
+def test_without_a_query_the_last_changed_comes_first(open_memory, clock):
     store = JiyiStore(open_memory(clock=clock))
     for key in "abcde":
         store.put(("s",), key, {})
@@ -269,59 +268,49 @@ def test_a_thread_sweeps_for_all_users(open_memory, clock):
     clock.forward(minutes=2)
     store.start_ttl_sweeper(0.001)
     store.start_ttl_sweeper(0.001)
-    until = time.monotonic() + 30
-    while any(memory.stats(user_id=user)["item"] for user in ("ana", "bo")) and time.monotonic() < until:
-        time.sleep(0.02)
+    wait_until(lambda: not any(memory.stats(user_id=user)["item"] for user in ("ana", "bo")))
     assert store.stop_ttl_sweeper(30)
-    assert [memory.stats(user_id=user)["item"] for user in ("ana", "bo")] == [0, 0]
 
 
-def test_calls_of_one_turn_of_the_loop_are_one_batch(memory):
-    async def through() -> None:
-        store = AsyncJiyiStore(memory)
-        await asyncio.gather(*(store.aput(("a",), f"k{n % 7}", {"n": n}) for n in range(70)))
-        found = await store.asearch(("a",), limit=100)
-        assert {item.key: item.value["n"] for item in found} == {f"k{n}": n + 63 for n in range(7)}
-        with pytest.raises(asyncio.InvalidStateError):
-            store.get(("a",), "k0")
-        assert (await asyncio.to_thread(store.get, ("a",), "k0")).value == {"n": 63}
-        one, other = await asyncio.gather(
-            store.aget(("a",), "k0"), store.aget(("a.b",), "k0"), return_exceptions=True
-        )
-        assert one.value == {"n": 63}
-        assert isinstance(other, InvalidNamespaceError)
-        *bad, kept = await asyncio.gather(
-            store.aput(("a",), "bad", {"n": object()}),
-            store.aput(("a",), "bad", {"n": "\0"}),
-            store.asearch(("a",), filter={"n": {"$like": 1}}),
-            store.aput(("a",), "k7", {"n": 70}),
-            return_exceptions=True,
-        )
-        assert all(isinstance(error, InputError) for error in bad)
-        assert kept is None
-        assert (await store.aget(("a",), "k7")).value == {"n": 70}
-        assert (await store.delete_namespace(("a",))).total == 8
-        plain = JiyiStore(memory)
-        await plain.aput(("a",), "k", {})
-        assert keys(await plain.asearch(("a",))) == ["k"]
-
-    asyncio.run(through())
+async def test_calls_of_one_turn_of_the_loop_are_one_batch(memory):
+    store = AsyncJiyiStore(memory)
+    await asyncio.gather(*(store.aput(("a",), f"k{n % 7}", {"n": n}) for n in range(70)))
+    found = await store.asearch(("a",), limit=100)
+    assert {item.key: item.value["n"] for item in found} == {f"k{n}": n + 63 for n in range(7)}
+    with pytest.raises(asyncio.InvalidStateError):
+        store.get(("a",), "k0")
+    assert (await asyncio.to_thread(store.get, ("a",), "k0")).value == {"n": 63}
+    one, other = await asyncio.gather(
+        store.aget(("a",), "k0"), store.aget(("a.b",), "k0"), return_exceptions=True
+    )
+    assert one.value == {"n": 63}
+    assert isinstance(other, InvalidNamespaceError)
+    *bad, kept = await asyncio.gather(
+        store.aput(("a",), "bad", {"n": object()}),
+        store.aput(("a",), "bad", {"n": "\0"}),
+        store.asearch(("a",), filter={"n": {"$like": 1}}),
+        store.aput(("a",), "k7", {"n": 70}),
+        return_exceptions=True,
+    )
+    assert all(isinstance(error, InputError) for error in bad)
+    assert kept is None
+    assert (await store.aget(("a",), "k7")).value == {"n": 70}
+    assert (await store.delete_namespace(("a",))).total == 8
+    plain = JiyiStore(memory)
+    await plain.aput(("a",), "k", {})
+    assert keys(await plain.asearch(("a",))) == ["k"]
 
 
-def test_a_store_is_opened_by_a_path(tmp_path):
+async def test_a_store_is_opened_by_a_path(tmp_path):
     options = {"embedder": HashEmbedder(), "background": False, "ttl": {"default_ttl": 1}}
     with JiyiStore.from_conn_string(str(tmp_path / "m.db"), **options) as store:
         store.setup()
         store.put(("a",), "k", {"n": 1})
         kept = store.get(("a",), "k")
-
-    async def again() -> None:
-        async with AsyncJiyiStore.from_conn_string(str(tmp_path / "m.db"), **options) as store:
-            await store.setup()
-            assert await store.aget(("a",), "k") == kept
-            assert await store.sweep_ttl() == 0
-
-    asyncio.run(again())
+    async with AsyncJiyiStore.from_conn_string(str(tmp_path / "m.db"), **options) as store:
+        await store.setup()
+        assert await store.aget(("a",), "k") == kept
+        assert await store.sweep_ttl() == 0
     with jiyi.open(tmp_path / "m.db", user_id="langgraph", embedder=HashEmbedder()) as memory:
         item = memory.get_item(("a",), "k")
         assert item.expires_at >= item.updated_at + timedelta(minutes=1)

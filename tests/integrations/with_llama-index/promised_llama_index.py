@@ -1,14 +1,12 @@
 """LlamaIndex: its function agent, and a model behind a real socket."""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
 
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.llms import ChatMessage
 from llama_index.core.tools import FunctionTool
 from llama_index.llms.openai_like import OpenAILike
-from promises import Recall, Request
+from promises import Recall, Request, asked_in_chat, recalled
 from scripted_chat import ScriptedChat, call, calls, turn
 
 from jiyi import MemoryManager
@@ -37,22 +35,16 @@ class Promised:
     async def recall(self, memory: MemoryManager, user: str, session: str, question: str) -> Recall:
         mine = JiyiMemory(memory=memory, user_id=user, session_id=session)
         shown = [one.content or "" for one in await mine.aget(input=question)]
-        found = mine.last.recalled
-        why = ["; ".join(item.reason for item in found.why)] if shown else []
-        return Recall(texts=shown, nothing_relevant=found.nothing_relevant, why=why)
+        return recalled(mine.last.recalled, shown)
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         await JiyiMemory(memory=memory, user_id=user, session_id=session).areset()
 
     async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
-        made = [
-            FunctionTool.from_defaults(look, name=one["function"]["name"], description="Look something up.")
-            for one in tools
-        ]
-        mine = JiyiMemory(
-            memory=memory, user_id=user, session_id=session, budget=budget, system=system, tools=made,
-            reserve=STEP, recall_tokens=budget // 4 - STEP,
-        )  # fmt: skip
+        made = [FunctionTool.from_defaults(look, name=one["function"]["name"]) for one in tools]
+        whose = {"memory": memory, "user_id": user, "session_id": session}
+        room = {"budget": budget, "reserve": STEP, "recall_tokens": budget // 4 - STEP}
+        mine = JiyiMemory(**whose, **room, system=system, tools=made)
         called = [calls(call("look", {"what": "tea"}, id=f"c{text[:12]}"))] if "use the tool" in text else []
         with ScriptedChat(*called, turn(f"done {text[:6]}")) as server, warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # LlamaIndex's own code is told of
@@ -68,10 +60,4 @@ class Promised:
                     raise
                 # The conversation itself is away: what can still be done is a run without it.
                 await agent.run(user_msg=text)
-        return [_plain(one) for one in server.asked]
-
-
-def _plain(asked: Mapping[str, Any]) -> Request:
-    first, *messages = asked["messages"]
-
-    return {"system": first["content"], "tools": asked["tools"], "messages": messages}
+        return [asked_in_chat(asked) for asked in server.asked]

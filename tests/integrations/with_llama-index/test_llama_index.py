@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("llama_index.core")
 
+from examples_run import printed_by
 from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.base.llms.types import (
     AudioBlock,
@@ -35,7 +33,6 @@ from jiyi.integrations.llama_index import JiyiMemory, JiyiMemoryBlock
 # LlamaIndex's own code looks at what pydantic calls old.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-DEMO = Path(__file__).parents[3] / "examples" / "llama_index_demo.py"
 CALL = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"what": "北京"})
 MESSAGES = [
     ChatMessage(role="system", content="Be brief."),
@@ -55,10 +52,8 @@ MESSAGES = [
 
 
 def llm(url: str) -> OpenAILike:
-    return OpenAILike(
-        model="m", api_base=url, api_key="none", is_chat_model=True, is_function_calling_model=True,
-        max_retries=0,
-    )  # fmt: skip
+    can = {"is_chat_model": True, "is_function_calling_model": True}
+    return OpenAILike(model="m", api_base=url, api_key="none", max_retries=0, **can)
 
 
 def look(what: str) -> str:
@@ -247,9 +242,8 @@ def test_a_block_recalls_and_keeps_what_leaves_the_queue(memory):
         agent = FunctionAgent(tools=[look], llm=llm(server.url))
         run(agent, "蓝色门的密码是什么?", memory=theirs)
         assert "7341" in json.dumps(server.asked[0]["messages"][0], ensure_ascii=False)
-        assert server.asked[1]["messages"][0] == server.asked[0]["messages"][0], (
-            "the same while a run goes on"
-        )
+        first, second = (asked["messages"][0] for asked in server.asked[:2])
+        assert second == first, "the same while a run goes on"
         assert block.last.why
         run(agent, *["word " * 60] * 5, memory=theirs)
         asyncio.run(engine.dispose())
@@ -268,9 +262,7 @@ def test_a_block_is_cut_to_what_there_is_room_for(memory):
 
 
 def test_the_example_runs():
-    told = subprocess.run(
-        [sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120
-    ).stdout
+    told = printed_by("llama_index_demo.py")
     fitted, cut, forgotten = told.split("\n== ")[1:]
     assert "read_log" in fitted
     assert "read_log" not in cut

@@ -1,9 +1,8 @@
 """pydantic-ai: its agent, and a model behind a real socket."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from promises import Recall, Request, recalled
+from promises import Recall, Request, asked_in_chat, recalled
 from pydantic_ai import Agent, Tool
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -36,8 +35,7 @@ class Promised:
             await self._run(chat, own, session, question)
             sent = [m["content"] for m in chat.asked[0]["messages"] if m["role"] == "user"]
         assert own.last is not None
-        found = own.last.recalled
-        return recalled(found, sent[:-1])
+        return recalled(own.last.recalled, sent[:-1])
 
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         memory.forget(session_id=session, user_id=user)
@@ -60,7 +58,7 @@ class Promised:
             history = []
         with ScriptedChat(*first, says(f"done {text[:6]}")) as chat:
             await self._run(chat, own, session, text, history, tools=made, instructions=system)
-            return [_plain(asked) for asked in chat.asked]
+            return [asked_in_chat(asked) for asked in chat.asked]
 
     async def _run(
         self, chat: ScriptedChat, own: Any, session: str, text: str, history: Any = (), **options: Any
@@ -68,14 +66,3 @@ class Promised:
         model = OpenAIChatModel("gpt-4o", provider=OpenAIProvider(base_url=chat.url, api_key="none"))
         agent = Agent(model, capabilities=[own], **options)
         await agent.run(text, conversation_id=session, message_history=list(history) or None)
-
-
-def _plain(asked: Mapping[str, Any]) -> Request:
-    system, *messages = asked["messages"]
-    parts = ("name", "description", "parameters")
-    tools = [{k: tool["function"][k] for k in parts} for tool in asked["tools"]]
-    return {
-        "system": system["content"],
-        "tools": [{"type": "function", "function": tool} for tool in tools],
-        "messages": [{**message, "content": message["content"] or ""} for message in messages],
-    }

@@ -1,17 +1,15 @@
 """pydantic-ai's agents with a memory: the real agent, a model behind a real socket."""
 
-import asyncio
 import json
 import re
-import runpy
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pydantic_ai")
 
+from examples_run import printed_by
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
@@ -55,7 +53,7 @@ def as_stored(messages: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["run", "stream"])
-def test_what_another_conversation_said_is_shown_before_the_question(memory, how):
+async def test_what_another_conversation_said_is_shown_before_the_question(memory, how):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     mine = JiyiMemory(memory, 2_000)
 
@@ -66,15 +64,14 @@ def test_what_another_conversation_said_is_shown_before_the_question(memory, how
             await result.get_output()
             return result
 
-    with ScriptedChat(
-        calls(call("look", {"what": "Rome"})), calls(text="It is 7341"), calls(text="Yes")
-    ) as chat:
+    look_first = calls(call("look", {"what": "Rome"}))
+    with ScriptedChat(look_first, calls(text="It is 7341"), calls(text="Yes")) as chat:
         asker = agent(chat, mine)
-        result = asyncio.run(ask("蓝色门的密码是什么?", None))
+        result = await ask("蓝色门的密码是什么?", None)
         assert mine.last is not None
         assert 0 <= mine.last.recalled.nothing_relevant <= 1
         assert mine.last.recalled.why
-        result = asyncio.run(ask("Sure?", mine.history("now")))
+        result = await ask("Sure?", mine.history("now"))
     first, second, third = (request["messages"] for request in chat.asked)
     system, recalled, question = first
     assert "7341" in recalled["content"]
@@ -128,14 +125,10 @@ def test_messages_reach_the_model_as_they_are(memory):
 
 def test_no_call_is_sent_without_its_result_and_all_counts(memory):
     mine = JiyiMemory(memory, 1_300)
-    turns = [
-        reply
-        for i in range(8)
-        for reply in (
-            calls(call("look", {"what": "x " * 100}, f"a{i}"), call("look", {}, f"b{i}")),
-            says("ok"),
-        )
-    ]
+    turns = []
+    for i in range(8):
+        both = call("look", {"what": "x " * 100}, f"a{i}"), call("look", {}, f"b{i}")
+        turns += [calls(*both), says("ok")]
 
     def find(what: str) -> str:
         return what
@@ -165,9 +158,8 @@ def test_a_model_can_remember_recall_and_forget(memory):
         found = chat.asked[1]["messages"][-1]["content"]
     assert "73" in found
     ids = re.findall(r"^\[(.+?)\]", found, re.MULTILINE)
-    with ScriptedChat(
-        calls(call("forget", {"ids": ids}), call("forget", {"ids": ["none"]}, "c2")), says("gone")
-    ) as chat:
+    both = call("forget", {"ids": ids}), call("forget", {"ids": ["none"]}, "c2")
+    with ScriptedChat(calls(*both), says("gone")) as chat:
         agent(chat, mine).run_sync("Forget it", conversation_id="three")
         told = [m["content"] for m in chat.asked[1]["messages"] if m["role"] == "tool"]
     assert told[0].startswith("Forgotten: ")
@@ -214,6 +206,5 @@ def test_whose_it_is_comes_from_the_deps_of_a_run(memory):
     assert "7341" in str(chat.asked[2])
 
 
-def test_the_example_says_on_tuesday_what_it_was_told_on_monday(capsys):
-    runpy.run_path(str(Path(__file__).parents[3] / "examples" / "pydantic_ai_demo.py"))
-    assert "7341" in capsys.readouterr().out.partition("tuesday")[2]
+def test_the_example_says_on_tuesday_what_it_was_told_on_monday():
+    assert "7341" in printed_by("pydantic_ai_demo.py").partition("tuesday")[2]

@@ -1,16 +1,13 @@
 """Strands Agents on a memory: its own agent and memory manager, a model behind a real socket."""
 
-import asyncio
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("strands")
 
+from examples_run import printed_by
 from scripted_chat import ScriptedChat, call, calls, turn
 from strands import Agent, tool
 from strands.memory import AddMessagesContext, MemoryManager
@@ -20,7 +17,6 @@ import jiyi
 from jiyi.errors import Closed, InputError, NotFound
 from jiyi.integrations.strands import JiyiMemoryStore
 
-DEMO = Path(__file__).parents[3] / "examples" / "strands_demo.py"
 SAID = [
     {"role": "user", "content": [{"text": "蓝色门的密码是 7341"}]},
     {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}]},
@@ -32,13 +28,9 @@ SAID = [
 
 def agent(url: str, *stores: JiyiMemoryStore, **options: Any) -> Agent:
     client = {"base_url": url, "api_key": "none", "max_retries": 0}
+    model = OpenAIModel(client_args=client, model_id="m")
     manager = MemoryManager(stores=list(stores), **options.pop("manager", {}))
-    return Agent(
-        model=OpenAIModel(client_args=client, model_id="m"),
-        memory_manager=manager,
-        callback_handler=None,
-        **options,
-    )
+    return Agent(model=model, memory_manager=manager, callback_handler=None, **options)
 
 
 def numbered(*numbers: int) -> AddMessagesContext:
@@ -65,16 +57,12 @@ def test_an_agent_is_shown_what_another_conversation_said(memory):
     assert texts(memory, before.session_id) == ["蓝色门的密码是 7341", "Noted"]
 
 
-def test_saving_a_batch_again_changes_nothing(memory):
+async def test_saving_a_batch_again_changes_nothing(memory):
     store = JiyiMemoryStore(memory, session_id="s")
-
-    async def through() -> None:
-        await store.add_messages(SAID, numbered(*range(5)))
-        await store.add_messages(SAID, numbered(*range(5)))
-        await store.add_messages(SAID[-1:], numbered(5))
-        await store.add_messages(SAID[-1:])
-
-    asyncio.run(through())
+    await store.add_messages(SAID, numbered(*range(5)))
+    await store.add_messages(SAID, numbered(*range(5)))
+    await store.add_messages(SAID[-1:], numbered(5))
+    await store.add_messages(SAID[-1:])
     assert texts(memory, "s") == ["蓝色门的密码是 7341", "ok", "ok", "ok", "ok"]
 
 
@@ -86,34 +74,34 @@ def test_two_agents_with_one_store_lose_nothing(memory):
     assert texts(memory, "s") == ["I am one", "A", "I am two", "B"]
 
 
-def test_what_is_found_says_why(memory):
+async def test_what_is_found_says_why(memory):
     memory.save_message("before", role="user", content="蓝色门的密码是 7341")
     for user in ("acme", "acme-corp"):
         memory.save_message("before", role="user", content=f"{user} door", user_id=user)
-    found = asyncio.run(JiyiMemoryStore(memory).search("蓝色门的密码", {"max_search_results": 1}))
+    found = await JiyiMemoryStore(memory).search("蓝色门的密码", {"max_search_results": 1})
     assert len(found) == 1
     told = found[0].metadata
     assert told["why"]
     assert 0 <= told["nothing_relevant"] <= 1
     assert json.loads(json.dumps(told)) == told
-    theirs = asyncio.run(JiyiMemoryStore(memory, user_id="acme").search("door"))
+    theirs = await JiyiMemoryStore(memory, user_id="acme").search("door")
     assert {entry.content for entry in theirs} == {"acme door"}
 
 
-def test_an_agents_own_conversation_is_not_searched(memory):
+async def test_an_agents_own_conversation_is_not_searched(memory):
     store = JiyiMemoryStore(memory)
-    asyncio.run(store.add_messages(SAID))
-    assert "蓝色门的密码是 7341" not in [e.content for e in asyncio.run(store.search("蓝色门的密码"))]
-    assert asyncio.run(JiyiMemoryStore(memory).search("蓝色门的密码"))[0].content
+    await store.add_messages(SAID)
+    assert "蓝色门的密码是 7341" not in [e.content for e in await store.search("蓝色门的密码")]
+    assert (await JiyiMemoryStore(memory).search("蓝色门的密码"))[0].content
 
 
-def test_a_text_is_kept_once_with_its_metadata(memory):
+async def test_a_text_is_kept_once_with_its_metadata(memory):
     store = JiyiMemoryStore(memory)
-    first = asyncio.run(store.add("I prefer green tea", {"source": "form"}))
-    assert asyncio.run(store.add("I prefer green tea", {"source": "form"})) == first
+    first = await store.add("I prefer green tea", {"source": "form"})
+    assert await store.add("I prefer green tea", {"source": "form"}) == first
     assert memory.get(first).metadata == {"source": "form"}
     with pytest.raises(InputError):
-        asyncio.run(store.add("I prefer black tea", {"source": object()}))
+        await store.add("I prefer black tea", {"source": object()})
 
 
 def test_tools_of_the_manager_and_of_the_store(memory):
@@ -158,9 +146,7 @@ def test_an_agent_is_not_made_on_a_closed_memory(open_memory):
 
 
 def test_the_example_runs():
-    told = subprocess.run(
-        [sys.executable, DEMO], capture_output=True, text=True, check=True, timeout=120
-    ).stdout
+    told = printed_by("strands_demo.py")
     assert "3 messages saved" in told
     assert "7341" in told.split("forgotten:")[0]
     assert "7341" not in told.split("forgotten:")[1]
