@@ -19,6 +19,7 @@ from samples import (
     message,
     task,
 )
+from taken_out import find, ids
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError, NaiveDatetime, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope, Session, Step
@@ -30,16 +31,8 @@ def kind_of(record):
     return type(record).__name__.lower()
 
 
-def find(store, *kinds, scope=ANA, **parts):
-    return store.find(Query(scope=scope, kinds=kinds, limit=parts.pop("limit", 10_000), **parts))
-
-
 def step_of(job, description, **fields):
     return Step(scope=job.scope, task_id=job.id, description=description, **fields)
-
-
-def ids(records):
-    return [record.id for record in records]
 
 
 @pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())

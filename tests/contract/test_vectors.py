@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opening import run_elsewhere
 from samples import ANA, BEN, START, by_words, episode, knowledge, message
+from taken_out import ids
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.records import Query, Scope
@@ -38,10 +39,6 @@ def fill(vectors, by_text):
 
 def nearest(vectors, vector, scope=ANA, limit=10, **parts):
     return vectors.nearest(Query(scope=scope, limit=limit, **parts), vector)
-
-
-def ids(matches):
-    return [m.id for m in matches]
 
 
 def pending(store, scope=ANA):
