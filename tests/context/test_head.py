@@ -72,11 +72,8 @@ def test_skills_and_summary_stand_behind_the_last_system_message():
     )
     assert text in window.markdown
     report = window.report
-    assert [i.section for i in report.included] == ["system"] * 2 + ["skills"] * 3 + [
-        "summary",
-        "history",
-        "input",
-    ]
+    sections = ["system"] * 2 + ["skills"] * 3 + ["summary", "history", "input"]
+    assert [i.section for i in report.included] == sections
     assert report.sections["skills"] > 50
     assert report.sections["summary"] > 5
     assert sum(report.sections.values()) + report.framing == report.tokens
@@ -147,22 +144,16 @@ def test_the_profile_is_the_last_to_leave():
         gone.append([one for one in ("summary", "skills", "profile") if one not in sections])
     shrinking = [list(one) for one in dict.fromkeys(map(tuple, gone))]
     assert shrinking == [[], ["summary"], ["summary", "skills"], ["summary", "skills", "profile"]]
-    assert [step.what for step in window.report.steps] == [
-        "left out the summary",
-        "closed skills",
-        "left out the profile",
-    ]
+    steps = [step.what for step in window.report.steps]
+    assert steps == ["left out the summary", "closed skills", "left out the profile"]
 
 
 def test_what_the_profile_says_is_not_shown_again():
     rule = told("always answer in German")
-    again = Block(section="knowledge", kind="fact", source_id=rule.source_id, text=rule.text, tokens=0)
-    window = built(profile=[rule], blocks=[again])
+    window = built(profile=[rule], blocks=[replace(rule, section="knowledge")])
     assert window.markdown.count("always answer in German") == 1
     hidden = told("wifi password: [password hidden]", whole=False)
-    asked = Block(
-        section="knowledge", kind="fact", source_id=hidden.source_id, text="it is hunter2", tokens=0
-    )
+    asked = replace(hidden, section="knowledge", text="it is hunter2", whole=True)
     assert "hunter2" in built(profile=[hidden], blocks=[asked]).markdown
 
 
