@@ -51,15 +51,12 @@ def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
 
 
 def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
-    made = built(
-        [recalled(f"Good morning. {PORT}. {HOST}. It is 10 U.")], summary=summary(f"Ana: {PORT}. {HOST}.")
-    )
+    said = recalled(f"Good morning. {PORT}. {HOST}. It is 10 U.")
+    made = built([said], summary=summary(f"Ana: {PORT}. {HOST}."))
     assert "> [Ana] Good morning. … It is 10 U." in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
-    chinese = built(
-        [recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")],
-        summary=summary("网关的回调端口改成了九千。"),
-    )
+    said = recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")
+    chinese = built([said], summary=summary("网关的回调端口改成了九千。"))
     assert "> [Ana] … 明天下午两点开始迁移数据库。" in chinese.markdown
 
 
