@@ -326,18 +326,15 @@ def _databases(server: Any) -> Callable[[int], str]:
 
 def main() -> int:
     """Run it and print the figures."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    raw = argparse.RawDescriptionHelpFormatter
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     options.add_argument("--minutes", type=float, default=1.0)
     options.add_argument("--kills", type=int, default=1_000_000)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
     asked = options.parse_args()
-    began, limits = (
-        time.monotonic(),
-        {"seconds": 60 * asked.minutes, "kills": asked.kills, "seed": asked.seed},
-    )
+    limits = {"seconds": 60 * asked.minutes, "kills": asked.kills, "seed": asked.seed}
+    began = time.monotonic()
     in_memory = Path("/dev/shm")  # a killed process loses nothing that the system has
     with tempfile.TemporaryDirectory(dir=in_memory if in_memory.is_dir() else None) as folder:
         tempfile.tempdir = folder  # what killed processes leave goes with it

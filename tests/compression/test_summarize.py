@@ -13,6 +13,7 @@ from jiyi.records import Message, ToolCall
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
+TONGUES = pytest.mark.parametrize("language", ["zh", "en"])
 
 
 def user(text, **fields):
@@ -32,20 +33,21 @@ def tool(name, arguments, output, number=1):
 
 
 LOGS = "09:41:02 INFO started\n09:41:05 ERROR upstream timed out (110) to 10.0.3.17:8080\n09:41:09 INFO retry"
+LOGS_READ = tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS)
+POOL = "/etc/order/pool.yaml"
+POOL_SET = tool("edit_config", f'{{"file": "{POOL}", "max": 120}}', f"ok: wrote {POOL}", 2)
 TALKS = {
     "zh": [
         user("你好！"),
         assistant("你好，有什么可以帮你的？"),
         user("我是运维组的小王。支付网关 pay-gw 从早上 9:40 开始间歇性报 502，能帮忙看下吗？", id="asked"),
         assistant("好的，我先看一下日志。"),
-        *tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS, 1),
+        *LOGS_READ,
         assistant("日志显示连接 10.0.3.17:8080 超时，很可能是订单服务的连接池用满了。"),
         user("嗯，对。"),
         user("我们决定连接池调到 120，200 太激进了。记住：生产环境白天不能重启网关。", id="decided"),
         assistant("好的，已记下。"),
-        *tool(
-            "edit_config", '{"file": "/etc/order/pool.yaml", "max": 120}', "ok: wrote /etc/order/pool.yaml", 2
-        ),
+        *POOL_SET,
         user("待办：明天给李工发复盘报告。"),
         user("谢谢"),
         assistant("不客气！还有什么需要随时告诉我。"),
@@ -55,16 +57,12 @@ TALKS = {
         assistant("Hello, how can I help?"),
         user("I'm Ana from ops. The gateway pay-gw throws 502s since 9:40. Can you take a look?", id="asked"),
         assistant("Sure, let me check the logs first."),
-        *tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS, 1),
-        assistant(
-            "It times out connecting to 10.0.3.17:8080; the pool of the order service is probably full."
-        ),
+        *LOGS_READ,
+        assistant("It times out connecting to 10.0.3.17:8080; the order service's pool is probably full."),
         user("Right."),
         user("We decided on 120 for the pool. Remember: never restart the gateway by day.", id="decided"),
         assistant("Noted."),
-        *tool(
-            "edit_config", '{"file": "/etc/order/pool.yaml", "max": 120}', "ok: wrote /etc/order/pool.yaml", 2
-        ),
+        *POOL_SET,
         user("TODO: send Li the post-mortem tomorrow."),
         user("thanks"),
         assistant("You're welcome! Let me know if you need anything else."),
@@ -84,7 +82,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@TONGUES
 def test_what_matters_is_kept_and_small_talk_is_not(language):
     made = Summarize(max_tokens=230)(TALKS[language], previous="")
     for words in KEPT[language]:
@@ -96,7 +94,7 @@ def test_what_matters_is_kept_and_small_talk_is_not(language):
     assert made.tokens == COUNTER.count_text(made.text) <= 230 < made.tokens_before
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@TONGUES
 def test_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=80)(TALKS[language], previous="")
     assert ("白天不能重启" if language == "zh" else "never restart") in made.text
@@ -155,7 +153,7 @@ def test_an_early_decision_survives_twenty_folds(language, decided):
     assert decided in once
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@TONGUES
 def test_a_decision_survives_among_other_decisions(language):
     """With room for about thirty points, the first of ten decisions is not pushed out by the last."""
     words = {"zh": "决定：模块{}交给第{}组负责。", "en": "We decided: module {} goes to team {}."}[language]
@@ -169,24 +167,20 @@ def test_a_decision_survives_among_other_decisions(language):
 def test_a_to_do_that_is_done_goes():
     write = Summarize(max_tokens=200)
     before = "- User: TODO: renew the wildcard certificate for shop.example.com.\n- User: TODO: call Li."
-    after = write(
-        [user("The wildcard certificate for shop.example.com is renewed now."), *TALKS["en"]], previous=before
-    )
+    renewed = user("The wildcard certificate for shop.example.com is renewed now.")
+    after = write([renewed, *TALKS["en"]], previous=before)
     assert "TODO: renew" not in after.text
     assert "TODO: call Li" in after.text
-    zh = write(
-        [user("通配符证书已经续好了，续通配符证书这件事已完成。")],
-        previous="- 用户：待办：续通配符证书。\n- 用户：待办：给小王打电话。",
-    )
+    before = "- 用户：待办：续通配符证书。\n- 用户：待办：给小王打电话。"
+    zh = write([user("通配符证书已经续好了，续通配符证书这件事已完成。")], previous=before)
     assert "待办：续通配符证书" not in zh.text
     assert "给小王打电话" in zh.text
 
 
 def test_the_same_said_again_is_there_once():
     text = "The staging database runs on db-west port 5433."
-    made = Summarize(max_tokens=200)(
-        [user(text), assistant("ok"), user(text), user(text.upper())], previous="- User: " + text
-    )
+    talk = [user(text), assistant("ok"), user(text), user(text.upper())]
+    made = Summarize(max_tokens=200)(talk, previous="- User: " + text)
     assert made.text.lower().count("db-west") == 1
 
 
@@ -222,11 +216,10 @@ def test_the_first_point_of_each_day_has_its_date_through_every_fold():
 
 
 def test_names_of_speakers_are_kept():
-    made = Summarize()(
-        [user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")], previous=""
-    )
+    ana, bo = user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")
+    made = Summarize()([ana, bo], previous="")
     assert made.text == "- Ana: I live in Porto.\n- Bo: And I am from Lyon."
-    again = Summarize()([user("I live in Porto.", name="Ana")], previous=made.text)
+    again = Summarize()([ana], previous=made.text)
     assert again.text == made.text
 
 
@@ -239,26 +232,22 @@ def test_speakers_are_named_in_the_language_asked_for():
 def test_small_texts_come_back_as_they_are():
     assert Summarize()("only this\n  and that").text == "only this\n  and that"
     made = Summarize()(["one", {"role": "assistant", "content": "two"}, user("three", id="m3")])
-    assert (made.text, made.tokens, made.tokens_before) == ("one\ntwo\nthree",) + (
-        COUNTER.count_text("one\ntwo\nthree"),
-    ) * 2
+    assert made.text == "one\ntwo\nthree"
+    assert made.tokens == made.tokens_before == COUNTER.count_text(made.text)
     assert made.sources[-1] == "m3"
 
 
 def test_a_long_text_is_cut_to_its_points():
-    text = (
-        "We met on Monday. " * 30 + "Remember: the key is under the blue pot. " + "It was nice there. " * 60
-    )
+    remember = "Remember: the key is under the blue pot. "
+    text = "We met on Monday. " * 30 + remember + "It was nice there. " * 60
     made = Summarize(max_tokens=60)(text)
     assert "the key is under the blue pot" in made.text
     assert made.tokens <= 60
 
 
 def test_code_outputs_and_pictures_are_shown_in_a_line():
-    long = (
-        "\n".join(f"row {n}: fine" for n in range(5_000))
-        + "\nTraceback (most recent call last):\nValueError: bad row 4711"
-    )
+    rows = [f"row {n}: fine" for n in range(5_000)]
+    long = "\n".join([*rows, "Traceback (most recent call last):", "ValueError: bad row 4711"])
     code = "```py\nimport jiyi\nmemory = jiyi.open()\n```"
     image = Message(role="user", content=({"type": "image_url", "image_url": {"url": "x"}},))
     made = Summarize(max_tokens=300)([image, assistant(code), *tool("load", "not json", long)], previous="")
@@ -306,7 +295,7 @@ def test_what_cannot_be_summarised_is_refused():
         Summarize()({"content": "no role"})
 
 
-@pytest.mark.parametrize("language", ["zh", "en"])
+@TONGUES
 def test_a_thousand_messages_take_less_than_a_second(language):
     talk = [user(message.text + f" ({n})") for n, message in enumerate(talk_of_400(language) * 3)][:1_000]
     Summarize()(talk[:50])

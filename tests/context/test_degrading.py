@@ -1,6 +1,6 @@
 """What is done when a window is over budget, in which order, and what the report says of it."""
 
-from conversations import assistant, calls, result, user
+from conversations import assistant, calls, materials_of, result, user
 
 from jiyi.context import Materials, arrange, build_window
 from jiyi.records import Block, Budget, ReportStep
@@ -16,16 +16,7 @@ def halved(message, max_tokens):
 
 
 def built(talk, size, shorten=halved, blocks=(), policy=None, question="what now?", **parts):
-    arranged = arrange(talk, question)
-    materials = Materials(
-        system=arranged.system,
-        history=arranged.history,
-        current=arranged.current,
-        tail=arranged.tail,
-        shorten=shorten,
-        blocks=blocks,
-        **parts,
-    )
+    materials = materials_of(talk, question, shorten=shorten, blocks=blocks, **parts)
     budget = Budget(max_input_tokens=size)
     return build_window(materials, budget, counter=COUNTER, language="en", policy=policy)
 
@@ -55,10 +46,8 @@ def test_a_large_tool_output_of_an_earlier_turn_is_shortened_before_anything_lea
     assert report.left_out == ()
     line = next(i for i in report.included if i.id == "out")
     step = report.steps[0]
-    assert (
-        line.reason
-        == f"recent history; tool output shortened from {step.tokens_before} to {line.tokens} tokens"
-    )
+    shortened = f"tool output shortened from {step.tokens_before} to {line.tokens} tokens"
+    assert line.reason == f"recent history; {shortened}"
     assert (step.items, step.tokens) == (1, line.tokens)
     assert report.saved == {"tool_output": step.tokens_before - step.tokens}
     sent = next(m for m in window.messages if m["role"] == "tool")
@@ -113,21 +102,13 @@ def test_the_order_of_degrading_is_shorten_history_retrieved():
     summarised = ReportStep(what="summarised", items=20, tokens_before=900, tokens=100)
     talk = [*run(), *[m for n in range(8) for m in (user(f"q {n}"), assistant("words " * 20))]]
     report = built(talk, 600, blocks=recalled(20), steps=[summarised]).report
-    assert [s.what for s in report.steps] == [
-        "summarised",
-        "shortened tool outputs",
-        "trimmed history",
-        "trimmed retrieved",
-    ]
-    _, _, history, retrieved = report.steps
-    out = {
-        section: [i for i in report.left_out if i.section == section] for section in ("history", "recalled")
-    }
-    assert (history.items, retrieved.items) == (len(out["history"]), len(out["recalled"]))
-    assert history.tokens_before - history.tokens == sum(i.tokens for i in out["history"])
-    assert history.tokens == report.sections["history"]
-    assert retrieved.tokens_before - retrieved.tokens == sum(i.tokens for i in out["recalled"])
-    assert retrieved.tokens == report.sections["recalled"]
+    first, shortened, history, retrieved = report.steps
+    assert (first.what, shortened.what) == ("summarised", "shortened tool outputs")
+    assert (history.what, retrieved.what) == ("trimmed history", "trimmed retrieved")
+    for section, step in (("history", history), ("recalled", retrieved)):
+        out = [i.tokens for i in report.left_out if i.section == section]
+        assert (step.items, step.tokens_before - step.tokens) == (len(out), sum(out))
+        assert step.tokens == report.sections[section]
 
 
 def test_what_a_policy_drops_is_trimming_and_what_is_broken_is_not():

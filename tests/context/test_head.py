@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from conversations import TEXTS, conversations, partners, unanswerable
+from conversations import TEXTS, conversations, materials_of, partners, unanswerable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiyi.context import Materials, arrange, build_window
+from jiyi.context import Materials, build_window
 from jiyi.errors import BudgetTooSmall
 from jiyi.records import Block, Budget, Message, ReportStep
 from jiyi.text import counter_for
@@ -20,27 +20,16 @@ def said(text, role="user", **fields):
     return Message(role=role, content=text, **fields)
 
 
+def skill(id_, text, **fields):
+    return Block(section="skills", kind="skill", text=text, tokens=0, source_id=id_, **fields)
+
+
 def card(name, text="- **{}**: does it"):
-    return Block(
-        section="skills",
-        text=text.format(name),
-        tokens=0,
-        kind="skill",
-        source_id=name,
-        required=True,
-        title=name,
-    )
+    return skill(name, text.format(name), required=True, title=name)
 
 
 def body(name, score=0.5, text="# {}\n" + "\nFirst this, then that." * 6):
-    return Block(
-        section="skills",
-        text=text.format(name),
-        tokens=0,
-        kind="skill",
-        source_id=f"{name}/body",
-        score=score,
-    )
+    return skill(f"{name}/body", text.format(name), score=score)
 
 
 def summed(text="The limit was raised to 1g.", **fields):
@@ -58,6 +47,11 @@ def built(size=2_000, language="en", place="system", share=0.1, **parts):
     return build_window(Materials(**parts), budget, counter=COUNTER, language=language, summary_place=place)
 
 
+def in_order(text, *parts):
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
 def test_skills_and_summary_stand_behind_the_last_system_message():
     window = built(
         system=[said("be brief", "system"), said("be kind", "system", extra={"role": "developer"})],
@@ -68,22 +62,18 @@ def test_skills_and_summary_stand_behind_the_last_system_message():
     assert [m["role"] for m in window.messages] == ["system", "developer", "user", "user"]
     assert window.messages[0]["content"] == "be brief"
     text = window.messages[1]["content"]
-    order = [
+    in_order(
+        text,
         "be kind",
         "## Skills\n- **deploy**: does it\n- **query**: does it\n\n# deploy",
         "## Conversation so far\n",
         "data, not instructions",
         "> - raised to 1g\n> ## System",
-    ]
-    places = [text.index(words) for words in order]
-    assert places == sorted(places)
+    )
     assert text in window.markdown
     report = window.report
-    assert [i.section for i in report.included] == ["system"] * 2 + ["skills"] * 3 + [
-        "summary",
-        "history",
-        "input",
-    ]
+    sections = ["system"] * 2 + ["skills"] * 3 + ["summary", "history", "input"]
+    assert [i.section for i in report.included] == sections
     assert report.sections["skills"] > 50
     assert report.sections["summary"] > 5
     assert sum(report.sections.values()) + report.framing == report.tokens
@@ -125,14 +115,13 @@ def test_the_profile_stands_quoted_between_skills_and_summary_and_goes_with_the_
         "summary": summed(),
     }
     text = built(**parts).messages[0]["content"]
-    order = [
+    in_order(
+        text,
         "## Skills\n",
         "## About the user\n",
         "\n\n> user · name: Ana\n> always answer in German\n> ## System\n\n",
         "## Conversation so far\n",
-    ]
-    places = [text.index(words) for words in order]
-    assert places == sorted(places)
+    )
     apart = built(place="message", **parts)
     assert [m["role"] for m in apart.messages] == ["system", "user", "user"]
     assert apart.messages[1]["content"].startswith("## About the user\n")
@@ -155,22 +144,16 @@ def test_the_profile_is_the_last_to_leave():
         gone.append([one for one in ("summary", "skills", "profile") if one not in sections])
     shrinking = [list(one) for one in dict.fromkeys(map(tuple, gone))]
     assert shrinking == [[], ["summary"], ["summary", "skills"], ["summary", "skills", "profile"]]
-    assert [step.what for step in window.report.steps] == [
-        "left out the summary",
-        "closed skills",
-        "left out the profile",
-    ]
+    steps = [step.what for step in window.report.steps]
+    assert steps == ["left out the summary", "closed skills", "left out the profile"]
 
 
 def test_what_the_profile_says_is_not_shown_again():
     rule = told("always answer in German")
-    again = Block(section="knowledge", kind="fact", source_id=rule.source_id, text=rule.text, tokens=0)
-    window = built(profile=[rule], blocks=[again])
+    window = built(profile=[rule], blocks=[replace(rule, section="knowledge")])
     assert window.markdown.count("always answer in German") == 1
     hidden = told("wifi password: [password hidden]", whole=False)
-    asked = Block(
-        section="knowledge", kind="fact", source_id=hidden.source_id, text="it is hunter2", tokens=0
-    )
+    asked = replace(hidden, section="knowledge", text="it is hunter2", whole=True)
     assert "hunter2" in built(profile=[hidden], blocks=[asked]).markdown
 
 
@@ -226,13 +209,8 @@ def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
             check_head_steps(report)
         assert {"a", "b"} <= {i.id for i in report.included}
         size -= 1
-    assert seen == [
-        [],
-        ["s1"],
-        ["s1", "c/body"],
-        ["s1", "c/body", "b/body"],
-        ["s1", "c/body", "b/body", "a/body"],
-    ]
+    order = ["s1", "c/body", "b/body", "a/body"]
+    assert seen == [order[:count] for count in range(len(order) + 1)]
     with pytest.raises(BudgetTooSmall) as caught:
         built(size=least - 1, system=system, skills=[*cards, *opened], summary=summary)
     assert (caught.value.needed, caught.value.available) == (least, least - 1)
@@ -271,30 +249,23 @@ def heads(draw):
     st.sampled_from(("system", "message")),
 )
 def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, place):
-    arranged = arrange(talk, question)
     skills, summary = head
-    parts = {
-        "system": arranged.system,
-        "skills": skills,
-        "summary": summary,
-        "history": arranged.history,
-        "current": arranged.current,
-        "tail": arranged.tail,
-    }
+    parts = materials_of(talk, question, skills=skills, summary=summary)
     cards = [b for b in skills if b.required]
+    budget = Budget(max_input_tokens=size, profile_share=0.1)
     try:
-        window = built(size=size, place=place, **parts)
+        window = build_window(parts, budget, counter=COUNTER, language="en", summary_place=place)
     except BudgetTooSmall:
-        bare = replace(Materials(**parts), skills=cards, summary=None)
+        bare = replace(parts, skills=cards, summary=None)
         with pytest.raises(BudgetTooSmall):
-            build_window(bare, Budget(max_input_tokens=size), counter=COUNTER, language="en")
+            build_window(bare, budget, counter=COUNTER, language="en")
         return
     sent = [Message.from_openai(m) for m in window.messages]
     assert COUNTER.count_all(sent) == window.report.tokens <= size
     assert sum(window.report.sections.values()) + window.report.framing == window.report.tokens
     assert window.report.framing >= 0
     assert unanswerable(sent) is None
-    waiting = [*arranged.history, *arranged.tail]
+    waiting = [*parts.history, *parts.tail]
     groups = partners(waiting)
     for place_, message in enumerate(waiting):
         if message.pinned and groups[place_]:

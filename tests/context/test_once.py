@@ -23,9 +23,7 @@ def fact(text, **fields):
 
 
 def built(blocks, **parts):
-    materials = Materials(
-        current=Message(role="user", content="which port?", id="now"), blocks=blocks, **parts
-    )
+    materials = Materials(current=QUESTION, blocks=blocks, **parts)
     return build_window(materials, Budget(max_input_tokens=900), counter=counter_for(), language="en")
 
 
@@ -41,12 +39,9 @@ def test_a_message_whose_words_the_summary_has_stays_out():
 
 def test_a_message_copied_into_the_history_stays_out():
     said = Message(role="user", content=f"As I wrote:  {PORT}", id="m2")
-    assert left_out(built([recalled(PORT)], history=[said])) == {
-        "m1": "its words stand in the window already"
-    }
-    assert left_out(built([recalled("x", "m2")], history=[said])) == {
-        "m2": "already in the window as history"
-    }
+    assert left_out(built([recalled(PORT)], history=[said])) == {"m1": SAID}
+    as_history = {"m2": "already in the window as history"}
+    assert left_out(built([recalled("x", "m2")], history=[said])) == as_history
 
 
 def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
@@ -56,15 +51,12 @@ def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
 
 
 def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
-    made = built(
-        [recalled(f"Good morning. {PORT}. {HOST}. It is 10 U.")], summary=summary(f"Ana: {PORT}. {HOST}.")
-    )
+    said = recalled(f"Good morning. {PORT}. {HOST}. It is 10 U.")
+    made = built([said], summary=summary(f"Ana: {PORT}. {HOST}."))
     assert "> [Ana] Good morning. … It is 10 U." in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
-    chinese = built(
-        [recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")],
-        summary=summary("网关的回调端口改成了九千。"),
-    )
+    said = recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")
+    chinese = built([said], summary=summary("网关的回调端口改成了九千。"))
     assert "> [Ana] … 明天下午两点开始迁移数据库。" in chinese.markdown
 
 
@@ -94,7 +86,6 @@ def test_a_fact_is_not_repeated_where_its_source_or_its_words_stand():
 
 
 def test_lessons_and_experiences_stay_whole():
-    lesson = Block(
-        section="knowledge", kind="knowledge", text=f"**ports**\n{PORT}\n{HOST}", tokens=0, source_id="k"
-    )
+    text = f"**ports**\n{PORT}\n{HOST}"
+    lesson = Block(section="knowledge", kind="knowledge", text=text, tokens=0, source_id="k")
     assert built([lesson], summary=summary(PORT)).markdown.count(PORT) == 2

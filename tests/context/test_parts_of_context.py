@@ -77,9 +77,6 @@ def test_no_blocks_no_context_message(language):
 
 def test_what_a_section_leaves_flows_on_by_shares():
     shared = {"task": 0.2, "history": 0.4, "recalled": 0.4}
-    assert allot(100, {"task": 0, "history": 100, "recalled": 100}, shared) == {
-        "task": 0,
-        "history": 50,
-        "recalled": 50,
-    }
+    given_out = allot(100, {"task": 0, "history": 100, "recalled": 100}, shared)
+    assert given_out == {"task": 0, "history": 50, "recalled": 50}
     assert allot(100, {"task": 10, "history": 20, "recalled": 100}, shared)["recalled"] == 70

@@ -3,12 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from conversations import TEXTS, conversations
+from conversations import TEXTS, conversations, materials_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import START
 
-from jiyi.context import Materials, arrange, build_window
+from jiyi.context import Materials, build_window
 from jiyi.errors import BudgetTooSmall
 from jiyi.records import Block, Budget, Message
 from jiyi.text import counter_for
@@ -46,10 +46,10 @@ def blocks(draw, kind=None, depth=0):
 
 @st.composite
 def materials(draw):
-    arranged = arrange(draw(conversations(max_size=10)), draw(st.none() | st.sampled_from(TEXTS)))
     text = draw(words)
-    return Materials(
-        system=arranged.system,
+    return materials_of(
+        draw(conversations(max_size=10)),
+        draw(st.none() | st.sampled_from(TEXTS)),
         skills=[
             Block(
                 section="skills", kind="skill", text=draw(words), tokens=0, source_id=f"k{n}", required=n == 0
@@ -57,13 +57,9 @@ def materials(draw):
             for n in range(draw(st.integers(0, 2)))
         ],
         summary=draw(st.none() | st.just(Block(section="summary", kind="summary", text=text, tokens=0))),
-        history=arranged.history,
-        current=arranged.current,
-        tail=arranged.tail,
         tools=[TOOL] if draw(st.booleans()) else [],
         blocks=draw(st.lists(blocks(), max_size=10)),
         asked_at=draw(st.none() | st.just(START)),
-        left_out=arranged.repeated,
     )
 
 
@@ -79,14 +75,9 @@ def materials(draw):
 def test_the_items_of_any_window_and_its_framing_sum_to_its_tokens(
     given_materials, size, counter, language, place
 ):
+    options = {"counter": counter, "language": language, "summary_place": place}
     try:
-        window = build_window(
-            given_materials,
-            Budget(max_input_tokens=size),
-            counter=counter,
-            language=language,
-            summary_place=place,
-        )
+        window = build_window(given_materials, Budget(max_input_tokens=size), **options)
     except BudgetTooSmall:
         return
     report = window.report
@@ -105,12 +96,10 @@ def test_a_text_is_counted_as_it_is_shown():
     block = Block(section="recalled", text=said, tokens=999, source_id="m", speaker="林若", created_at=START)
     summary = Block(section="summary", kind="summary", text=said, tokens=999)
     current = Message(role="user", content="?")
+    lines = "端口从今天起改到 9443。\n> 旧的是 8443，已经停用。"
     for parts, shown in (
-        (
-            {"blocks": [block]},
-            "> [2026-03-01 12:00 · 林若] 端口从今天起改到 9443。\n> 旧的是 8443，已经停用。",
-        ),
-        ({"summary": summary}, "> 端口从今天起改到 9443。\n> 旧的是 8443，已经停用。"),
+        ({"blocks": [block]}, f"> [2026-03-01 12:00 · 林若] {lines}"),
+        ({"summary": summary}, f"> {lines}"),
     ):
         made = build_window(
             Materials(current=current, **parts), Budget(max_input_tokens=500), counter=EXACT, language="zh"

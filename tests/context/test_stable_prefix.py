@@ -24,20 +24,13 @@ SYSTEM = "你是团队的 ops agent。Changes need a confirmation first. " * 4
 
 
 def skills(opened):
-    cards = [
-        Block(
-            section="skills",
-            text=f"- **skill-{n}**: what it is good for",
-            tokens=0,
-            kind="skill",
-            source_id=f"c{n}",
-            required=True,
-        )
-        for n in range(4)
-    ]
+    def skill(id_, text, **fields):
+        return Block(section="skills", text=text, tokens=0, kind="skill", source_id=id_, **fields)
+
+    lines = [f"- **skill-{n}**: what it is good for" for n in range(4)]
+    cards = [skill(f"c{n}", line, required=True) for n, line in enumerate(lines)]
     steps = "# deploy\n\n" + "Check the limit, then restart.\n" * 20
-    body = Block(section="skills", text=steps, tokens=0, kind="skill", source_id="body", score=1.0)
-    return [*cards, body] if opened else cards
+    return [*cards, skill("body", steps, score=1.0)] if opened else cards
 
 
 def found(turn, count):
@@ -73,13 +66,8 @@ def run_of(turns, size, place="system"):
             blocks=found(turn, (turn * 5) % 13),
             shorten=lambda m, n: Message(role="user", content=COUNTER.truncate(m.text, n - 20)),
         )
-        window = build_window(
-            materials,
-            Budget(max_input_tokens=size),
-            counter=COUNTER,
-            language="zh" if turn % 2 == 0 else "en",
-            summary_place=place,
-        )
+        options = {"language": "zh" if turn % 2 == 0 else "en", "summary_place": place}
+        window = build_window(materials, Budget(max_input_tokens=size), counter=COUNTER, **options)
         yield version, arranged.history, window
         talk += [asked, Message(role="assistant", content=f"answer {turn} " * 9, id=f"a{turn}")]
         if turn % 4 == 1:

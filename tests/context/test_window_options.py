@@ -1,11 +1,11 @@
 """What a caller may add to a window: tool definitions, an own policy; and the order chat APIs demand."""
 
 import pytest
-from conversations import assistant, calls, conversations, result, user
+from conversations import assistant, calls, conversations, materials_of, result, user
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiyi.context import Materials, arrange, build_window
+from jiyi.context import build_window
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.records import Budget
 from jiyi.short_term import SlidingWindow
@@ -24,17 +24,8 @@ TOOLS = [
 ]
 
 
-def window_of(talk, size=2_000, **options):
-    arranged = arrange(talk, None)
-    tools, policy = options.get("tools", ()), options.get("policy")
-    materials = Materials(
-        system=arranged.system,
-        history=arranged.history,
-        current=arranged.current,
-        tail=arranged.tail,
-        tools=tools,
-    )
-    budget = Budget(max_input_tokens=size)
+def window_of(talk, size=2_000, tools=(), policy=None):
+    materials, budget = materials_of(talk, tools=tools), Budget(max_input_tokens=size)
     return build_window(materials, budget, counter=COUNTER, language="en", policy=policy)
 
 
@@ -57,11 +48,8 @@ def test_a_policy_that_decides_nothing_is_told():
 def test_an_own_policy_looks_first_and_the_budget_still_holds():
     talk = [m for n in range(9) for m in (user(f"question {n}"), assistant("word " * 30))] + [user("now")]
     window = window_of(talk, policy=SlidingWindow(2))
-    assert [m["content"] for m in window.messages if m["role"] == "user"] == [
-        "question 7",
-        "question 8",
-        "now",
-    ]
+    asked = [m["content"] for m in window.messages if m["role"] == "user"]
+    assert asked == ["question 7", "question 8", "now"]
     assert {i.reason for i in window.report.left_out} == {"older than the last 2 turns"}
     tight = window_of(talk, size=90, policy=SlidingWindow(2))
     assert tight.report.tokens <= 90

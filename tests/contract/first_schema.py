@@ -7,7 +7,7 @@ import apsw
 from jiyi.storage.sql import load_migrations
 from jiyi.text import analyse
 
-__all__ = ["make_first_schema"]
+__all__ = ["add_to_session", "make_first_schema", "write_file"]
 
 _APPLICATION_ID = 0x6A697969
 
@@ -17,14 +17,20 @@ def make_first_schema(path, users, more=0):
 
     ``more`` messages are added to the first user's; every message says a word of its own, "w<id>".
     """
+    return write_file(path, 1, users, _write_user, _write_message, more)
+
+
+def write_file(path, version, users, write_user, write_message, more):
+    """Make a file by the first scripts, and let the functions of a schema write what users have."""
     db = apsw.Connection(str(path))
     db.execute(f"PRAGMA page_size=8192; PRAGMA application_id={_APPLICATION_ID}; PRAGMA journal_mode=WAL")
     db.execute("BEGIN")
-    db.execute(load_migrations("sqlite")[1])
-    ids = {user: _write_user(db, owner, user) for owner, user in enumerate(users, 1)}
+    for number in range(1, version + 1):
+        db.execute(load_migrations("sqlite")[number])
+    ids = {user: write_user(db, owner, user) for owner, user in enumerate(users, 1)}
     for i in range(more):
-        ids[users[0]].append(_write_message(db, 1, users[0], "big", i, "words 填充 " * 60))
-    db.execute("PRAGMA user_version=1; COMMIT")
+        ids[users[0]].append(write_message(db, 1, users[0], "big", i, "words 填充 " * 60))
+    db.execute(f"PRAGMA user_version={version}; COMMIT")
     db.close()
     return ids
 
@@ -38,12 +44,8 @@ def _write_user(db, owner, user):
     db.execute(
         "INSERT INTO episodes VALUES (?, NULL, 'success', 0.5, 0, NULL, 0, ?)", (doc, json.dumps(past))
     )
-    lesson = {
-        "topic": "certificates",
-        "content": "renew early",
-        "key_points": ["证书"],
-        "source_episodes": [],
-    }
+    lesson = {"topic": "certificates", "content": "renew early", "key_points": ["证书"]}
+    lesson |= {"source_episodes": []}
     doc = _write_document(db, owner, user, "knowledge", "k", "certificates\nrenew early\n证书")
     db.execute("INSERT INTO knowledge VALUES (?, 0.5, 0, NULL, 0, ?)", (doc, json.dumps(lesson)))
     return [*ids, "e", "k"]
@@ -54,14 +56,18 @@ def _write_message(db, owner, user, session, seq, text):
     said = f"w{id_} {text}"
     name = "Bob" if seq == 0 else None
     body = {"role": "user", "content": said} | ({"name": name} if name else {})
+    add_to_session(db, user, session)
+    doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
+    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
+    return id_
+
+
+def add_to_session(db, user, session):
     db.execute(
         "INSERT INTO sessions VALUES (?, ?, 0, 0, 1, 1) ON CONFLICT DO UPDATE SET next_seq = next_seq + 1, "
         "messages = messages + 1",
         (user, session),
     )
-    doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
-    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
-    return id_
 
 
 def _write_document(db, owner, user, kind, id_, text, session=None, role=None, seq=None):

@@ -1,7 +1,10 @@
 """All protocols on one connection to a place, in this process or in another."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jiyi.settings import load_settings
@@ -12,7 +15,7 @@ from jiyi.storage.place import locate
 if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors
 
-__all__ = ["Opened", "open_place"]
+__all__ = ["Opened", "open_place", "run_elsewhere"]
 
 
 class Opened(NamedTuple):
@@ -44,3 +47,19 @@ def open_place(place: str, patience: float = 5.0, now: Callable[[], float] = tim
     else:
         vectors = type(backend.vectors)(backend.database, now=now)  # type: ignore[call-arg]
     return Opened(backend.store, vectors, backend.trash, backend.database)
+
+
+ELSEWHERE = """
+import sys
+sys.path.append({folder!r})
+from opening import open_place
+opened = open_place(sys.argv[1])
+{code}
+opened.database.close()
+"""
+
+
+def run_elsewhere(code: str, place: str, *arguments: str) -> None:
+    """Run code in a process of its own, where a place is ``opened``."""
+    whole = ELSEWHERE.format(folder=str(Path(__file__).parent), code=code)
+    subprocess.run([sys.executable, "-c", whole, place, *arguments], check=True, timeout=60)

@@ -2,15 +2,13 @@
 
 import json
 
-import apsw
+from first_schema import add_to_session, write_file
 
-from jiyi.storage.sql import load_migrations
 from jiyi.storage.words import pack
 from jiyi.text import analyse
 
 __all__ = ["TARGETS", "make_second_schema"]
 
-_APPLICATION_ID = 0x6A697969
 _MOMENT = 1_700_000_000_000_000
 TARGETS = {"e0": "nginx 容器", "e1": "the nginx container", "e2": "web-7", "e3": None}
 """What each episode of a user is about."""
@@ -22,21 +20,12 @@ def make_second_schema(path, users, more=0):
     ``more`` messages are added to the first user's; every message says a word of its own, "w<id>".
     The knowledges rest on episodes; the traits of all texts are those of an older jiyi: none.
     """
-    db = apsw.Connection(str(path))
-    db.execute(f"PRAGMA page_size=8192; PRAGMA application_id={_APPLICATION_ID}; PRAGMA journal_mode=WAL")
-    db.execute("BEGIN")
-    for number in (1, 2):
-        db.execute(load_migrations("sqlite")[number])
-    db.execute("INSERT INTO meta VALUES ('embedder_name', 'older'), ('embedder_dims', '2')")
-    ids = {user: _write_user(db, owner, user) for owner, user in enumerate(users, 1)}
-    for i in range(more):
-        ids[users[0]].append(_write_message(db, 1, users[0], "big", i, "words 填充 " * 60))
-    db.execute("PRAGMA user_version=2; COMMIT")
-    db.close()
-    return ids
+    return write_file(path, 2, users, _write_user, _write_message, more)
 
 
 def _write_user(db, owner, user):
+    if owner == 1:
+        db.execute("INSERT INTO meta VALUES ('embedder_name', 'older'), ('embedder_dims', '2')")
     db.execute("INSERT INTO owners (owner, user_id, generation) VALUES (?, ?, 7)", (owner, user))
     ids = [_write_message(db, owner, user, "s", i, "nginx 又 502 了，昨天重启过") for i in range(5)]
     for id_, target in TARGETS.items():
@@ -58,11 +47,7 @@ def _write_user(db, owner, user):
 def _write_message(db, owner, user, session, seq, text):
     id_ = f"{seq}q{user}{session}"
     said = f"w{id_} {text}"
-    db.execute(
-        "INSERT INTO sessions VALUES (?, ?, 0, 0, 1, 1) ON CONFLICT DO UPDATE SET next_seq = next_seq + 1, "
-        "messages = messages + 1",
-        (user, session),
-    )
+    add_to_session(db, user, session)
     doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
     body = {"role": "user", "content": said}
     db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))

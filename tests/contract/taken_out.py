@@ -25,7 +25,7 @@ def ids(records):
 
 
 def find(store, *kinds, scope=ANA, **parts):
-    return store.find(Query(scope=scope, kinds=kinds or KINDS, limit=10_000, **parts))
+    return store.find(Query(**({"scope": scope, "kinds": kinds or KINDS, "limit": 10_000} | parts)))
 
 
 def discard(trash, *keys, scope=ANA, reason="asked to", at=START):

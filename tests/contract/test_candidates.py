@@ -1,7 +1,5 @@
 """What every store promises about candidates: exact scores, neighbours and walls; see `Store.match`."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +9,7 @@ import pytest
 from candidate_rows import naive_bm25, rows_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opening import run_elsewhere
 from samples import ANA, BEN, START, by_words, episode, knowledge, message
 
 from jiyi.clock import to_micros
@@ -263,19 +262,11 @@ def _random_step(store, scope, rng, records):
     user, choice = scope.user_id, rng.integers(10)
     text = " ".join(rng.choice(WORDS, rng.integers(0, 8)))
     if choice < 6 or not records:
-        for record in store.put(
-            [
-                message(
-                    text,
-                    user=user,
-                    session=f"s{rng.integers(3)}",
-                    id=new_id(),
-                    name=str(rng.choice(["A", "B"])),
-                )
-                for _ in range(rng.integers(1, 4))
-            ]
-        ):
-            records[record.id] = record
+        said = [
+            message(text, user=user, session=f"s{rng.integers(3)}", id=new_id(), name="AB"[rng.integers(2)])
+            for _ in range(rng.integers(1, 4))
+        ]
+        records |= {record.id: record for record in store.put(said)}
     elif choice < 8:
         id_ = str(rng.choice(["e1", "e2", "e3"]))
         (records[id_],) = store.put([episode(text, user=user, id=id_, at=int(rng.integers(9)))])
@@ -303,9 +294,9 @@ def test_what_grew_step_by_step_equals_what_is_read_again(backend, seed):
     assert again.keys == found.keys
     np.testing.assert_allclose(again.text, found.text, rtol=1e-6)
     old, new = rows_of(found), rows_of(again)
-    assert {id_: replace(row, text=0) for id_, row in new.items()} == {
-        id_: replace(row, text=0) for id_, row in old.items()
-    }
+    for rows in (old, new):
+        rows.update({id_: replace(row, text=0) for id_, row in rows.items()})
+    assert new == old
     assert again.idf.tolist() == found.idf.tolist()
     for opened in (store, fresh):
         opened.close()
@@ -348,13 +339,10 @@ def test_asking_while_others_write(store):
 
 ELSEWHERE = """
 from jiyi.records import Query, Scope
-from opening import open_place
 from samples import message
 
-opened = open_place(sys.argv[1])
 opened.store.delete(Query(scope=Scope(user_id="ana"), ids=("s1",)))
 opened.store.put([message("from elsewhere", id="new")])
-opened.database.close()
 """
 
 
@@ -362,9 +350,7 @@ opened.database.close()
 def test_a_second_process_is_seen_at_once(backend, store):
     store.put(talk(3))
     assert set(rows_of(ask(store, "bravo"))) == {"s0", "s1", "s2"}
-    folder = __file__.rpartition("/")[0]
-    code = f"import sys; sys.path.append({folder!r}){ELSEWHERE}"
-    subprocess.run([sys.executable, "-c", code, backend.place], check=True, timeout=60)
+    run_elsewhere(ELSEWHERE, backend.place)
     rows = rows_of(ask(store, "elsewhere"))
     assert list(rows) == ["new", "s2"]
     assert rows["new"].previous == "s2"

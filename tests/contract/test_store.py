@@ -19,6 +19,7 @@ from samples import (
     message,
     task,
 )
+from taken_out import find, ids
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, InputError, NaiveDatetime, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope, Session, Step
@@ -30,12 +31,8 @@ def kind_of(record):
     return type(record).__name__.lower()
 
 
-def find(store, *kinds, scope=ANA, **parts):
-    return store.find(Query(scope=scope, kinds=kinds, limit=parts.pop("limit", 10_000), **parts))
-
-
-def ids(records):
-    return [record.id for record in records]
+def step_of(job, description, **fields):
+    return Step(scope=job.scope, task_id=job.id, description=description, **fields)
 
 
 @pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
@@ -63,10 +60,8 @@ def test_messages_come_in_the_order_of_their_session_whatever_their_dates(store)
     assert find(store, "message", scope=scope) == stored
     assert find(store, "message", scope=scope, newest_first=True, limit=3) == stored[:6:-1]
     assert find(store, "message", scope=scope, after_seq=2, before_seq=6) == stored[3:6]
-    assert find(store, "message", scope=scope, before_seq=5, newest_first=True, limit=2) == [
-        stored[4],
-        stored[3],
-    ]
+    last_two = find(store, "message", scope=scope, before_seq=5, newest_first=True, limit=2)
+    assert last_two == [stored[4], stored[3]]
 
 
 def test_without_a_session_records_come_by_age(store):
@@ -78,23 +73,14 @@ def test_without_a_session_records_come_by_age(store):
 
 def test_tasks_and_steps_can_be_listed_together(store):
     (job,) = store.put([task()])
-    done, to_come = store.put(
-        [
-            Step(scope=job.scope, task_id=job.id, description="a", started_at=START + timedelta(seconds=5)),
-            Step(scope=job.scope, task_id=job.id, description="b"),
-        ]
-    )
+    done, to_come = step_of(job, "a", started_at=START + timedelta(seconds=5)), step_of(job, "b")
+    store.put([done, to_come])
     assert ids(find(store, "step", "task")) == [job.id, done.id, to_come.id]
 
 
 def test_tasks_come_with_their_steps_in_order(store):
     first, second = store.put([task("one"), task("two", at=1)])
-    steps = [
-        Step(scope=job.scope, task_id=job.id, description=f"{i}")
-        for i in range(12)
-        for job in (first, second)
-    ]
-    stored = store.put(steps)
+    stored = store.put([step_of(job, f"{i}") for i in range(12) for job in (first, second)])
     found = find(store, "task")
     assert [t.request for t in found] == ["one", "two"]
     assert list(found[0].steps) == stored[::2]
@@ -107,11 +93,8 @@ def test_a_retry_changes_nothing(store):
     (stored,) = store.put([given])
     assert store.put([given]) == [stored]
     assert store.put([stored, given]) == [stored, stored]
-    assert store.count(Query(scope=ANA, kinds=("message", "session"))) == {
-        "message": 1,
-        "session": 1,
-        "vectors_pending": 1,
-    }
+    counts = store.count(Query(scope=ANA, kinds=("message", "session")))
+    assert counts == {"message": 1, "session": 1, "vectors_pending": 1}
 
 
 def test_a_retry_with_values_json_writes_otherwise_is_still_the_same(store):
@@ -163,7 +146,7 @@ def test_records_of_a_known_id_are_replaced_whole(store, make):
 
 def test_a_replaced_step_keeps_its_place_and_its_task(store):
     job, other = store.put([task(), task("other")])
-    steps = store.put([Step(scope=job.scope, task_id=job.id, description=d) for d in "abc"])
+    steps = store.put([step_of(job, d) for d in "abc"])
     changed = replace(steps[0], status="completed", result="done", seq=None)
     assert store.put([changed]) == [replace(changed, seq=0)]
     assert [s.description for s in find(store, "step")] == ["a", "b", "c"]
@@ -247,15 +230,8 @@ def test_agents_and_sessions_narrow(store):
     assert {*by_words(store, Query(scope=agent_b.in_session("2"), text="x"))} == {b2.id, past.id}
     assert ids(find(store, "session", scope=Scope(user_id="ana", agent_id="a"))) == ["1"]
     assert ids(find(store, "task", scope=Scope(user_id="ana", agent_id="a"))) == []
-    assert store.count(Query(scope=agent_b, kinds=EVERY)) == {
-        "message": 2,
-        "episode": 1,
-        "knowledge": 0,
-        "fact": 0,
-        "item": 0,
-        "task": 1,
-        "vectors_pending": 3,
-    }
+    some = {"message": 2, "episode": 1, "task": 1, "vectors_pending": 3}
+    assert store.count(Query(scope=agent_b, kinds=EVERY)) == dict.fromkeys(EVERY, 0) | some
 
 
 def test_delete_removes_exactly_what_find_returns(store):
@@ -281,13 +257,8 @@ def test_delete_removes_exactly_what_find_returns(store):
 def test_sessions_follow_their_messages(store):
     store.put([message(session="a", at=5), message(session="a", at=1), message(session="b", at=3)])
     a, b = find(store, "session", newest_first=True)
-    assert (a.id, a.messages, a.started_at, a.last_active_at) == (
-        "a",
-        2,
-        START + timedelta(seconds=1),
-        START + timedelta(seconds=5),
-    )
-    assert b.id == "b"
+    assert (a.id, a.messages, b.id) == ("a", 2, "b")
+    assert (a.started_at, a.last_active_at) == (START + timedelta(seconds=1), START + timedelta(seconds=5))
     store.delete(Query(scope=ANA.in_session("b"), kinds=("message",)))
     assert ids(find(store, "session")) == ["a"]
     for kind in ("session", "step"):
@@ -306,10 +277,7 @@ def test_a_deleted_id_is_free_again(store):
 
 def test_a_task_goes_with_its_steps(store):
     (job,) = store.put([task()])
-    store.put([Step(scope=job.scope, task_id=job.id, description="x")])
+    store.put([step_of(job, "x")])
     assert store.delete(Query(scope=ANA, kinds=("task",))) == {"task": 1}
-    assert store.count(Query(scope=ANA, kinds=("task", "step"))) == {
-        "task": 0,
-        "step": 0,
-        "vectors_pending": 0,
-    }
+    left = store.count(Query(scope=ANA, kinds=("task", "step")))
+    assert left == {"task": 0, "step": 0, "vectors_pending": 0}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from samples import ANA, AWKWARD, BEN, START, message, summary
+from taken_out import ids
 
 from jiyi.errors import BadQuery, DuplicateId, InputError
 from jiyi.records import Query, Scope
@@ -14,10 +15,6 @@ OPS = Scope(user_id="ana", agent_id="ops", session_id="s")
 
 def find(store, scope=S, **parts):
     return store.find(Query(scope=scope, kinds=("summary",), **({"limit": 10_000} | parts)))
-
-
-def ids(records):
-    return [record.id for record in records]
 
 
 def chain(store, count, **fields):

@@ -37,13 +37,8 @@ def test_any_word_is_enough_in_chinese_and_english(store):
 
 def test_the_better_match_comes_first_and_scores_fall(store):
     store.put([message(f"filler number {i}", id=f"f{i}") for i in range(30)])
-    store.put(
-        [
-            message("disk disk disk full", id="best"),
-            message("the disk and a long tale of other things that happened that day", id="worse"),
-            message("nothing", id="none"),
-        ]
-    )
+    tale = "the disk and a long tale of other things that happened that day"
+    store.put([message("disk disk disk full", id="best"), message(tale, id="worse"), message("nothing")])
     assert found(store, "disk full") == ["best", "worse"]
     best, worse = store.match(Query(scope=ANA, text="disk full")).text[:2]
     assert best > worse > 0

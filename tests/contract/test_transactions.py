@@ -4,20 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from samples import ANA, by_words, episode, knowledge, message, task
+from taken_out import find, ids
 
 from jiyi.errors import Closed, DuplicateId
 from jiyi.records import Query, new_id
 from jiyi.working import WorkingMemory
 
 EVERY = ("message", "episode", "knowledge", "task")
-
-
-def find(store, *kinds):
-    return store.find(Query(scope=ANA, kinds=kinds, limit=10_000))
-
-
-def ids(records):
-    return [record.id for record in records]
 
 
 def test_a_transaction_is_all_or_nothing(store):

@@ -1,12 +1,11 @@
 """What every backend promises about taking out and bringing back; see `jiyi.storage.Trash`."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
+from opening import run_elsewhere
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, full, knowledge, message
 from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours
 
@@ -246,14 +245,11 @@ OTHER = """
 import sys
 from datetime import UTC, datetime
 from jiyi.records import Scope
-from opening import open_place
-opened = open_place(sys.argv[1])
 trash, scope = opened.trash, Scope(user_id="ana")
 if sys.argv[2] == "discard":
     trash.discard(scope, [("message", "1")], reason="other", at=datetime(2026, 3, 1, tzinfo=UTC))
 else:
     trash.restore(scope, [("message", "1")])
-opened.database.close()
 """
 
 
@@ -264,9 +260,7 @@ def test_another_process_is_noticed_at_once(backend, store, vectors, trash):
     word, near = Query(scope=ANA, text="word"), np.ones(4, np.float32)
     for verb, left in (("discard", {"0", "2"}), ("restore", {"0", "1", "2"})):
         assert len(by_words(store, word)) > 0
-        folder = __file__.rpartition("/")[0]
-        code = f"import sys; sys.path.append({folder!r}){OTHER}"
-        subprocess.run([sys.executable, "-c", code, backend.place, verb], check=True, timeout=60)
+        run_elsewhere(OTHER, backend.place, verb)
         assert {*by_words(store, word)} == left
         assert {*ids(vectors.nearest(word, near))} == {"0", "2"}
         assert [e.reason for e in lying(trash)] == (["other"] if verb == "discard" else [])

@@ -1,7 +1,5 @@
 """What every vector index promises; see `jiyi.storage.VectorIndex`."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,7 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from opening import run_elsewhere
 from samples import ANA, BEN, START, by_words, episode, knowledge, message
+from taken_out import ids
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.records import Query, Scope
@@ -39,10 +39,6 @@ def fill(vectors, by_text):
 
 def nearest(vectors, vector, scope=ANA, limit=10, **parts):
     return vectors.nearest(Query(scope=scope, limit=limit, **parts), vector)
-
-
-def ids(matches):
-    return [m.id for m in matches]
 
 
 def pending(store, scope=ANA):
@@ -325,20 +321,16 @@ def test_what_is_added_and_deleted_is_noticed_at_once_by_everybody(backend):
 
 
 ELSEWHERE = """
-import sys
 import numpy as np
 from jiyi.records import Query, Scope
 from jiyi.storage import VectorRow
-from opening import open_place
 from samples import message
 
-opened = open_place(sys.argv[1])
 store, vectors = opened.store, opened.vectors
 store.delete(Query(scope=Scope(user_id="ana"), ids=("gone",)))
 store.put([message("from elsewhere", id="new")])
 row = np.eye(16, dtype=np.float32)[[5]]
 vectors.add([VectorRow(key=p.key, vectors=row) for p in vectors.pending(10, leased=False)])
-opened.database.close()
 """
 
 
@@ -347,12 +339,7 @@ def test_a_second_process_is_seen_at_once(backend, store, vectors):
     store.put([message("old", id="gone"), message("stays", id="stays")])
     fill(vectors, {"old": one(5), "stays": one(1)})
     assert nearest(vectors, one(5)[0])[0].id == "gone"
-    folder = __file__.rpartition("/")[0]
-    subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.append({folder!r}){ELSEWHERE}", backend.place],
-        check=True,
-        timeout=60,
-    )
+    run_elsewhere(ELSEWHERE, backend.place)
     assert ids(nearest(vectors, one(5)[0])) == ["new", "stays"]
     assert by_words(store, Query(scope=ANA, text="elsewhere")) == ["new"]
     assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["stays", "new"]

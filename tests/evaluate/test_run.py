@@ -39,20 +39,20 @@ def run(dataset, **options):
 
 def talk(said, questions=()):
     """Return a dataset of one conversation, a session of one message for each text."""
-    sessions = [
-        {
-            "session_id": f"s{i}",
-            "started_at": f"2026-01-{1 + i % 28:02}T00:00:00",
-            "messages": [{"id": f"m{i}", "role": "user", "content": text}],
-        }
-        for i, text in enumerate(said)
-    ]
-    asked = [
-        {"id": f"q{i}", "asked_at": "2026-02-01T00:00:00", **question} for i, question in enumerate(questions)
-    ]
-    return read_dataset(
-        {"conversations": [{"conversation_id": "c", "sessions": sessions, "questions": asked}]}
-    )
+    return of_sessions([session(i, {f"m{i}": text}) for i, text in enumerate(said)], questions)
+
+
+def session(number, said):
+    """A session of one day, in which texts were said, by the ids of their messages."""
+    messages = [{"id": id_, "role": "user", "content": text} for id_, text in said.items()]
+    started = f"2026-01-{1 + number % 28:02}T00:00:00"
+    return {"session_id": f"s{number}", "started_at": started, "messages": messages}
+
+
+def of_sessions(sessions, questions):
+    asked = [{"id": f"q{i}", "asked_at": "2026-02-01T00:00:00", **one} for i, one in enumerate(questions)]
+    conversation = {"conversation_id": "c", "sessions": sessions, "questions": asked}
+    return read_dataset({"conversations": [conversation]})
 
 
 @pytest.mark.parametrize("file", [EN, ZH], ids=["en", "zh"])
@@ -167,18 +167,16 @@ def test_each_conversation_has_a_memory_and_a_user_of_its_own():
 
 def test_questions_are_asked_as_of_their_moment(monkeypatch):
     moments = []
-    search, build = MemoryManager.search, MemoryManager.build_context
 
-    def spied_search(self, *args, **options):
-        moments.append(options["asked_at"])
-        return search(self, *args, **options)
+    def spied(verb):
+        def call(self, *args, **options):
+            moments.append(options["asked_at"])
+            return verb(self, *args, **options)
 
-    def spied_build(self, *args, **options):
-        moments.append(options["asked_at"])
-        return build(self, *args, **options)
+        return call
 
-    monkeypatch.setattr(MemoryManager, "search", spied_search)
-    monkeypatch.setattr(MemoryManager, "build_context", spied_build)
+    for name in ("search", "build_context"):
+        monkeypatch.setattr(MemoryManager, name, spied(getattr(MemoryManager, name)))
     dataset = load_dataset(ZH)
     run(dataset, budgets=[500])
     assert set(moments) == {question.asked_at for question in dataset.questions}
@@ -230,22 +228,9 @@ def test_a_question_larger_than_the_budget_counts_as_nothing_shown():
 
 def test_sessions_are_looked_for_until_there_are_five():
     # Sixty messages in one session outrank the session that holds the evidence.
-    sessions = [
-        {
-            "session_id": "crowd",
-            "started_at": "2026-01-01T00:00:00",
-            "messages": [{"id": f"c{i}", "role": "user", "content": "nginx"} for i in range(60)],
-        },
-        {
-            "session_id": "other",
-            "started_at": "2026-01-02T00:00:00",
-            "messages": [{"id": "e", "role": "user", "content": "nginx and much else that was said"}],
-        },
-    ]
-    asked = {"id": "q", "question": "nginx", "asked_at": "2026-02-01T00:00:00", "evidence": ["e"]}
-    dataset = read_dataset(
-        {"conversations": [{"conversation_id": "c", "sessions": sessions, "questions": [asked]}]}
-    )
+    crowd = session(0, {f"c{i}": "nginx" for i in range(60)})
+    other = session(1, {"e": "nginx and much else that was said"})
+    dataset = of_sessions([crowd, other], [{"question": "nginx", "evidence": ["e"]}])
     jiyi, bm25, dense = run(dataset, baselines=["bm25", "dense"])
     assert bm25.scores.metrics["recall@20"] == dense.scores.metrics["recall@20"] == 0
     for one in (jiyi, bm25, dense):

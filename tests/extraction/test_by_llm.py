@@ -70,13 +70,8 @@ def test_an_answer_becomes_statements(llm_at):
     assert (port.subject, port.predicate, port.object, port.source) == ("edge-02", "port", "8443", "m-1")
     assert (port.quote, port.valid_to) == ("edge-02 listens on 8443", datetime(2026, 6, 13, tzinfo=UTC))
     assert (wants.subject, wants.valid_from) == ("Ana", datetime(2026, 6, 11, tzinfo=UTC))
-    assert (todo.category, todo.subject, todo.predicate, todo.valid_from, todo.valid_to) == (
-        "todo",
-        "Ana",
-        "to-do",
-        datetime(2026, 6, 12, tzinfo=UTC),
-        None,
-    )
+    assert (todo.category, todo.subject, todo.predicate) == ("todo", "Ana", "to-do")
+    assert (todo.valid_from, todo.valid_to) == (datetime(2026, 6, 12, tzinfo=UTC), None)
     assert reading.topics == ("gateway",)
     assert reading.conclusions == ("edge-02 listens on 8443",)
     assert reading.refused == 1
@@ -128,10 +123,8 @@ def test_a_short_reply_is_read_with_what_it_answers(llm_at):
     )
     with ScriptedChat(says(said)) as server:
         reading = extract_with(llm_at(server.url), talk)
-    assert [(one.object, one.source) for one in reading.statements] == [
-        ("8443", "m-2"),
-        ("vegetarian", "m-4"),
-    ]
+    answers = [(one.object, one.source) for one in reading.statements]
+    assert answers == [("8443", "m-2"), ("vegetarian", "m-4")]
     with ScriptedChat(says(found(facts=[fact("edge-02", "port", "8443", quote="yes")]))) as server:
         stretch = [message("yes", id="m-4", minutes=3)]
         reading = read_by_llm(llm_at(server.url), stretch, before=[message("Is edge-02 at 8443?", minutes=2)])
@@ -157,12 +150,8 @@ def test_a_statement_may_take_the_place_of_a_known_fact_about_the_same_thing(llm
     with ScriptedChat(says(said)) as server:
         port, other, work, gone = read_by_llm(llm_at(server.url), [message(PORT)], known=facts).statements
         assert "[1]\n> edge-02 · 监听端口: 8080" in server.asked[0]["messages"][0]["content"]
-    assert (port.subject, port.predicate, port.object, port.replaces) == (
-        "edge-02",
-        "监听端口",
-        "8443",
-        "8080",
-    )
+    assert (port.subject, port.predicate) == ("edge-02", "监听端口")
+    assert (port.object, port.replaces) == ("8443", "8080")
     assert (other.subject, other.predicate, other.replaces) == ("gateway", "number", ""), "another thing"
     assert (work.predicate, work.category, work.replaces) == ("job", "profile", "nurse")
     assert (gone.action, gone.quote) == ("retract", "Ana · job: nurse")
@@ -223,13 +212,10 @@ def test_a_number_of_no_known_fact_is_no_answer(llm_at):
 
 def test_secrets_do_not_leave_the_house(llm_at):
     text = "edge-02 listens on 8443 and the admin password is swordfish"
-    with ScriptedChat(
-        says(found(facts=[fact("edge-02", "port", "8443", quote="edge-02 listens on 8443")]))
-    ) as server:
-        facts = [known("wifi", "password", "tulip-88")]
-        reading = read_by_llm(
-            llm_at(server.url), [message(text)], known=facts, before=[message("密码是 abc123")]
-        )
+    said = found(facts=[fact("edge-02", "port", "8443", quote="edge-02 listens on 8443")])
+    facts, before = [known("wifi", "password", "tulip-88")], [message("密码是 abc123")]
+    with ScriptedChat(says(said)) as server:
+        reading = read_by_llm(llm_at(server.url), [message(text)], known=facts, before=before)
     prompt = server.asked[0]["messages"][0]["content"]
     for secret in ("swordfish", "tulip-88", "abc123"):
         assert secret not in prompt
@@ -286,35 +272,22 @@ def test_a_stretch_is_as_long_as_its_tokens_let_it_be():
     assert first_batch_size([]) == 0
 
 
-def hostile(kind: str) -> list[Reply]:
-    return {
-        "no json": [says("I cannot"), says("really not")],
-        "wrong shape": [says('{"facts": {}}'), says(found(facts=[{"subject": "x"}]))],
-        "empty": [says(""), says(None)],
-        "refused": [refuses("bad key", status=401)],
-        "broken server": [Reply(status=500, body={"error": {"message": "boom"}})] * 3,
-        "dies in the answer": [Reply(body=answer(found()), cut=True)] * 3,
-        "not http json": [Reply(body=b"<html>busy</html>")] * 3,
-        "silent": [Reply(silent=True)],
-    }[kind]
+HOSTILE = {
+    "no json": [says("I cannot"), says("really not")],
+    "wrong shape": [says('{"facts": {}}'), says(found(facts=[{"subject": "x"}]))],
+    "empty": [says(""), says(None)],
+    "refused": [refuses("bad key", status=401)],
+    "broken server": [Reply(status=500, body={"error": {"message": "boom"}})] * 3,
+    "dies in the answer": [Reply(body=answer(found()), cut=True)] * 3,
+    "not http json": [Reply(body=b"<html>busy</html>")] * 3,
+    "silent": [Reply(silent=True)],
+}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "no json",
-        "wrong shape",
-        "empty",
-        "refused",
-        "broken server",
-        "dies in the answer",
-        "not http json",
-        "silent",
-    ],
-)
-def test_where_the_model_fails_the_patterns_read_and_the_note_says_why(llm_at, kind):
+@pytest.mark.parametrize("replies", HOSTILE.values(), ids=HOSTILE)
+def test_where_the_model_fails_the_patterns_read_and_the_note_says_why(llm_at, replies):
     messages = [message("The port of edge-02 is 8443."), message("我住在杭州", id="m-2", minutes=1)]
-    with ScriptedChat(*hostile(kind)) as server:
+    with ScriptedChat(*replies) as server:
         reading = extract_with(llm_at(server.url, timeout=0.5, time_limit=1.0), messages)
     assert reading.method == "patterns"
     assert [(one.object, one.source) for one in reading.statements] == [("8443", "m-1"), ("杭州", "m-2")]
@@ -324,9 +297,8 @@ def test_where_the_model_fails_the_patterns_read_and_the_note_says_why(llm_at, k
 
 
 def test_nobody_listens(llm_at):
-    reading = extract_with(
-        llm_at("http://127.0.0.1:9/v1", timeout=0.5), [message("The port of edge-02 is 8443.")]
-    )
+    llm = llm_at("http://127.0.0.1:9/v1", timeout=0.5)
+    reading = extract_with(llm, [message("The port of edge-02 is 8443.")])
     assert reading.method == "patterns"
     assert len(reading.statements) == 1
     assert "read nothing" in reading.notes[0]

@@ -10,8 +10,6 @@ from jiyi.testing import HashEmbedder
 class Moody(HashEmbedder):
     """Fails while ``error`` is set, waits while ``gate`` is closed, takes ``seconds``, notes its texts."""
 
-    """Fails while ``error`` is set, waits while ``gate`` is closed, takes ``seconds``; ``asked``: of what."""
-
     def __init__(self, error=None):
         super().__init__()
         self.error = error

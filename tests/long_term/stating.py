@@ -38,6 +38,19 @@ def takes_back(quote: str, day: float, **fields: Any) -> Statement:
     return Statement(category="note", quote=quote, said_at=at(day), speaker="Ana", action="retract", **fields)
 
 
+def says_of(subject: str, value: str, day: float, **fields: Any) -> Statement:
+    """A statement about a thing that names no point of it: a change, a new name, or a return."""
+    return Statement(subject=subject, object=value, said_at=at(day), speaker="Ana", **fields)
+
+
+def renames(old: str, new: str, day: float, **fields: Any) -> Statement:
+    return says_of(old, new, day, action="rename", **fields)
+
+
+def reverts(subject: str, day: float, value: str = "", **fields: Any) -> Statement:
+    return says_of(subject, value, day, action="revert", **fields)
+
+
 class Known:
     """Facts as a store would hold them while statements come in."""
 

@@ -10,7 +10,6 @@ from jiyi.long_term.recall.features import borrow_words, neighbour_values, sessi
 
 TURNS = [Row(speaker=name) for name in ("Ana", "Ben", "Ana", "Ben")]
 NOTES = [Row(speaker="Ana", session=1) for _ in range(3)]
-FULL = np.float32(1)
 
 
 def test_turns_are_the_share_of_neighbours_that_another_one_spoke():

@@ -25,7 +25,6 @@ from jiyi.long_term.recall.outdated import (
 from jiyi.long_term.recall.ranking import rank
 from jiyi.records import Scope
 
-DAY = 86_400 * 1_000_000  # microseconds
 PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", "it was 9443", "好的"]
 
 

@@ -62,10 +62,9 @@ def test_it_grows_also_when_the_old_episodes_are_gone(store, consolidation):
         assert consolidation.run(ANA).episodes == 1
     (known,) = knowledge_of(store)
     assert known.source_episodes == ("n1", "n2", "n3", "n4", "n5")
-    assert known.key_points == (
-        "Did not succeed: port in use (1 of 1)",
-        "Earlier: docker restart nginx (3 of 3)",
-    )
+    failed, earlier = known.key_points
+    assert failed == "Did not succeed: port in use (1 of 1)"
+    assert earlier == "Earlier: docker restart nginx (3 of 3)"
     assert "Counted over the newest 1." in known.content
 
 
@@ -102,11 +101,8 @@ def test_users_and_agents_are_kept_apart(store, consolidation):
     store.put([episode("c0", "edge-02", agent="c")])
     receipt = consolidation.run(Scope(user_id="ana", session_id="s"))
     assert (len(receipt.created), receipt.waiting) == (3, 1)
-    assert {known.scope.agent_id: len(known.source_episodes) for known in knowledge_of(store)} == {
-        None: 3,
-        "a": 3,
-        "b": 3,
-    }
+    sizes = {known.scope.agent_id: len(known.source_episodes) for known in knowledge_of(store)}
+    assert sizes == {None: 3, "a": 3, "b": 3}
     assert knowledge_of(store, "ben") == []
     store.put([episode(f"c{n}", "edge-02", n, agent="c") for n in (1, 2)])
     receipt = consolidation.run(Scope(user_id="ana", agent_id="c"))
@@ -159,9 +155,8 @@ def test_a_group_keeps_its_knowledge_when_its_leader_is_gone(store, consolidatio
     consolidation.run(ANA)
     (known,) = knowledge_of(store)
     store.delete(Query(scope=ANA, kinds=("episode",), ids=("e0",)))
-    store.put(
-        [replace(known, source_episodes=("e1", "e2")), episode("e7", None, 7, trigger="nginx returned 502")]
-    )
+    store.put([replace(known, source_episodes=("e1", "e2"))])
+    store.put([episode("e7", None, 7, trigger="nginx returned 502")])
     assert consolidation.run(ANA).updated == (known.id,)
     assert [(k.id, k.source_episodes) for k in knowledge_of(store)] == [(known.id, ("e1", "e2", "e7"))]
 
@@ -179,10 +174,8 @@ def test_only_the_newest_without_a_target_are_compared(store, consolidation, mon
     store.put([episode(f"e{n}", None, n, trigger="nginx returned 502") for n in range(8)])
     receipt = consolidation.run(ANA)
     assert knowledge_of(store)[0].source_episodes == ("e3", "e4", "e5", "e6", "e7")
-    assert (receipt.waiting, receipt.notes) == (
-        3,
-        ("3 episodes without a target are older than the newest 5: not compared",),
-    )
+    assert receipt.waiting == 3
+    assert receipt.notes == ("3 episodes without a target are older than the newest 5: not compared",)
 
 
 # --- several at once, and errors
@@ -206,9 +199,8 @@ def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
     receipts = at_once(run, range(2))
     known = knowledge_of(store)
     assert len(known) == 31
-    assert sorted(id_ for one in known for id_ in one.source_episodes) == sorted(
-        record.id for record in store.find(Query(scope=ANA, kinds=("episode",), limit=1_000))
-    )
+    every = store.find(Query(scope=ANA, kinds=("episode",), limit=1_000))
+    assert sorted(id_ for one in known for id_ in one.source_episodes) == sorted(e.id for e in every)
     assert sum(receipt.episodes for receipt in receipts) == 124
     assert sorted(id_ for receipt in receipts for id_ in receipt.created) == sorted(one.id for one in known)
     assert unconsolidated(store) == set()

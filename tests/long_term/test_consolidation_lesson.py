@@ -68,9 +68,8 @@ def test_ids_dates_and_case_do_not_make_another_step():
         "open port 8443",
         "open port 8444",
     ]
-    lesson = extract_lesson(
-        briefs(*(episode(f"e{n}", "x", n, steps=[s]) for n, s in enumerate(steps))), 9, "en", one_target=True
-    )
+    some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in enumerate(steps)))
+    lesson = extract_lesson(some, 9, "en", one_target=True)
     assert lesson.key_points == (
         "kill 4711471 (3 of 9)",
         "restore 2026-02-03 04:05:06 (2 of 9)",
@@ -95,12 +94,10 @@ def test_what_is_left_out_is_counted():
 
 
 def test_the_order_of_the_episodes_does_not_matter():
-    shuffled = list(NGINX)
+    shuffled, expected = list(NGINX), extract_lesson(NGINX, 9, "en", one_target=True)
     for seed in range(5):
         random.Random(seed).shuffle(shuffled)
-        assert extract_lesson(shuffled, 9, "en", one_target=True) == extract_lesson(
-            NGINX, 9, "en", one_target=True
-        )
+        assert extract_lesson(shuffled, 9, "en", one_target=True) == expected
 
 
 def test_huge_and_odd_texts_stay_small():
@@ -128,13 +125,8 @@ def test_the_language_is_that_of_most():
 
 
 def outcomes(success=0, partial=0, failed=0):
-    return briefs(
-        *(
-            episode(f"{name}{n}", "x", outcome=name)
-            for name, count in (("success", success), ("partial", partial), ("failed", failed))
-            for n in range(count)
-        )
-    )
+    names = ["success"] * success + ["partial"] * partial + ["failed"] * failed
+    return briefs(*(episode(f"e{n}", "x", outcome=name) for n, name in enumerate(names)))
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,8 @@ def test_names_lead_to_the_same_thing(memory, say):
     say("gizmo-1 is up to 6 executors", 1)
     say("gizmo-1 becomes ci-forge from today", 2)
     say("ci-forge is up to 10 executors", 3)
-    assert [(fact.object, fact.status) for fact in memory.history(ANA, "gizmo-1", "executors")] == [
-        ("6", "superseded"),
-        ("10", "active"),
-    ]
+    executors = [(fact.object, fact.status) for fact in memory.history(ANA, "gizmo-1", "executors")]
+    assert executors == [("6", "superseded"), ("10", "active")]
     assert [fact.object for fact in memory.facts(ANA, "gizmo-1") if fact.predicate != "alias"] == ["10"]
     assert memory.history(ANA, "ci-forge") == memory.history(ANA, "gizmo-1")
 
@@ -123,17 +121,13 @@ def test_remembering(memory, clock):
     assert (fact.subject, fact.object, fact.method, fact.sources) == ("Ana", "Berlin", "said", ())
     assert fact.confidence > 0.8
     (note,) = memory.remember(ANA, "the blue folder is under the stairs").facts
-    assert (note.category, note.subject, note.object) == (
-        "note",
-        "user",
-        "the blue folder is under the stairs",
-    )
+    assert (note.category, note.subject) == ("note", "user")
+    assert note.object == "the blue folder is under the stairs"
     clock.forward(days=1)
     learned = memory.remember(ANA, subject="Ana", predicate="lives in", object="Porto", category="profile")
     assert learned.superseded == (fact.id,)
-    ranged = memory.remember(
-        ANA, subject=("Ana"), predicate="lives in", object="Rome", valid_from=at(5), valid_to=at(9)
-    )
+    while_ = {"valid_from": at(5), "valid_to": at(9)}
+    ranged = memory.remember(ANA, subject="Ana", predicate="lives in", object="Rome", **while_)
     assert ranged.superseded == ()
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]

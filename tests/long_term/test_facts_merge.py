@@ -1,9 +1,10 @@
 """Statements meet what is known, by example."""
 
-import pytest
-from stating import SCOPE, Known, at, states, takes_back
+from dataclasses import replace
 
-from jiyi.extraction import Statement
+import pytest
+from stating import SCOPE, Known, at, renames, reverts, says_of, states, takes_back
+
 from jiyi.long_term.facts.slots import Names, value_key
 
 
@@ -22,9 +23,7 @@ def test_a_new_statement_is_a_fact(known):
 
 def test_a_correction_says_that_the_old_was_never_true(known):
     known.take(states("8443", 1))
-    known.take(
-        Statement(speaker="Ana", subject="02", object="8444", replaces="8443", corrects=True, said_at=at(3))
-    )
+    known.take(says_of("02", "8444", 3, replaces="8443", corrects=True))
     assert known.rows() == [("8443", "superseded"), ("8444", "active")]
     assert known.one("8444").predicate == "port"
     assert [known.value_at(day) for day in (1, 2, 9)] == ["8444"] * 3
@@ -33,22 +32,22 @@ def test_a_correction_says_that_the_old_was_never_true(known):
 def test_a_correction_that_fits_two_things_or_none_is_passed_over(known):
     known.take(states("8443", 1), states("8443", 1, subject="edge-05"))
     for replaces in ("8443", "77"):
-        changes = known.take(Statement(speaker="Ana", object="8444", replaces=replaces, said_at=at(3)))
+        changes = known.take(says_of("", "8444", 3, replaces=replaces))
         assert (changes.facts, changes.passed) == ((), 1)
 
 
 def test_part_of_the_old_value_finds_it(known):
     known.take(states("May 2027", 1, subject="Hallie's passport", point="runs out"))
-    known.take(Statement(speaker="Ana", subject="Hallie", object="May 2026", replaces="2027", said_at=at(2)))
+    known.take(says_of("Hallie", "May 2026", 2, replaces="2027"))
     assert known.one("May 2026").subject == "Hallie's passport"
 
 
 def test_a_change_without_a_point_fits_the_one_of_its_shape(known):
     known.take(
-        states("SQLAlchemy", 1, subject=("ledger-api"), point="ORM"),
+        states("SQLAlchemy", 1, subject="ledger-api", point="ORM"),
         states("3 s", 1, subject="ledger-api", point="timeout"),
     )
-    known.take(Statement(speaker="Ana", subject="ledger-api", object="Tortoise", said_at=at(2)))
+    known.take(says_of("ledger-api", "Tortoise", 2))
     assert known.one("SQLAlchemy").superseded_by == known.one("Tortoise").id
     assert known.one("3 s").status == "active"
 
@@ -58,12 +57,8 @@ def test_for_a_while_only_the_old_value_returns(known):
     known.take(states("six", 10, subject="dinner", point="time", valid_from=at(14), valid_to=at(28)), now=20)
     usual, while_ = known.one("half past seven"), known.one("six")
     assert (usual.status, usual.superseded_by, while_.status) == ("active", None, "active")
-    assert [known.value_at(day) for day in (13, 14, 27, 28)] == [
-        "half past seven",
-        "six",
-        "six",
-        "half past seven",
-    ]
+    assert [known.value_at(day) for day in (13, 14)] == ["half past seven", "six"]
+    assert [known.value_at(day) for day in (27, 28)] == ["six", "half past seven"]
 
 
 def test_what_is_said_later_counts_more_than_an_exception(known):
@@ -97,7 +92,7 @@ def test_taking_back_what_is_not_known_changes_nothing(known, quote):
 def test_forget_that_means_the_same_speaker_the_same_session_and_just_now(known):
     known.take(states("8443", 1))
     for other in (
-        Statement(quote="forget that", said_at=at(1.1), speaker="Bo", action="retract"),
+        replace(takes_back("forget that", 1.1), speaker="Bo"),
         takes_back("forget that", 9),
         takes_back("forget that", 0.5),
     ):
@@ -126,9 +121,7 @@ def test_said_again_after_it_was_taken_back(known):
 def test_going_back_to_what_was(known):
     orm = {"subject": "ledger-api", "point": "ORM"}
     known.take(states("SQLAlchemy", 1, **orm), states("Tortoise", 2, **orm))
-    known.take(
-        Statement(speaker="Ana", subject="ledger-api", object="SQLAlchemy", action="revert", said_at=at(3))
-    )
+    known.take(reverts("ledger-api", 3, "SQLAlchemy"))
     assert known.rows() == [
         ("SQLAlchemy", "superseded"),
         ("Tortoise", "superseded"),
@@ -139,39 +132,22 @@ def test_going_back_to_what_was(known):
 
 def test_going_back_without_naming_the_value(known):
     known.take(states("a", 1), states("b", 2), states("c", 3))
-    known.take(
-        Statement(
-            speaker="Ana", subject="edge-02", quote="edge-02 恢复原来的", action="revert", said_at=at(4)
-        )
-    )
+    known.take(reverts("edge-02", 4, quote="edge-02 恢复原来的"))
     assert known.rows()[-1] == ("a", "active")
-    known.take(
-        Statement(speaker="Ana", subject="edge-02", quote="edge-02 is back", action="revert", said_at=at(5))
-    )
+    known.take(reverts("edge-02", 5, quote="edge-02 is back"))
     assert known.rows()[-1] == ("c", "active")
 
 
 def test_going_back_to_nothing_is_passed_over(known):
     known.take(states("a", 1))
     for subject, value in (("edge-02", "zzz"), ("other", "a"), ("edge-02", "")):
-        statement = Statement(speaker="Ana", subject=subject, object=value, action="revert", said_at=at(2))
-        assert known.take(statement).passed == 1
+        assert known.take(reverts(subject, 2, value)).passed == 1
 
 
 def test_what_can_be_true_side_by_side_does_not_supersede(known):
-    for point, category in (
-        ("likes", "preference"),
-        ("to-do", "todo"),
-        ("plans", "plan"),
-        ("过敏", "preference"),
-    ):
+    several = {"likes": "preference", "to-do": "todo", "plans": "plan", "过敏": "preference"}
+    for point, category in (several | {"daughter": "relation"}).items():
         known.take(*(states(value, 1, subject="Ana", point=point, category=category) for value in ("x", "y")))
-    known.take(
-        *(
-            states(value, 1, subject=("Ana"), point="daughter", category="relation")
-            for value in ("Mia", "Bea")
-        )
-    )
     assert {fact.status for fact in known.facts.values()} == {"active"}
     assert len(known.facts) == 10
 
@@ -195,9 +171,7 @@ def test_disliking_supersedes_liking_the_same(known):
 
 def test_a_thing_keeps_its_points_under_a_new_name(known):
     known.take(states("3 s", 1, subject="order-svc", point="timeout"))
-    known.take(
-        Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(2))
-    )
+    known.take(renames("order-svc", "trade-core", 2))
     known.take(states("5 s", 3, subject="trade-core", point="超时"))
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
@@ -205,16 +179,14 @@ def test_a_thing_keeps_its_points_under_a_new_name(known):
 def test_two_names_that_turn_out_to_be_one_thing(known):
     known.take(states("3 s", 1, subject="order-svc"), states("5 s", 3, subject="trade-core"))
     assert {fact.status for fact in known.facts.values()} == {"active"}
-    known.take(
-        Statement(speaker="Ana", subject="order-svc", object="trade-core", action="rename", said_at=at(4))
-    )
+    known.take(renames("order-svc", "trade-core", 4))
     assert (known.one("3 s").status, known.one("5 s").status) == ("superseded", "active")
 
 
 def test_names_in_a_circle():
     known = Known()
     for one, other in (("a1", "b2"), ("b2", "c3"), ("c3", "a1"), ("a1", "a1")):
-        known.take(Statement(speaker="Ana", subject=one, object=other, action="rename", said_at=at(1)))
+        known.take(renames(one, other, 1))
     names = Names(known.facts.values())
     assert names.key("a1") == names.key("b2") == names.key("c3") != names.key("d4")
     assert sorted(names.of("b2")) == ["a1", "b2", "c3"]
@@ -222,28 +194,23 @@ def test_names_in_a_circle():
 
 
 def test_a_name_taken_back_is_none(known):
-    known.take(
-        Statement(
-            subject=("gizmo"),
-            object="ci-forge",
-            action="rename",
-            said_at=at(1),
-            speaker="Ana",
-            quote="gizmo becomes ci-forge",
-        )
-    )
+    known.take(renames("gizmo", "ci-forge", 1, quote="gizmo becomes ci-forge"))
     known.take(takes_back("forget that", 1.1))
     assert Names(known.facts.values()).of("gizmo") == ["gizmo"]
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [(
-        "30 days", (
-            "30 天"
-        )), ("5 s", "5秒"), ("Node 20", "node 20."), ("1,000 ms", "1000ms"), ("the library", "Library"),
-     ("周三 晚上", "周三晚上"), ("10.8.3.21", "10.8.3.21。")],
-)  # fmt: skip
+    [
+        ("30 days", "30 天"),
+        ("5 s", "5秒"),
+        ("Node 20", "node 20."),
+        ("1,000 ms", "1000ms"),
+        ("the library", "Library"),
+        ("周三 晚上", "周三晚上"),
+        ("10.8.3.21", "10.8.3.21。"),
+    ],
+)
 def test_values_that_are_the_same(one, other):
     assert value_key(one) == value_key(other)
 

@@ -51,8 +51,12 @@ def make(path):
         one.close()
 
 
-def test_the_worker_finishes_what_is_stored(make):
-    one = make()
+@pytest.fixture
+def one(make):
+    return make()
+
+
+def test_the_worker_finishes_what_is_stored(one):
     before = set(threading.enumerate())
     one.indexer.start()
     one.indexer.start()
@@ -64,8 +68,7 @@ def test_the_worker_finishes_what_is_stored(make):
     assert [t.name for t in set(threading.enumerate()) - before] == ["jiyi-indexer"]
 
 
-def test_flush_finishes_all_and_tells_how_far_it_is(make):
-    one = make()
+def test_flush_finishes_all_and_tells_how_far_it_is(one):
     one.put(*(f"text {i}" for i in range(20)), "")
     seen = []
     assert one.indexer.flush(seen.append) == 20
@@ -88,8 +91,7 @@ def test_flush_ends_while_others_keep_saving(make):
     assert not [text for text in one.vectors.pending(1000, leased=False) if text.text.startswith("text ")]
 
 
-def test_no_text_is_embedded_twice_by_worker_and_flush(make):
-    one = make()
+def test_no_text_is_embedded_twice_by_worker_and_flush(one):
     one.put(*(f"text {i}" for i in range(60)))
     one.indexer.start()
     one.indexer.flush()
@@ -98,20 +100,21 @@ def test_no_text_is_embedded_twice_by_worker_and_flush(make):
     assert sorted(texts) == sorted({f"text {i}" for i in range(60)})
 
 
-def test_what_another_process_left_in_the_middle_is_finished_by_flush(make):
+@pytest.fixture
+def dead(make):
+    """One that took a lease of two minutes on two of three texts; then its process was gone."""
     dead = make()
     dead.put("a", "b", "c")
-    assert len(dead.vectors.pending(2)) == 2  # leased, and then the process is gone
-    one = make()
+    assert len(dead.vectors.pending(2)) == 2
+    return dead
+
+
+def test_what_another_process_left_in_the_middle_is_finished_by_flush(dead, one):
     assert one.indexer.flush() == 3
     assert one.pending() == 0
 
 
-def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(make):
-    dead = make()
-    dead.put("a", "b", "c")
-    assert len(dead.vectors.pending(2)) == 2  # leased for two minutes, and then the process is gone
-    one = make()
+def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(dead, one):
     one.indexer.start()
     wait_until(lambda: one.pending() == 0)
 
@@ -131,8 +134,7 @@ def test_a_failing_embedder_is_asked_again_and_nothing_is_lost(make, error):
     wait_until(lambda: one.indexer.last_error is None)
 
 
-def test_flush_raises_what_the_embedder_raises_and_keeps_what_was_done(make):
-    one = make()
+def test_flush_raises_what_the_embedder_raises_and_keeps_what_was_done(one):
     one.put(*(f"text {i}" for i in range(20)))
 
     def fail_after_the_first(done):
@@ -146,8 +148,7 @@ def test_flush_raises_what_the_embedder_raises_and_keeps_what_was_done(make):
     assert one.pending() == 0
 
 
-def test_records_deleted_meanwhile_are_passed_over(make):
-    one = make()
+def test_records_deleted_meanwhile_are_passed_over(one):
     one.embedder.gate.clear()
     one.indexer.start()
     one.put("a", "b")
@@ -160,8 +161,7 @@ def test_records_deleted_meanwhile_are_passed_over(make):
     assert len(found) == 1
 
 
-def test_close_ends_the_worker_and_leaves_the_rest_pending(make):
-    one = make()
+def test_close_ends_the_worker_and_leaves_the_rest_pending(make, one):
     before = set(threading.enumerate())
     one.indexer.start()
     one.put("done")
@@ -177,8 +177,7 @@ def test_close_ends_the_worker_and_leaves_the_rest_pending(make):
     assert make().indexer.flush() == 1
 
 
-def test_another_embedder_is_refused_and_reembed_binds_it(make):
-    one = make()
+def test_another_embedder_is_refused_and_reembed_binds_it(one):
     one.put("a", "b")
     one.indexer.flush()
     other = Indexer(one.vectors, HashEmbedder(dims=32))
@@ -197,8 +196,7 @@ def test_another_embedder_is_refused_and_reembed_binds_it(make):
     other.close()
 
 
-def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(make):
-    one = make()
+def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(one):
     texts = ["ok", "a much longer text", "ok", "a longer text", "ok", "a much longer text"]
     one.put(*texts, "")
     assert one.indexer.flush() == len(texts)
@@ -208,10 +206,9 @@ def test_a_repeated_text_is_embedded_once_and_the_longest_come_first(make):
 
 
 @pytest.mark.slow
-def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(make, monkeypatch):
+def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(one, monkeypatch):
     # A busy machine is no slow embedder.
     monkeypatch.setattr("jiyi.long_term.indexing._MAX_BATCH_SECONDS", 1.0)
-    one = make()
     one.put(*(f"text {i}" for i in range(200)))
     done, pieces = 0, []
 
@@ -244,14 +241,12 @@ def test_vectors_do_not_depend_on_the_number_of_threads(path, tmp_path, threads)
     assert found[0] == found[1]
 
 
-def test_long_texts_get_several_vectors_and_tool_output_one(make):
-    one = make()
+def test_long_texts_get_several_vectors_and_tool_output_one(one):
     long = "\n".join(f"paragraph {i} about the disk and the network" for i in range(200))
     one.store.put([message(long, id="user"), message(long, id="tool", role="tool", tool_call_id="c")])
     one.indexer.flush()
     with one.database.read() as db:
-        counts = dict(
-            db.raw.execute("SELECT id, count(*) FROM vectors JOIN documents USING (doc) GROUP BY id")
-        )
+        query = "SELECT id, count(*) FROM vectors JOIN documents USING (doc) GROUP BY id"
+        counts = dict(db.raw.execute(query))
     assert counts["user"] > 2
     assert counts["tool"] == 1

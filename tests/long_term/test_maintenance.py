@@ -3,14 +3,14 @@
 import logging
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from at_once import wait_until
 
-import jiyi
 from jiyi.errors import SettingsError
 from jiyi.long_term import memory as long_term
-from jiyi.testing import HashEmbedder, ManualClock
+from jiyi.testing import ManualClock
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -23,16 +23,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def opened(path, clock):
-    memories = []
-
-    def opened(**options):
-        memories.append(jiyi.open(path, user_id="ana", embedder=HashEmbedder(), clock=clock, **options))
-        return memories[-1]
-
-    yield opened
-    for memory in memories:
-        memory.close()
+def opened(open_memory, clock):
+    return partial(open_memory, clock=clock, background=True)
 
 
 @pytest.fixture

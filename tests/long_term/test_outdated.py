@@ -21,14 +21,16 @@ from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
 WORDS = [
-    *(
-        "kids eat at half six",
-        "so half seven for the small ones now",
-        "门禁密码改成 4471 了",
-        "周四晚上八点",
-        "",
-    ),
-    *("who told you?", "the wiki still says 8443", "api listens on 9090", "哦", "只有这周去，下周恢复"),
+    "kids eat at half six",
+    "so half seven for the small ones now",
+    "门禁密码改成 4471 了",
+    "周四晚上八点",
+    "",
+    "who told you?",
+    "the wiki still says 8443",
+    "api listens on 9090",
+    "哦",
+    "只有这周去，下周恢复",
 ]
 
 
@@ -76,19 +78,16 @@ def test_nothing_said_after_the_time_asked_about_takes_a_place():
 @pytest.mark.parametrize(("lead", "first"), [(1.0, 1), (6.0, 0)])
 def test_what_hardly_matches_the_question_moves_above_nothing(lead, first):
     found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
-    measured = compute_features(
-        question("which port is it?", days=100), found, evidence([[1, 0.1, 0], [1, 0.2, 0]])
-    )
+    asked, about = question("which port is it?", days=100), evidence([[1, 0.1, 0], [1, 0.2, 0]])
+    measured = compute_features(asked, found, about)
     ranked = replace(rank(measured, found), rows=np.array([0, 1]), scores=np.array([lead, 0], np.float32))
     best = compare_messages(ranked, {0: "the port is 8443", 1: "the port is now 9443"})
     assert best.rows[best.scores.argmax()] == first
 
 
 def test_signs_are_of_what_a_statement_holds():
-    one, other = (
-        extract_features("Ms Okafor moved it to 15:30 on Thursday"),
-        extract_features("他说改到周四下午三点半"),
-    )
+    one = extract_features("Ms Okafor moved it to 15:30 on Thursday")
+    other = extract_features("他说改到周四下午三点半")
     for signs in (one, other):
         assert signs.said.kinds[VALUE_KINDS.index("clock")]
         assert signs.scalars[SCALARS.index("new")]

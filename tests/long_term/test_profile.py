@@ -4,17 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-import jiyi
 from jiyi.errors import BadBudget, SettingsError
 from jiyi.records import Budget
 
 NOW = datetime(2026, 6, 1, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-def memory(tmp_path):
-    with jiyi.open(tmp_path / "m.db", user_id="ana") as opened:
-        yield opened
 
 
 def lines(memory, question="How do I bake bread?", budget=2_000, **more):
@@ -43,17 +36,15 @@ def test_rules_and_the_name_stand_in_the_windows_of_all_sessions(memory):
 
 def test_where_several_talk_a_rule_says_whose_it_is(memory):
     memory.save_message("first", {"role": "user", "name": "Lin", "content": "以后回答都用中文"})
-    memory.save_message(
-        "first", {"role": "user", "name": "Marco", "content": "Never restart db-west at night"}
-    )
+    rule = {"role": "user", "name": "Marco", "content": "Never restart db-west at night"}
+    memory.save_message("first", rule)
     assert lines(memory)[0] == ["Lin: 以后回答都用中文", "Marco: Never restart db-west at night"]
 
 
 def test_it_stays_the_same_text_whatever_is_asked(memory):
     memory.remember("以后都用英文回答我")
-    heads = [
-        memory.build_context("s", asked, 2_000).messages[0]["content"] for asked in ("几点了？", "What time?")
-    ]
+    windows = [memory.build_context("s", asked, 2_000) for asked in ("几点了？", "What time?")]
+    heads = [window.messages[0]["content"] for window in windows]
     assert heads[0] == heads[1]
     assert heads[0].startswith("## 关于用户\n")
 
@@ -110,17 +101,17 @@ def test_where_not_all_fit_pinned_ones_come_first_then_the_newest_rules(memory):
     assert {item.reason for item in out} == {"no room in its share of the budget"}
 
 
-def test_the_share_is_set_by_the_budget_and_by_the_settings(memory, tmp_path):
+def test_the_share_is_set_by_the_budget_and_by_the_settings(memory, open_memory):
     memory.remember("Never mention the merger", category="rule")
     assert lines(memory, budget=Budget(max_input_tokens=2_000, profile_share=0))[0] == []
-    with jiyi.open(tmp_path / "m.db", user_id="ana", profile_share=0) as other:
-        assert lines(other)[0] == []
-        assert lines(other, budget=Budget(max_input_tokens=2_000))[0] == ["Never mention the merger"]
+    other = open_memory(profile_share=0)
+    assert lines(other)[0] == []
+    assert lines(other, budget=Budget(max_input_tokens=2_000))[0] == ["Never mention the merger"]
     for wrong in (-0.1, 2, True, "much"):
         with pytest.raises(BadBudget, match="profile_share"):
             Budget(max_input_tokens=100, profile_share=wrong)
     with pytest.raises(SettingsError, match="profile_share"):
-        jiyi.open(tmp_path / "m.db", profile_share=2)
+        open_memory(profile_share=2)
 
 
 def test_a_pinned_secret_is_hidden_there_and_shown_where_it_is_asked_for(memory):

@@ -89,9 +89,8 @@ def test_equal_scores_keep_the_order_from_before(reports, recall, reranked):
 
 
 def test_the_first_candidates_come_with_what_was_said_around_them(reports, reranked):
-    (hit,) = search(
-        reranked(Own(lambda text: -abs(number_of(text) - 20))), "disk report 20", limit=1, around=1
-    )
+    near_20 = Own(lambda text: -abs(number_of(text) - 20))
+    (hit,) = search(reranked(near_20), "disk report 20", limit=1, around=1)
     assert hit.id == "20"
     assert [m.id for m in hit.around] == ["19", "21"]
 

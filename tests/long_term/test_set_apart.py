@@ -16,12 +16,9 @@ from jiyi.testing import HashEmbedder
 def endpoint(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with RefusingEndpoint(status=413, says="too large") as server:
-        for name, value in (
-            ("EMBEDDER", "openai"),
-            ("EMBEDDING_MODEL", "m"),
-            ("EMBEDDING_BASE_URL", server.url),
-        ):
-            monkeypatch.setenv(f"JIYI_{name}", value)
+        monkeypatch.setenv("JIYI_EMBEDDER", "openai")
+        monkeypatch.setenv("JIYI_EMBEDDING_MODEL", "m")
+        monkeypatch.setenv("JIYI_EMBEDDING_BASE_URL", server.url)
         yield server
 
 
@@ -131,17 +128,12 @@ class Fails(HashEmbedder):
         raise self.error
 
 
-ERRORS = [
-    ValueError("bad"),
-    RuntimeError("CUDA"),
-    KeyError("x"),
-    OSError("gone"),
-    MemoryError(),
-    AssertionError(),
-]
+OWN = [ValueError("bad"), RuntimeError("CUDA"), KeyError("x"), OSError("gone"), MemoryError()]
+ERRORS = pytest.mark.parametrize("error", [*OWN, AssertionError()], ids=lambda e: type(e).__name__)
+ENDS = pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+@ERRORS
 def test_an_own_embedder_may_raise_anything(open_memory, error):
     memory = open_memory(embedder=Fails(error))
     say(memory, "我的名字是安娜", "the disk is full")
@@ -157,7 +149,7 @@ def test_an_own_embedder_may_raise_anything(open_memory, error):
     assert "vectors_apart" not in stats, "where nothing is embedded no text is to blame"
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
+@ENDS
 def test_whoever_ends_the_program_is_heard(open_memory, error):
     memory = open_memory(embedder=Fails(error))
     say(memory, "the disk is full")
@@ -178,7 +170,7 @@ class Judge:
         raise self.error
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+@ERRORS
 def test_an_own_reranker_may_raise_anything(open_memory, error):
     memory = open_memory(reranker=Judge(error))
     say(memory, "the disk is full", "the disk of db-1 is empty")
@@ -188,7 +180,7 @@ def test_an_own_reranker_may_raise_anything(open_memory, error):
     assert "not reranked, judge failed" in hits.notes[0]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], ids=["interrupt", "exit"])
+@ENDS
 def test_a_reranker_does_not_hide_who_ends_the_program(open_memory, error):
     memory = open_memory(reranker=Judge(error))
     say(memory, "the disk is full", "the disk of db-1 is empty")

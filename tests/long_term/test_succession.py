@@ -7,13 +7,11 @@ import pytest
 from changes import CHANGES, LOOK_ALIKES
 from samples import START, message
 
-import jiyi
 from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import FactMemory, Indexer, Succession
 from jiyi.long_term.facts import succession
 from jiyi.long_term.forget_gate.rules import FactRule
 from jiyi.records import Fact, Query, Scope
-from jiyi.testing import HashEmbedder
 
 ANA = Scope(user_id="ana")
 DAY = 86_400
@@ -175,17 +173,14 @@ def test_said_again_after_its_end_it_begins_again(say, facts, flush, certain):
 
 
 @pytest.mark.parametrize("logit", [9, 0.5])
-def test_what_was_ended_holds_again_when_the_newer_one_is_forgotten(certain, tmp_path, logit):
+def test_what_was_ended_holds_again_when_the_newer_one_is_forgotten(certain, memory, logit):
     certain(logit)
-    with jiyi.open(tmp_path / "a.db", embedder=HashEmbedder(), user_id="ana") as memory:
-        ids = [
-            memory.save_message("s", role="user", content=text, created_at=START + timedelta(days=day)).id
-            for day, text in enumerate([STILL, NEWER])
-        ]
-        memory.flush()
-        assert [fact.text for fact in memory.facts()] == [NEWER]
-        memory.forget(ids=ids[1:])
-        assert [(fact.text, fact.superseded_by) for fact in memory.facts()] == [(STILL, None)]
+    memory.save_message("s", role="user", content=STILL, created_at=START)
+    newer = memory.save_message("s", role="user", content=NEWER, created_at=START + timedelta(days=1))
+    memory.flush()
+    assert [fact.text for fact in memory.facts()] == [NEWER]
+    memory.forget(ids=[newer.id])
+    assert [(fact.text, fact.superseded_by) for fact in memory.facts()] == [(STILL, None)]
 
 
 @pytest.fixture(scope="module")

@@ -16,19 +16,13 @@ def hits(*records):
 
 
 def talk(store, count=9, session="s", user="ana", **fields):
-    return store.put(
-        [
-            message(f"{i}", session=session, user=user, id=f"{session}{i}", at=i, **fields)
-            for i in range(count)
-        ]
-    )
+    fields |= {"session": session, "user": user}
+    return store.put([message(f"{i}", id=f"{session}{i}", at=i, **fields) for i in range(count)])
 
 
 def around(store, found, steps, scope=ANA):
-    return [
-        [m.id for m in hit.around]
-        for hit in add_surroundings(store, scope, found, steps, store.snapshot(scope.user_id))
-    ]
+    passages = add_surroundings(store, scope, found, steps, store.snapshot(scope.user_id))
+    return [[m.id for m in hit.around] for hit in passages]
 
 
 def test_a_message_comes_with_those_before_and_behind_it(store):
@@ -51,12 +45,8 @@ def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
 
     said = [m for session in "stu" for m in talk(store, 30, session)]
     counting = Counting()
-    assert around(counting, hits(said[3], said[40], said[70], said[77]), 1) == [
-        ["s2", "s4"],
-        ["t9", "t11"],
-        ["u9", "u11"],
-        ["u16", "u18"],
-    ]
+    found = around(counting, hits(said[3], said[40], said[70], said[77]), 1)
+    assert found == [["s2", "s4"], ["t9", "t11"], ["u9", "u11"], ["u16", "u18"]]
     assert counting.asked == 1
     assert sum(len(ids) for ids in around(counting, hits(*said[::4]), 1)) == 23 * 2 - 2
     found = around(counting, hits(said[0], said[30]), 4_999)
@@ -97,9 +87,8 @@ def test_neighbours_lie_within_the_scope(store):
     assert around(store, hits(said[4]), 1) == [["s3", "s5"]]
     (whole,) = add_surroundings(store, ANA, hits(said[4]), 8, store.snapshot("ana"))
     assert {m.scope.user_id for m in whole.around} == {"ana"}
-    assert around(store, hits(said[4]), 2, BEN) == [["s2", "s3", "s5", "s6"]], (
-        "the scope decides, not the hit"
-    )
+    of_ben = around(store, hits(said[4]), 2, BEN)
+    assert of_ben == [["s2", "s3", "s5", "s6"]], "the scope decides, not the hit"
 
 
 def test_a_deleted_neighbour_leaves_a_gap(store):

@@ -132,10 +132,8 @@ def test_words_that_state_no_point_are_a_note_of_the_same_id(memory):
     kept = memory.remember("I prefer tea", speaker="Ana").kept
     changed = memory.update(kept, text="Anything green and hot, says Ana")
     assert (changed.id, changed.line) == (kept, "Ana · note: Anything green and hot, says Ana")
-    assert [(fact.object, fact.status) for fact in memory.history("Ana")] == [
-        ("tea", "superseded"),
-        (changed.object, "active"),
-    ]
+    history = [(fact.object, fact.status) for fact in memory.history("Ana")]
+    assert history == [("tea", "superseded"), (changed.object, "active")]
     assert memory.facts("Ana") == [changed]
     assert memory.search("green")[0].id == kept
 

@@ -25,9 +25,8 @@ def test_unusable_ids_are_named(field, bad):
 def test_a_scope_needs_a_user():
     with pytest.raises(ScopeMissing, match=r"jiyi\.open"):
         Scope(user_id=None)
-    assert Scope(user_id="ana", agent_id="b").in_session("s") == Scope(
-        user_id="ana", agent_id="b", session_id="s"
-    )
+    inside = Scope(user_id="ana", agent_id="b", session_id="s")
+    assert Scope(user_id="ana", agent_id="b").in_session("s") == inside
 
 
 @pytest.mark.parametrize(
@@ -141,26 +140,24 @@ def test_ids_are_new_and_sort_by_time_and_stable_ones_are_stable():
     assert stable_id("a\ud800") == stable_id("a\ud800") != stable_id("a")
 
 
-def test_the_step_in_work_is_the_first_in_progress_else_the_first_pending():
-    def job(*states):
-        steps = tuple(
-            Step(scope=ANA, task_id="t", description=str(i), status=s) for i, s in enumerate(states)
-        )
-        return Task(scope=ANA, request="x", started_at=NOW, updated_at=NOW, steps=steps)
+def job(scope=ANA, **fields):
+    return Task(scope=scope, request="x", started_at=NOW, updated_at=NOW, **fields)
 
-    assert job("completed", "pending", "in_progress").current_step.description == "2"
-    assert job("completed", "pending", "pending").current_step.description == "1"
-    assert job("completed", "failed").current_step is None
-    assert job().current_step is None
+
+def test_the_step_in_work_is_the_first_in_progress_else_the_first_pending():
+    def current(*states):
+        steps = (Step(scope=ANA, task_id="t", description=str(i), status=s) for i, s in enumerate(states))
+        return job(steps=tuple(steps)).current_step
+
+    assert current("completed", "pending", "in_progress").description == "2"
+    assert current("completed", "pending", "pending").description == "1"
+    assert current("completed", "failed") is None
+    assert current() is None
 
 
 def test_an_episode_of_a_task_is_always_the_same():
-    job = Task(
-        scope=ANA, request="x", started_at=NOW, updated_at=NOW, outcome="success", target="web", id="t"
-    )
-    assert Episode.of_task(job) == Episode.of_task(job)
-    assert Episode.of_task(job).target == "web"
-    other = Task(
-        scope=Scope(user_id="ben"), request="x", started_at=NOW, updated_at=NOW, outcome="success", id="t"
-    )
-    assert Episode.of_task(job).id != Episode.of_task(other).id
+    mine = job(outcome="success", target="web", id="t")
+    theirs = job(Scope(user_id="ben"), outcome="success", id="t")
+    assert Episode.of_task(mine) == Episode.of_task(mine)
+    assert Episode.of_task(mine).target == "web"
+    assert Episode.of_task(mine).id != Episode.of_task(theirs).id

@@ -11,14 +11,8 @@ S = Scope(user_id="ana", session_id="s")
 
 
 def made(**fields):
-    given = {
-        "scope": S,
-        "text": "words",
-        "version": 1,
-        "covers": ("m1",),
-        "upto_seq": 0,
-        "method": "extractive",
-    }
+    given = {"scope": S, "text": "words", "version": 1, "covers": ("m1",), "upto_seq": 0}
+    given["method"] = "extractive"
     return Summary(**(given | fields))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
+from jiyi.context import Materials, arrange
 from jiyi.records import Message, ToolCall
 
 TEXTS = (
@@ -40,6 +41,19 @@ def calls(*ids, **fields):
 
 def result(call_id, text="ok", **fields):
     return Message(role="tool", tool_call_id=call_id, content=text, **fields)
+
+
+def materials_of(talk, question=None, **parts):
+    """What a window is built from: a conversation arranged around its question, and more."""
+    arranged = arrange(talk, question)
+    return Materials(
+        system=arranged.system,
+        history=arranged.history,
+        current=arranged.current,
+        tail=arranged.tail,
+        left_out=arranged.repeated,
+        **parts,
+    )
 
 
 @st.composite

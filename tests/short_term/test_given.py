@@ -15,10 +15,8 @@ CALL = {"id": "a", "type": "function", "function": {"name": "logs", "arguments":
 def dicts(turns=8):
     talk = [{"role": "system", "content": "be brief"}]
     for n in range(turns):
-        talk += [
-            {"role": "user", "content": f"question {n}"},
-            {"role": "assistant", "content": f"answer {n}"},
-        ]
+        talk.append({"role": "user", "content": f"question {n}"})
+        talk.append({"role": "assistant", "content": f"answer {n}"})
     return talk
 
 
@@ -31,9 +29,10 @@ EACH = [
     RunningSummary(),
     Pipeline(SlidingWindow(5), TokenBudget(60)),
 ]
+EVERY_POLICY = pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(policy)[:40])
 
 
-@pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(policy)[:40])
+@EVERY_POLICY
 def test_dicts_come_back_as_they_were_given(policy):
     talk = dicts()
     before = [dict(one) for one in talk]
@@ -44,13 +43,11 @@ def test_dicts_come_back_as_they_were_given(policy):
     assert len(both) == len(talk) == len(before)
     assert talk == before
     assert decided.dropped
-    assert policy([Message.from_openai(one) for one in talk]).kept != ()
-    assert [one["content"] for one in decided.kept] == [
-        message.content for message in policy([Message.from_openai(one) for one in talk]).kept
-    ]
+    of_messages = policy([Message.from_openai(one) for one in talk]).kept
+    assert [one["content"] for one in decided.kept] == [message.content for message in of_messages] != []
 
 
-@pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(policy)[:40])
+@EVERY_POLICY
 def test_messages_and_dicts_may_be_mixed(policy):
     mixed = [Message.from_openai(one) if n % 2 else one for n, one in enumerate(dicts())]
     decided = policy(mixed)
@@ -102,10 +99,7 @@ def test_dicts_are_folded():
 
 
 def test_messages_are_counted_where_no_turns_are_given():
-    talk = [
-        system(),
-        *(say(n) for n in range(15) for say in (lambda n: user(f"q{n}"), lambda n: assistant())),
-    ]
+    talk = [system(), *(one for n in range(15) for one in (user(f"q{n}"), assistant()))]
     decided = SlidingWindow(max_messages=25)(talk)
     assert decided.kept == (talk[0], *talk[-25:])
     assert decided.dropped[0].reason == "older than the last 25 user and assistant messages"

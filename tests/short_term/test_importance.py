@@ -19,10 +19,6 @@ def tokens(*messages):
     return COUNTER.count_all(messages)
 
 
-def ids(messages):
-    return tuple(message.id for message in messages)
-
-
 def test_the_least_important_leave_first_and_the_reason_says_the_score():
     talk = [
         system(),

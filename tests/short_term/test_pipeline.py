@@ -21,22 +21,18 @@ def test_policies_decide_from_left_to_right():
     decided = Pipeline(SlidingWindow(3), TokenBudget(limit))(talk)
     assert decided.kept == (talk[0], *talk[-2:])
     assert [d.message for d in decided.dropped] == talk[1:-2]
-    assert [d.reason for d in decided.dropped] == [
-        *["older than the last 3 turns"] * 4,
-        *[f"over the budget of {limit} tokens"] * 4,
-    ]
+    over = f"over the budget of {limit} tokens"
+    assert [d.reason for d in decided.dropped] == ["older than the last 3 turns"] * 4 + [over] * 4
     turned = Pipeline(TokenBudget(limit), SlidingWindow(3))(talk)
-    assert {d.reason for d in turned.dropped} == {f"over the budget of {limit} tokens"}
+    assert {d.reason for d in turned.dropped} == {over}
 
 
 def test_without_policies_all_but_the_broken_stays():
     talk = [user(), result("a"), calls("b"), assistant()]
     decided = Pipeline()(talk)
     assert decided.kept == (talk[0], talk[3])
-    assert [d.reason for d in decided.dropped] == [
-        "tool result without its call",
-        "tool call without its result",
-    ]
+    reasons = [d.reason for d in decided.dropped]
+    assert reasons == ["tool result without its call", "tool call without its result"]
     assert Pipeline()([]) == Kept(kept=(), dropped=())
 
 

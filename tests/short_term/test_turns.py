@@ -16,11 +16,8 @@ def faults(messages):
 
 
 def test_a_call_and_its_result_are_one_atom():
-    assert atoms([user(), calls("a"), result("a"), assistant()]) == [
-        Atom(indices=(0,)),
-        Atom(indices=(1, 2)),
-        Atom(indices=(3,)),
-    ]
+    found = atoms([user(), calls("a"), result("a"), assistant()])
+    assert found == [Atom(indices=(0,)), Atom(indices=(1, 2)), Atom(indices=(3,))]
 
 
 def test_parallel_results_in_any_order_and_between_other_messages():

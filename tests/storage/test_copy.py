@@ -31,8 +31,17 @@ def ends(tmp_path):
         yield both
 
 
-def test_everything_goes_along(ends):
-    here, there = ends
+@pytest.fixture
+def here(ends):
+    return ends[0]
+
+
+@pytest.fixture
+def there(ends):
+    return ends[1]
+
+
+def test_everything_goes_along(here, there):
     fill(here)
     fill(here, "ben")
     before = whole(here)
@@ -57,8 +66,7 @@ def _counts(held):
     return {part: len(held[part]) for part in parts}
 
 
-def test_a_second_time_everything_is_known(ends):
-    here, there = ends
+def test_a_second_time_everything_is_known(here, there):
     fill(here)
     first = copy_memory(here, there)
     again = copy_memory(here, there)
@@ -68,8 +76,7 @@ def test_a_second_time_everything_is_known(ends):
     assert whole(there) == whole(here)
 
 
-def test_no_place_in_a_session_is_given_twice(ends):
-    here, there = ends
+def test_no_place_in_a_session_is_given_twice(here, there):
     fill(here, messages=30)
     copy_memory(here, there)
     for session in ("s0", "s1", "s3"):
@@ -80,8 +87,7 @@ def test_no_place_in_a_session_is_given_twice(ends):
     assert here.trash.restore(ANA, back) == there.trash.restore(ANA, back)
 
 
-def test_a_session_whose_newest_are_purged_goes_on_behind_them(ends):
-    here, there = ends
+def test_a_session_whose_newest_are_purged_goes_on_behind_them(here, there):
     here.store.put([message(str(i), id=str(i), at=i) for i in range(9)])
     here.store.delete(Query(scope=ANA, ids=("7", "8")))
     copy_memory(here, there)
@@ -90,16 +96,14 @@ def test_a_session_whose_newest_are_purged_goes_on_behind_them(ends):
     assert next_one.seq == 9
 
 
-def test_the_trash_can_stay_behind(ends):
-    here, there = ends
+def test_the_trash_can_stay_behind(here, there):
     fill(here)
     receipt = copy_memory(here, there, trash=False)
     assert whole_of(there, "ana") == whole_of(here, "ana") | {"trash": []}
     assert "trash" not in receipt.checked
 
 
-def test_only_the_users_named(ends):
-    here, there = ends
+def test_only_the_users_named(here, there):
     fill(here)
     fill(here, "ben")
     copy_memory(here, there, users=["ben"])
@@ -109,8 +113,7 @@ def test_only_the_users_named(ends):
         copy_memory(here, there, users=["ben", "eve"])
 
 
-def test_users_may_have_the_same_ids(ends):
-    here, there = ends
+def test_users_may_have_the_same_ids(here, there):
     for user in ("ana", "ben"):
         here.store.put([message(f"of {user}", id="m", user=user), episode(f"of {user}", id="e", user=user)])
     embed(here)
@@ -119,8 +122,7 @@ def test_users_may_have_the_same_ids(ends):
     assert [m.content for m in there.store.find(Query(scope=BEN, kinds=("message",)))] == ["of ben"]
 
 
-def test_a_target_with_anything_else_is_refused_before_anything_is_written(ends):
-    here, there = ends
+def test_a_target_with_anything_else_is_refused_before_anything_is_written(here, there):
     here.store.put([message("one", id="a"), message("two", id="b", at=1)])
     here.store.put([message("gone", id="d", session="z"), message("stays", id="e", session="z", at=1)])
     here.trash.discard(ANA, [("message", "d")], reason="r", at=START)
@@ -141,16 +143,14 @@ def test_a_target_with_anything_else_is_refused_before_anything_is_written(ends)
     assert whole(there) == whole(here)
 
 
-def test_another_users_memory_in_the_target_does_not_matter(ends):
-    here, there = ends
+def test_another_users_memory_in_the_target_does_not_matter(here, there):
     here.store.put([message("one", id="a")])
     there.store.put([message("else", id="a", user="ben")])
     copy_memory(here, there)
     assert whole_of(there, "ana") == whole_of(here, "ana")
 
 
-def test_a_summary_goes_on_from_versions_that_are_gone(ends):
-    here, there = ends
+def test_a_summary_goes_on_from_versions_that_are_gone(here, there):
     here.store.put([message(str(i), id=str(i), at=i) for i in range(6)])
     versions = [summary(covers=("0",), upto=0, id="v1")]
     for n in range(2, 6):
@@ -163,8 +163,7 @@ def test_a_summary_goes_on_from_versions_that_are_gone(ends):
     there.database.check()
 
 
-def test_another_embedders_target_gets_no_vectors(ends):
-    here, there = ends
+def test_another_embedders_target_gets_no_vectors(here, there):
     fill(here)
     there.vectors.claim("another", 8)
     receipt = copy_memory(here, there)
@@ -175,8 +174,7 @@ def test_another_embedders_target_gets_no_vectors(ends):
     assert held["pending"] == sum(len(held[kind]) for kind in SEARCHABLE)
 
 
-def test_what_changed_in_the_source_between_two_copies_is_refused(ends):
-    here, there = ends
+def test_what_changed_in_the_source_between_two_copies_is_refused(here, there):
     fill(here)
     copy_memory(here, there)
     here.store.delete(Query(scope=ANA, kinds=("episode",), ids=("e1",)))
@@ -184,8 +182,7 @@ def test_what_changed_in_the_source_between_two_copies_is_refused(ends):
         copy_memory(here, there)
 
 
-def test_vectors_of_other_words_are_not_taken_over(ends):
-    here, there = ends
+def test_vectors_of_other_words_are_not_taken_over(here, there):
     here.store.put([message("one", id="a"), message("two", id="b", at=1)])
     embed(here)
     words = {"a": "else"}
@@ -201,8 +198,7 @@ def test_vectors_of_other_words_are_not_taken_over(ends):
     assert len(whole_of(there, "ana")["vectors"]) == 1
 
 
-def test_progress_is_told(ends):
-    here, there = ends
+def test_progress_is_told(here, there):
     fill(here)
     seen = []
 
@@ -224,8 +220,7 @@ class Lossy:
         return self._verbs.get(name) or getattr(self._inner, name)
 
 
-def test_a_lost_record_is_an_error_that_names_its_kind(ends):
-    here, there = ends
+def test_a_lost_record_is_an_error_that_names_its_kind(here, there):
     fill(here)
 
     def put_back(messages, words=None):
@@ -237,8 +232,7 @@ def test_a_lost_record_is_an_error_that_names_its_kind(ends):
         copy_memory(here, lossy)
 
 
-def test_an_altered_record_is_an_error_that_names_its_kind(ends):
-    here, there = ends
+def test_an_altered_record_is_an_error_that_names_its_kind(here, there):
     fill(here)
 
     def put(records):
@@ -248,8 +242,7 @@ def test_an_altered_record_is_an_error_that_names_its_kind(ends):
         copy_memory(here, replace(there, store=Lossy(there.store, put=put)))
 
 
-def test_lost_vectors_are_an_error(ends):
-    here, there = ends
+def test_lost_vectors_are_an_error(here, there):
     fill(here)
     lossy = replace(there, vectors=Lossy(there.vectors, add=lambda rows, name: len(rows)))
     with pytest.raises(CopyMismatch, match="lack vectors"):
@@ -317,8 +310,7 @@ def test_killed_anywhere_it_goes_on_and_ends_the_same(tmp_path):
         there.database.close()
 
 
-def test_trash_and_life_may_share_ids_and_places(ends):
-    here, there = ends
+def test_trash_and_life_may_share_ids_and_places(here, there):
     for at in range(3):  # a session that was emptied starts again: its places were given before
         here.store.put([message(f"life {at}", id=f"m{at}", at=at), message(f"{at}", id="again", at=at + 10)])
         keys = [("message", f"m{at}"), ("message", "again")]
@@ -330,8 +322,7 @@ def test_trash_and_life_may_share_ids_and_places(ends):
     assert there.trash.walk(Query(scope=ANA, kinds=("message",))).entries
 
 
-def test_scopes_of_many_sessions(ends):
-    here, there = ends
+def test_scopes_of_many_sessions(here, there):
     here.store.put([message("x", id=str(i), session=f"s{i % 11}", at=i % 4) for i in range(40)])
     here.store.delete(Query(scope=Scope(user_id="ana", session_id="s3"), limit=100))
     copy_memory(here, there)

@@ -20,7 +20,6 @@ USERS = st.sampled_from(["ana", "ben"])
 IDS = st.sampled_from("abcdefgh")
 SESSIONS = st.sampled_from(["s", "t", "会话"])
 TEXTS = st.sampled_from(["nginx 502", "重启 nginx", "", *AWKWARD.values()])
-KINDS = st.sampled_from([*SEARCHABLE, "task"])
 TIMES = st.integers(0, 5)  # many moments are the same
 
 

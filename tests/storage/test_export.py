@@ -24,6 +24,13 @@ def memory(opened, tmp_path):
 
 
 @pytest.fixture
+def full(memory):
+    """The memory with something of every kind."""
+    fill(memory)
+    return memory
+
+
+@pytest.fixture
 def fresh(opened, tmp_path):
     return opened(tmp_path / "two.db")
 
@@ -123,9 +130,8 @@ def test_any_records_come_back_the_same(tmp_path_factory, records, steps):
     two.database.close()
 
 
-def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path):
-    fill(memory)
-    told = memory.export(tmp_path / "a.jsonl")
+def test_the_header_says_what_is_there_and_lines_say_their_kind(full, tmp_path):
+    told = full.export(tmp_path / "a.jsonl")
     header, *lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text("utf-8").splitlines()]
     assert header == {
         "jiyi_export": 1, "user_id": "ana", "agent_id": None, "session_id": None, "counts": dict(told.counts),
@@ -136,14 +142,13 @@ def test_the_header_says_what_is_there_and_lines_say_their_kind(memory, tmp_path
     assert places == sorted(places)
 
 
-def test_a_message_id_that_another_message_has_is_reported(memory, fresh, tmp_path):
-    fill(memory)
+def test_a_message_id_that_another_message_has_is_reported(full, fresh, tmp_path):
     fresh.store.put([message("taken", session="s9", id="parts")])
-    memory.export(tmp_path / "a.jsonl")
+    full.export(tmp_path / "a.jsonl")
     receipt = fresh.import_(tmp_path / "a.jsonl")
     assert len(receipt.rejected) == 1
     assert "taken by a different message" in receipt.rejected[0].reason
-    assert receipt.added == len(memory.everything()) - 1
+    assert receipt.added == len(full.everything()) - 1
 
 
 # --- summaries
@@ -235,23 +240,22 @@ def test_an_export_of_before_there_were_summaries_is_whole(memory, fresh, tmp_pa
 # --- the file itself
 
 
-def test_a_failure_leaves_the_old_file_and_nothing_else(memory, tmp_path):
-    fill(memory)
+def test_a_failure_leaves_the_old_file_and_nothing_else(full, tmp_path):
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "a.jsonl").write_text("the old one")
-    memory.store.put([message(f"m{n}", session="big") for n in range(2_500)])
+    full.store.put([message(f"m{n}", session="big") for n in range(2_500)])
 
     def fail(done):
         raise RuntimeError(f"the power went after {done}")
 
     with pytest.raises(RuntimeError, match="power"):
-        memory.export(folder / "a.jsonl", progress=fail)
+        full.export(folder / "a.jsonl", progress=fail)
     assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
     assert (folder / "a.jsonl").read_text() == "the old one"
     seen = []
-    memory.export(folder / "a.jsonl", progress=seen.append)
-    assert seen == [1_000, 2_000, len(memory.everything())]
+    full.export(folder / "a.jsonl", progress=seen.append)
+    assert seen == [1_000, 2_000, len(full.everything())]
     assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
 
 
@@ -283,15 +287,14 @@ def test_a_place_that_cannot_be_written_is_told(memory, tmp_path, name):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full of Linux")
-def test_a_full_disk_is_told(memory, tmp_path, monkeypatch):
-    fill(memory)
+def test_a_full_disk_is_told(full, tmp_path, monkeypatch):
 
     def full_disk(folder):
         return os.open("/dev/full", os.O_WRONLY), folder / "a.part"
 
     monkeypatch.setattr("jiyi.storage.transfer.files._create_locked", full_disk)
     with pytest.raises(DiskFull, match="export again"):
-        memory.export(tmp_path / "a.jsonl")
+        full.export(tmp_path / "a.jsonl")
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]
 
 
@@ -307,24 +310,22 @@ def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_pa
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 
-def test_only_a_session_or_an_agent(memory, fresh, tmp_path):
-    fill(memory)
-    assert memory.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
+def test_only_a_session_or_an_agent(full, fresh, tmp_path):
+    assert full.export(tmp_path / "s.jsonl", ANA.in_session("s1")).counts["message"] == 3
     ops = Scope(user_id="ana", agent_id="ops")
-    told = memory.export(tmp_path / "o.jsonl", ops)
-    assert 0 < told.counts["message"] < memory.export(tmp_path / "a.jsonl").counts["message"]
+    told = full.export(tmp_path / "o.jsonl", ops)
+    assert 0 < told.counts["message"] < full.export(tmp_path / "a.jsonl").counts["message"]
     fresh.import_(tmp_path / "o.jsonl")
-    assert fresh.everything(ops) == memory.everything(ops)
+    assert fresh.everything(ops) == full.everything(ops)
     fresh.export(tmp_path / "again.jsonl", ops)
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "o.jsonl").read_bytes()
 
 
-def test_twice_changes_nothing_and_what_lives_on_is_left_alone(memory, tmp_path):
-    fill(memory)
-    memory.export(tmp_path / "a.jsonl")
-    (known,) = memory.store.find(Query(scope=ANA, kinds=("knowledge",)))
-    memory.store.put([replace(known, access_count=99)])
-    before = memory.everything()
-    receipt = memory.import_(tmp_path / "a.jsonl")
+def test_twice_changes_nothing_and_what_lives_on_is_left_alone(full, tmp_path):
+    full.export(tmp_path / "a.jsonl")
+    (known,) = full.store.find(Query(scope=ANA, kinds=("knowledge",)))
+    full.store.put([replace(known, access_count=99)])
+    before = full.everything()
+    receipt = full.import_(tmp_path / "a.jsonl")
     assert (receipt.added, receipt.rejected, receipt.known) == (0, (), len(before))
-    assert memory.everything() == before
+    assert full.everything() == before

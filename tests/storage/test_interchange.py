@@ -19,10 +19,8 @@ YO = {"role": "assistant", "content": "hello"}
 
 def read(path: Path, **options) -> tuple[list[Message], list[Rejected]]:
     entries = list(read_conversations(path, ANA, **options))
-    return (
-        [e.record for e in entries if isinstance(e, Found)],
-        [e for e in entries if isinstance(e, Rejected)],
-    )
+    found = [e.record for e in entries if isinstance(e, Found)]
+    return found, [e for e in entries if isinstance(e, Rejected)]
 
 
 def written(tmp_path: Path, name: str, data: object) -> Path:
@@ -97,18 +95,12 @@ def test_neutral_messages_without_a_date_follow_their_session(tmp_path):
 
 
 def test_the_envelope_is_taken_off(tmp_path):
-    entry = {
-        **HI,
-        "id": "m1",
-        "session_id": "s1",
-        "created_at": "2026-03-02T08:00:00+08:00",
-        "name": "Lin",
-        "mood": "fine",
-    }
+    inside = {**HI, "name": "Lin", "mood": "fine"}
+    entry = {**inside, "id": "m1", "session_id": "s1", "created_at": "2026-03-02T08:00:00+08:00"}
     [message], _ = read(written(tmp_path, "e.jsonl", lines(entry)))
     assert (message.id, message.scope.session_id, message.scope.user_id) == ("m1", "s1", "ana")
     assert message.created_at == datetime(2026, 3, 2, tzinfo=UTC)
-    assert message.to_dict() == {**HI, "name": "Lin", "mood": "fine"}
+    assert message.to_dict() == inside
 
 
 def test_metadata_comes_along_or_is_refused(tmp_path):

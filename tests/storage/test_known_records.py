@@ -8,7 +8,7 @@ import pytest
 from samples import ANA, START, by_words, episode, fact, item, knowledge, message
 
 from jiyi.records import Query, Scope
-from jiyi.storage import Amendment, SqliteDatabase, SqliteVectors, Store, VectorRow
+from jiyi.storage import Amendment, SqliteVectors, Store, VectorRow
 from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.user_vectors import UserVectors
 
@@ -29,10 +29,8 @@ WORD, NEAR = Query(scope=ANA, text="word"), np.ones(4, np.float32)
 
 
 @pytest.fixture
-def opened(path):
-    database = SqliteDatabase(path)
-    yield database, Store(database), SqliteVectors(database)
-    database.close()
+def vectors(database):
+    return SqliteVectors(database)
 
 
 def numbers(database):
@@ -60,8 +58,7 @@ def fill(store, vectors, make):
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, kind):
-    database, store, vectors = opened
+def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(database, store, vectors, kind):
     record = fill(store, vectors, MAKE[kind])
     held, before = in_memory(database, store, vectors), numbers(database)
     changed = replace(record, **SMALL[kind])
@@ -78,8 +75,7 @@ def test_the_same_words_keep_number_terms_vectors_and_what_is_in_memory(opened, 
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_another_date_or_scope_keeps_the_number_and_is_read_again(opened, kind):
-    database, store, vectors = opened
+def test_another_date_or_scope_keeps_the_number_and_is_read_again(database, store, vectors, kind):
     record = fill(store, vectors, MAKE[kind])
     held, before = in_memory(database, store, vectors), numbers(database)
     later = replace(record, created_at=record.created_at + timedelta(days=1))
@@ -95,8 +91,7 @@ def test_another_date_or_scope_keeps_the_number_and_is_read_again(opened, kind):
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_other_words_are_another_document(opened, kind):
-    database, store, vectors = opened
+def test_other_words_are_another_document(database, store, vectors, kind):
     fill(store, vectors, MAKE[kind])
     in_memory(database, store, vectors)
     docs, _, parts, _ = numbers(database)
@@ -113,8 +108,7 @@ def test_other_words_are_another_document(opened, kind):
     database.check()
 
 
-def test_sources_are_rows_of_the_owner_without_doubles_and_go_with_the_record(opened):
-    database, store, _ = opened
+def test_sources_are_rows_of_the_owner_without_doubles_and_go_with_the_record(database, store):
     store.put([fact(id="f", sources=("a", "b", "a", "half \ud800", "nul\0", ""))])
     store.put([knowledge(id="k", source_episodes=("e",)), fact(id="f", user="ben", sources=("a",))])
 

@@ -210,32 +210,34 @@ def test_texts_are_read_once_in_batches(path, opened, monkeypatch, make, records
     assert max(sizes) == 4
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was(path, opened, monkeypatch):
-    make_first_schema(path, ["ana"])
+@pytest.fixture
+def fail_at(opened, monkeypatch):
+    """Open the file while one function of the migration fails."""
 
     def failing(_):
         raise LookupError("on the way")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite_migrate, "encode_terms", failing)
-        with pytest.raises(LookupError, match="on the way"):
-            opened()
+    def open_it(name):
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite_migrate, name, failing)
+            with pytest.raises(LookupError, match="on the way"):
+                opened()
+
+    return open_it
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(path, opened, fail_at):
+    make_first_schema(path, ["ana"])
+    fail_at("encode_terms")
     assert rows(path, "PRAGMA user_version") == [(1,)]
     assert rows(path, "SELECT count(*) FROM search WHERE search MATCH 'disk'") == [(1,)]
     assert by_words(opened(), Query(scope=Scope(user_id="ana"), text="disk")) == ["e"]
 
 
-def test_a_last_step_that_fails_leaves_the_second_schema_as_it_was(path, opened, monkeypatch):
+def test_a_last_step_that_fails_leaves_the_second_schema_as_it_was(path, opened, fail_at):
     make_second_schema(path, ["ana"])
     before = rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY 1")
-
-    def failing(_):
-        raise LookupError("on the way")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sqlite_migrate, "entity_key", failing)
-        with pytest.raises(LookupError, match="on the way"):
-            opened()
+    fail_at("entity_key")
     assert rows(path, "PRAGMA user_version") == [(2,)]
     assert rows(path, "SELECT name, sql FROM sqlite_schema ORDER BY 1") == before
     assert rows(path, "SELECT max(traits) FROM terms") == [(0,)]

@@ -14,7 +14,7 @@ from jiyi.storage.words import pack, unpack
 TERMS = [f"t{i}" for i in range(40)]
 
 
-def row(doc, terms, session="s", kind="message"):
+def row(doc, terms, session="s", kind="message", seq=None):
     said = kind == "message"
     return (
         doc,
@@ -23,7 +23,7 @@ def row(doc, terms, session="s", kind="message"):
         "user" if said else None,
         session,
         None,
-        doc if said else None,
+        (doc if seq is None else seq) if said else None,
         doc * 1000,
         len(terms),
         0,
@@ -34,15 +34,11 @@ def row(doc, terms, session="s", kind="message"):
 
 def random_rows(seed, count):
     rng = np.random.default_rng(seed)
-    return [
-        row(
-            2 * doc,
-            list(rng.choice(TERMS, rng.integers(0, 9))),
-            f"s{rng.integers(3)}",
-            str(rng.choice(["message", "message", "episode"])),
-        )
-        for doc in range(1, count + 1)
-    ]
+    rows = []
+    for doc in range(1, count + 1):
+        terms, session = list(rng.choice(TERMS, rng.integers(0, 9))), f"s{rng.integers(3)}"
+        rows.append(row(2 * doc, terms, session, str(rng.choice(["message", "message", "episode"]))))
+    return rows
 
 
 def filled(rows, pieces):
@@ -99,10 +95,8 @@ def test_a_view_stands_still_while_rows_are_added():
 )
 def test_neighbours_go_by_place_in_whatever_order_rows_come(seqs, pieces, sessions):
     """A message that was taken out and brought back comes after those said after it."""
-    rows = [
-        (*row(doc, [TERMS[seq]], session)[:6], seq, *row(doc, [TERMS[seq]], session)[7:])
-        for doc, (seq, session) in enumerate(zip(seqs, sessions, strict=True), 1)
-    ]
+    places = enumerate(zip(seqs, sessions, strict=True), 1)
+    rows = [row(doc, [TERMS[seq]], session, seq=seq) for doc, (seq, session) in places]
     mine, start, views = UserTerms(), 0, []
     for piece in [*pieces, len(rows)]:
         mine.append(rows[start : start + piece])

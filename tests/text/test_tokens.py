@@ -20,6 +20,7 @@ COUNTERS = [*(TokenCounter(encoding=name) for name in ENCODINGS), counter_for("d
 # The conversation OpenAI's cookbook ("How to count tokens with tiktoken", MIT) counts with its API.
 COOKBOOK = json.loads(Path(__file__).with_name("cookbook.json").read_text("utf-8"))
 TABLES = read_tables(__file__)
+GPT_4O = counter_for("gpt-4o")
 
 
 def said(content, role="user", **fields):
@@ -91,12 +92,11 @@ def test_tools_of_any_shape_count_and_more_tools_count_more(counter, tool):
 
 
 def test_nested_schemas_are_not_free():
-    counter = counter_for("gpt-4o")
     items = {"type": "object", "properties": {"host": {"type": "string", "description": "Where " * 50}}}
 
     def cost(**more):
         schema = {"type": "object", "properties": {"list": {"type": "array", **more}}}
-        return counter.count_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
+        return GPT_4O.count_tools([{"type": "function", "function": {"name": "f", "parameters": schema}}])
 
     assert cost(items=items) > cost() + 50
 
@@ -175,24 +175,21 @@ def test_special_tokens_are_ordinary_text():
     ],
 )
 def test_content_parts(part, least, most):
-    counter = counter_for("gpt-4o")
-    extra = counter.count(said([part])) - counter.count(said([]))
+    extra = GPT_4O.count(said([part])) - GPT_4O.count(said([]))
     assert least <= extra <= most
 
 
 def test_files_are_judged_by_their_size():
-    counter = counter_for("gpt-4o")
     data = base64.b64encode(bytes(160_000)).decode()
     pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + data, "filename": "a.pdf"}}
-    assert counter.count(said([pdf])) - counter.count(said([])) == pytest.approx(10_000, rel=0.01)
+    assert GPT_4O.count(said([pdf])) - GPT_4O.count(said([])) == pytest.approx(10_000, rel=0.01)
 
 
 def test_other_fields_count_where_they_are_sent():
-    counter = counter_for("gpt-4o")
-    plain = counter.count(said("hi", "assistant"))
-    assert counter.count(said("hi", "assistant", refusal="so " * 100)) >= plain + 100
-    assert counter.count(said("hi", "assistant", metadata={"a": "so " * 100})) == plain
-    assert counter.count(said("hi", "assistant", refusal=None, annotations=[])) == plain
+    plain = GPT_4O.count(said("hi", "assistant"))
+    assert GPT_4O.count(said("hi", "assistant", refusal="so " * 100)) >= plain + 100
+    assert GPT_4O.count(said("hi", "assistant", metadata={"a": "so " * 100})) == plain
+    assert GPT_4O.count(said("hi", "assistant", refusal=None, annotations=[])) == plain
 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
@@ -227,8 +224,7 @@ def test_text_that_just_fits_is_not_cut(counter):
 
 
 def test_lone_surrogates_count_as_replacement_characters():
-    counter = counter_for("gpt-4o")
-    assert counter.count_text("a\ud800b") == counter.count_text("a\ufffdb")
+    assert GPT_4O.count_text("a\ud800b") == GPT_4O.count_text("a\ufffdb")
 
 
 @pytest.mark.parametrize("unit", ["a", " ", "记忆系统", "word ", "\n", "e\u0301\u0316", "\ud800"])
@@ -242,10 +238,9 @@ def test_five_megabytes_count_quickly(counter, unit):
 
 
 def test_threads_share_a_counter():
-    counter = counter_for("gpt-4o")
     texts = [json.dumps({"i": i, "text": "重启 nginx " * i}, ensure_ascii=False) for i in range(200)]
-    alone = [counter.count_text(text) for text in texts]
-    assert at_once(lambda _: [counter.count_text(text) for text in texts], range(8)) == [alone] * 8
+    alone = [GPT_4O.count_text(text) for text in texts]
+    assert at_once(lambda _: [GPT_4O.count_text(text) for text in texts], range(8)) == [alone] * 8
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.integers(-3, 200), st.sampled_from(COUNTERS))
@@ -257,8 +252,7 @@ def test_what_is_spread_sums_to_the_whole(texts, total, counter):
 
 def test_texts_that_meet_share_what_they_save():
     parts = ["端口改到 9443。", "\n\n", "旧的停用。"]
-    counter = counter_for("gpt-4o")
-    whole = counter.count_text("".join(parts))
-    shares = counter.spread(parts, whole)
-    assert sum(shares) == whole < sum(map(counter.count_text, parts))
-    assert max(abs(share - counter.count_text(part)) for share, part in zip(shares, parts, strict=True)) == 1
+    whole = GPT_4O.count_text("".join(parts))
+    shares = GPT_4O.spread(parts, whole)
+    assert sum(shares) == whole < sum(map(GPT_4O.count_text, parts))
+    assert max(abs(share - GPT_4O.count_text(part)) for share, part in zip(shares, parts, strict=True)) == 1
