@@ -156,18 +156,10 @@ class Relevance:
             for number, n in enumerate(shown, 1)
         )
         prompt = load_prompt("choose_sentences", spoken).substitute(query=quote(query), sentences=lines)
-        schema = {
-            "type": "object",
-            "properties": {
-                "numbers": {
-                    "type": "array",
-                    "items": {"type": "integer", "minimum": 1, "maximum": len(shown)},
-                    "maxItems": len(shown),
-                }
-            },
-            "required": ["numbers"],
-            "additionalProperties": False,
-        }
+        number = {"type": "integer", "minimum": 1, "maximum": len(shown)}
+        numbers = {"numbers": {"type": "array", "items": number, "maxItems": len(shown)}}
+        closed = {"additionalProperties": False}
+        schema = {"type": "object", "properties": numbers, "required": ["numbers"], **closed}
         try:
             answer = ask_json(self.llm, [{"role": "user", "content": prompt}], schema, language=spoken)
         except LLMError as error:

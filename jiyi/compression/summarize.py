@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole_number
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_whole_number
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, previous_points
 from jiyi.errors import BadReply, InputError, LLMError
@@ -94,25 +94,19 @@ class Summarize:
         Raises:
             LLMError: the model failed and ``fallback`` is off.
         """
-        check_max_tokens(max_tokens)
+        texts = Compressible(given, self.counter, "extractive", max_tokens)
         limit = self.max_tokens if max_tokens is None else max_tokens
-        messages = as_messages(given)
-        joined = "\n".join(text for message in messages if (text := message.search_text))
-        language = language_of(joined or previous or "") if self.language == "auto" else self.language
-        if previous is None:
-            before = self.counter.count_text(joined)
-            if before <= limit:
-                sources = tuple(message.id for message in messages if message.search_text)
-                return self._result(joined, sources, before, "extractive", ())
-        else:
-            lines = [f"- {text}" for text in labelled(messages, language, self.zone)]
-            before = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
-        return self._summarize(messages, previous or "", language, min(limit, before), before)
+        language = language_of(texts.whole.strip() or previous or "")
+        language = language if self.language == "auto" else self.language
+        if previous is not None:
+            lines = [f"- {text}" for text in labelled(texts.messages, language, self.zone)]
+            texts.tokens = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
+        elif texts.tokens <= limit:
+            return texts.unchanged()
+        return self._summarize(texts, previous or "", language, min(limit, texts.tokens))
 
-    def _summarize(
-        self, messages: Sequence[Message], previous: str, language: Language, limit: int, before: int
-    ) -> Compressed:
-        notes: tuple[str, ...] = ()
+    def _summarize(self, texts: Compressible, previous: str, language: Language, limit: int) -> Compressed:
+        messages, notes = texts.messages, tuple[str, ...]()
         if self.llm is not None and limit:
             writer = _Writer(setup=self, llm=self.llm, language=language, limit=limit)
             try:
@@ -122,20 +116,11 @@ class Summarize:
                     raise
                 notes = (f"the language model failed, so the summary is extractive: {error}",)
             else:
-                sources = tuple(m.id for m in messages if m.search_text.strip())
-                return self._result(text, sources, before, "llm", notes)
-        text, sources = "", ()
-        if limit:
-            text, sources = summarise(messages, previous, language, limit, self.counter, zone=self.zone)
-        return self._result(text, sources, before, "extractive", notes)
-
-    def _result(
-        self, text: str, sources: tuple[str, ...], before: int, method: str, notes: tuple[str, ...]
-    ) -> Compressed:
-        tokens = self.counter.count_text(text)
-        return Compressed(
-            text=text, sources=sources, tokens_before=before, tokens=tokens, method=method, notes=notes
-        )
+                return texts.result(text, texts.unchanged().sources, *notes, method="llm")
+        if not limit:
+            return texts.result("", (), *notes)
+        text, sources = summarise(messages, previous, language, limit, self.counter, zone=self.zone)
+        return texts.result(text, sources, *notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

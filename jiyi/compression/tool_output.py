@@ -9,7 +9,7 @@ from functools import cache
 from itertools import accumulate
 from typing import Protocol
 
-from jiyi.compression.compressor import Compressed, Given, as_messages, check_max_tokens, check_whole_number
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_whole_number
 from jiyi.compression.json_lines import CELL, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
@@ -81,27 +81,17 @@ class ToolOutput:
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
         """Return one output, short, as `Compressor`; ``query`` is ignored."""
-        check_max_tokens(max_tokens)
-        messages = as_messages(given)
-        if len(messages) != 1:
-            raise InputError(f"ToolOutput takes one output at a time, not {len(messages)}")
-        text = messages[0].text
-        before = self.counter.count_text(text)
+        texts = Compressible(given, self.counter, "tool_output", max_tokens)
+        if len(texts.messages) != 1:
+            raise InputError(f"ToolOutput takes one output at a time, not {len(texts.messages)}")
         limit = self.max_tokens if max_tokens is None else max_tokens
-        handle = "" if isinstance(given, str) else messages[0].id
-        if before > limit:
-            short = self._shorten(text, before, limit, handle) or self.counter.truncate(text, limit)
-        else:
-            short = text
-        tokens = self.counter.count_text(short)
-        return Compressed(
-            text=short,
-            sources=(messages[0].id,) if text.strip() and short else (),
-            tokens_before=before,
-            tokens=tokens,
-            method="tool_output",
-            notes=(f"{before - tokens} of {before} tokens left out",) if before > limit else (),
-        )
+        if texts.tokens <= limit:
+            return texts.unchanged()
+        handle = "" if isinstance(given, str) else texts.messages[0].id
+        short = self._shorten(texts.whole, texts.tokens, limit, handle)
+        short = short or self.counter.truncate(texts.whole, limit)
+        left_out = f"{texts.tokens - self.counter.count_text(short)} of {texts.tokens} tokens left out"
+        return texts.result(short, texts.unchanged().sources if short else (), left_out)
 
     def _shorten(self, text: str, before: int, limit: int, handle: str) -> str:
         """Return the short form with its last line, "" where the limit is too small for one."""
@@ -222,7 +212,7 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
     Raises:
         InputError: ``offset`` is not a place in the text, or ``max_tokens`` is below 1.
     """
-    check_max_tokens(max_tokens)
+    check_whole_number("max_tokens", max_tokens, 1)
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= len(text):
         raise InputError(f"offset={offset!r} must be a whole number from 0 to {len(text)}, the text's length")
     counter = counter or counter_for()
