@@ -56,9 +56,7 @@ def export_for(
         InputError: the file is a database or a device.
         StorageError: the file or the memory cannot be used.
     """
-    counts: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    path = Path(file)
+    counts, left_out, path = Counter[str](), Counter[str](), Path(file)
     WRITERS[program](path, _iter_records(memory, user_id, counts, progress), left_out)
     return Exported(path=path, counts=dict(counts), bytes=path.stat().st_size, left_out=dict(left_out))
 

@@ -56,7 +56,7 @@ def to_mem0_memory(record: KnownRecord) -> dict[str, Any]:
 def record_text(record: KnownRecord) -> str:
     """Return the text of a record."""
     if isinstance(record, Fact):
-        return record.object if record.is_note else record.text
+        return record.object if record.predicate == "note" else record.text
     return record.text if isinstance(record, Item) else record.content
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from jiyi.long_term.block_writer import BlockWriter, fact_text
 from jiyi.long_term.facts.lookup import find_replaced_sources
+from jiyi.long_term.facts.slots import NOTE
 from jiyi.long_term.recall.recall import Recall
 from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
@@ -150,13 +151,13 @@ def _sigmoid(points: float) -> float:
 def _drop_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits without facts that a note among them contains or that repeat an earlier one's words."""
     facts = [hit.record for hit in hits if isinstance(hit.record, Fact)]
-    notes = [fact.object for fact in facts if fact.is_note]
+    notes = [fact.object for fact in facts if fact.predicate == NOTE]
     first = {(fact_text(fact), fact.sources): fact.id for fact in reversed(facts)}
     again = {
         fact.id
         for fact in facts
         if first[fact_text(fact), fact.sources] != fact.id
-        or (not fact.is_note and any(fact.text in note for note in notes))
+        or (fact.predicate != NOTE and any(fact.text in note for note in notes))
     }
     return [hit for hit in hits if hit.id not in again]
 

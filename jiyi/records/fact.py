@@ -92,11 +92,6 @@ class Fact:
         return self.created_at
 
     @property
-    def is_note(self) -> bool:
-        """Whether it is a text that was kept whole, its object, and states no point."""
-        return self.category == "note" and self.predicate == "note"
-
-    @property
     def search_text(self) -> str:
         """What search reads: subject, predicate, object, and the text of what a caller stated.
 

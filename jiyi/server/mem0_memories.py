@@ -300,7 +300,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
 
 def _keyword_filter(value: Any) -> dict[str, Any]:
     """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
-    note = {"category": "note", "predicate": "note"}
+    note = {"predicate": "note"}
     return {"or": [{**note, "object": value}, {"not": [note], "text": value}]}
 
 
