@@ -1,4 +1,4 @@
-"""What `import jiyi` offers. It is loaded when one of these names is used first, not before."""
+"""The names of `import jiyi`, loaded when one of them is first used."""
 
 from jiyi import errors
 from jiyi.agent import Action, Agent, Goal, action

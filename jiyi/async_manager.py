@@ -35,8 +35,8 @@ def _as_coroutine(
 
     @wraps(method)
     async def verb(self: "AsyncMemoryManager", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        here: Callable[..., _R] = getattr(self._memory, method.__name__)
-        call = partial(copy_context().run, here, *args, **kwargs)
+        bound: Callable[..., _R] = getattr(self._memory, method.__name__)
+        call = partial(copy_context().run, bound, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(_thread_pool(os.getpid()), call)
 
     verb.__qualname__ = f"AsyncMemoryManager.{method.__name__}"

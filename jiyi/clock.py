@@ -1,4 +1,4 @@
-"""Time: where "now" comes from, and the rule that every datetime has a zone."""
+"""Time: the clock, and the rule that every datetime has a zone."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -30,32 +30,30 @@ def aware(moment: datetime, field: str = "created_at") -> datetime:
 
 
 def read_moment(
-    written: object, field: str = "created_at", zone: tzinfo | None = None, room: timedelta = timedelta()
+    value: object, field: str = "created_at", zone: tzinfo | None = None, room: timedelta = timedelta()
 ) -> datetime:
     """Return the aware datetime of a datetime, an ISO 8601 text, or seconds since 1970.
 
     Args:
-        written: the moment.
+        value: the moment.
         field: what to call it in an error.
         zone: of a datetime or text that names none.
-        room: how far after it there must be dates too.
+        room: how far after it dates must still be possible.
 
     Raises:
         NaiveDatetime: it has no time zone, and ``zone`` is not given.
         InputError: it is no moment from year 1 to 9999.
     """
     try:
-        if isinstance(written, int | float) and not isinstance(written, bool):
-            return _EPOCH + timedelta(seconds=written)  # fromtimestamp takes nothing before 1970 on Windows
-        moment = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _EPOCH + timedelta(seconds=value)  # fromtimestamp takes nothing before 1970 on Windows
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         moment = moment if moment.tzinfo or zone is None else moment.replace(tzinfo=zone)
         aware(moment, field) + room
     except NaiveDatetime:
         raise
     except (ValueError, OverflowError, OSError) as error:
-        raise InputError(
-            f"{field} {str(written)[:80]!r} is neither ISO 8601 nor seconds since 1970"
-        ) from error
+        raise InputError(f"{field} {str(value)[:80]!r} is neither ISO 8601 nor seconds since 1970") from error
     return moment
 
 

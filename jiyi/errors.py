@@ -20,7 +20,7 @@ are translated once, in the adapter that calls them, and kept as ``__cause__``. 
 password or a key, nor more than a part of an argument.
 """
 
-from jiyi.telling import told
+from jiyi.telling import redact
 
 __all__ = [
     "BadBudget",
@@ -80,7 +80,7 @@ class JiyiError(Exception):
     _longest = 2_000  # characters of a message
 
     def __init__(self, *words: object, **known: object) -> None:
-        super().__init__(*(told(word, self._longest) if isinstance(word, str) else word for word in words))
+        super().__init__(*(redact(word, self._longest) if isinstance(word, str) else word for word in words))
         vars(self).update(known)  # the attributes that some classes have
 
 

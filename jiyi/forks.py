@@ -1,4 +1,4 @@
-"""What a forked process does not take over: locks that its parent's threads hold, and what is open there."""
+"""Forks: a forked process must not use locks held by its parent's threads, nor what is open there."""
 
 import ctypes
 import os
@@ -8,27 +8,27 @@ from importlib import _bootstrap  # type: ignore[attr-defined,unused-ignore]
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-__all__ = ["Left", "free_after_fork", "leave_at_fork", "quiet"]
+__all__ = ["LeftAtFork", "free_after_fork", "leave_at_fork", "quiet"]
 
-_PATIENCE = 5.0  # seconds that a fork waits for blocks to end
+_MAX_WAIT_SECONDS = 5.0  # seconds that a fork waits for blocks to end
 
 _Lock = TypeVar("_Lock")
 
 
-class Left(Protocol):
-    """What is open, and of no use after a fork."""
+class LeftAtFork(Protocol):
+    """An object with something open that is useless after a fork."""
 
     def _left_behind(self, quiet: bool) -> None:
-        """Begin again without it, or refuse from now on; called in the forked process, at once.
+        """Start over without it, or refuse from now on; called in the forked process at once.
 
-        No lock may be waited for: its holder is not here. Unless nobody was inside a `quiet` block
-        nothing may be closed either: the parent goes on with what was open.
+        No lock may be waited for: its holder is not in this process. Unless no thread was inside a `quiet`
+        block nothing may be closed either: the parent goes on using it.
         """
         ...
 
 
-class _Quiet:
-    """A block that no fork comes between, unless the thread itself forks in it, or it takes long."""
+class _QuietBlock:
+    """A block during which no fork happens, unless its own thread forks, or it takes long."""
 
     def __init__(self) -> None:
         self.begin()
@@ -36,7 +36,7 @@ class _Quiet:
     def begin(self) -> None:
         self.lock = threading.Lock()
         self.turn = threading.Condition(self.lock)
-        self.forks = 0  # that wait
+        self.forks = 0  # that are waiting
         self.inside: dict[int, int] = {}  # blocks by thread
 
     def __enter__(self) -> None:
@@ -48,60 +48,60 @@ class _Quiet:
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
-            left = self.inside.pop(me := threading.get_ident(), 1) - 1
-            if left > 0:
-                self.inside[me] = left
+            depth = self.inside.pop(me := threading.get_ident(), 1) - 1
+            if depth > 0:
+                self.inside[me] = depth
             elif self.forks:
                 self.turn.notify_all()
 
 
-quiet = _Quiet()
-_left: WeakSet[Left] = WeakSet()
+quiet = _QuietBlock()
+_open_objects: WeakSet[LeftAtFork] = WeakSet()
 _locks: WeakSet[Any] = WeakSet()
 
 
-def leave_at_fork(left: Left) -> None:
-    """Have `_left_behind` called in every process that is forked from now on; what it held stays as it is."""
-    _left.add(left)
+def leave_at_fork(holder: LeftAtFork) -> None:
+    """Have `_left_behind` called in every process forked from now on; what it held is never freed there."""
+    _open_objects.add(holder)
 
 
 def free_after_fork(lock: _Lock) -> _Lock:
-    """Return a lock of `threading` that is free in a forked process, whoever held it in the parent."""
+    """Return the lock, made free in a forked process, whoever held it in the parent."""
     _locks.add(lock)
     return lock
 
 
-def _before() -> None:
+def _before_fork() -> None:
     me = threading.get_ident()
     quiet.turn.acquire()  # until the fork is done
     quiet.forks += 1
-    until = time.monotonic() + _PATIENCE
-    while (quiet.inside.keys() - {me} or _others_import(me)) and time.monotonic() < until:
+    deadline = time.monotonic() + _MAX_WAIT_SECONDS
+    while (quiet.inside.keys() - {me} or _is_other_importing(me)) and time.monotonic() < deadline:
         quiet.turn.wait(0.005)
 
 
-def _others_import(me: int) -> bool:
-    """Say whether another thread is importing: in a forked process that module could never be had."""
+def _is_other_importing(me: int) -> bool:
+    """Say whether another thread is importing: a forked process could never import that module."""
     locks = [ref() for ref in list(getattr(_bootstrap, "_module_locks", {}).values())]
     return any(getattr(lock, "owner", None) not in (None, me) for lock in locks)
 
 
-def _in_parent() -> None:
+def _after_in_parent() -> None:
     quiet.forks -= 1
     quiet.turn.notify_all()
     quiet.turn.release()
 
 
-def _in_child() -> None:
-    alone = not quiet.inside
+def _after_in_child() -> None:
+    was_quiet = not quiet.inside
     quiet.begin()
     for lock in list(_locks):
         lock._at_fork_reinit()  # as the standard library does with its own
-    for left in list(_left):
-        # Kept for ever: what ends with its last user would tell a server or a thread that is not here.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dict(vars(left))))
-        left._left_behind(alone)
+    for holder in list(_open_objects):
+        # Never freed: finalizers would talk to a server or a thread that this process does not have.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(dict(vars(holder))))
+        holder._left_behind(was_quiet)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_in_parent, after_in_child=_after_in_child)

@@ -13,23 +13,23 @@ USE: Mapping[str, str] = tomllib.loads((files("jiyi") / "names.toml").read_text(
 
 
 def missing_name_error(name: str) -> AttributeError | ImportError:
-    """Return the error for a name that `jiyi` lacks: for one that is known, it says what to use.
+    """Return the error for a name that `jiyi` lacks; for a known one it says what to use.
 
     Python replaces an AttributeError of ``from jiyi import name`` by words of its own, so that statement
     gets an ImportError; for attribute access and `hasattr` it stays an AttributeError.
     """
-    plain = f"module 'jiyi' has no attribute {name!r}"
+    message = f"module 'jiyi' has no attribute {name!r}"
     use = USE.get(name) or _find_module(name)
     if not use:
-        return AttributeError(plain, name=name)
-    asking = sys._getframe(2)  # the caller of `jiyi.__getattr__`
-    if asking.f_globals.get("__name__") == "importlib._bootstrap":
+        return AttributeError(message, name=name)
+    caller = sys._getframe(2)  # the caller of `jiyi.__getattr__`
+    if caller.f_globals.get("__name__") == "importlib._bootstrap":
         return ImportError(f"jiyi has no {name!r}; use {use}; see docs/names.md", name="jiyi")
-    return AttributeError(f"{plain}; use {use}; see docs/names.md", name=name)
+    return AttributeError(f"{message}; use {use}; see docs/names.md", name=name)
 
 
 def _find_module(name: str) -> str:
-    """Return where else in jiyi a name is, among the packages that `import jiyi` has loaded."""
+    """Return where in jiyi the name is, among the loaded packages, or ""."""
     if name.startswith("_") or find_spec(f"jiyi.{name}"):  # a folder not loaded yet is none of these
         return ""
     places = []

@@ -1,4 +1,4 @@
-"""Linear algebra on one thread: on busy cores a second one costs more than it brings."""
+"""Linear algebra on one thread: on busy cores a second one costs more than it gains."""
 
 import threading
 from collections.abc import Iterator

@@ -23,20 +23,20 @@ from jiyi.errors import InputError, SettingsError
 from jiyi.prompts import check_prompt
 from jiyi.records import Allocation, ForgetWeights
 from jiyi.records.budget import ASSUMED, model_size
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
 _PREFIX = "JIYI_"
-_MOST_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too
+_MAX_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too
 _OTHERS = ("API_KEY", "CONFIG", "DB", "PASSWORD")  # of `connect`, the file, --db, the role of deploy/postgres
-_FOREIGN = re.compile(  # of test runs, and what Kubernetes and Docker tell of a service named jiyi
+_FOREIGN_VARIABLES = re.compile(  # of test runs; of Kubernetes and Docker for a service named jiyi
     r"\A(?:TEST_\w+|(\w+_)?(PORT|SERVICE_HOST|SERVICE_PORT\w*)|(\w+_)?PORT_\d+_\w+)"
 )
 
 
 class ModelLimits(BaseModel):
-    """What one model may be sent and may answer; a part left out is as set for all."""
+    """The token limits of one model; a limit left out is the one set for all."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -143,39 +143,39 @@ class Settings(BaseSettings):
     proxy_seconds: float = Field(3, gt=0, le=600)  # the memory may take; then a request goes on without it
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Give pydantic what `repr` shows: addresses without passwords and keys."""
+        """Return what `repr` shows: addresses without passwords and keys."""
         for name, value in super().__repr_args__():
-            yield name, masked(value) if isinstance(value, str) else value
+            yield name, mask(value) if isinstance(value, str) else value
 
     @field_validator("recall_floor", mode="before")
     @classmethod
-    def _off_is_zero(cls, floor: object) -> object:
+    def _read_floor(cls, floor: object) -> object:
         return 0.0 if floor == "off" else floor
 
     @field_validator("task_types", "forget_weights", mode="before")
     @classmethod
-    def _parts(cls, given: object, info: ValidationInfo) -> object:
-        if not isinstance(given, Mapping):
-            return given
-        told = "an allocation has system, knowledge, history, output"
+    def _read_records(cls, value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        expected = "an allocation has system, knowledge, history, output"
         try:
             if info.field_name == "task_types":
-                return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in given.items()}
-            told = "the weights are " + ", ".join(field.name for field in fields(ForgetWeights))
-            return ForgetWeights(**given)
+                return {n: Allocation(**a) if isinstance(a, Mapping) else a for n, a in value.items()}
+            expected = "the weights are " + ", ".join(field.name for field in fields(ForgetWeights))
+            return ForgetWeights(**value)
         except (TypeError, InputError) as error:
-            raise ValueError(f"{told}: {error}") from error
+            raise ValueError(f"{expected}: {error}") from error
 
     @field_validator("summary_prompt")
     @classmethod
-    def _fillable(cls, text: str) -> str:
+    def _check_summary_prompt(cls, text: str) -> str:
         if text:
             check_prompt(text, needed=("dialogue",), others=("summary", "limit"))
         return text
 
     @field_validator("timezone")
     @classmethod
-    def _known_zone(cls, name: str) -> str:
+    def _check_zone(cls, name: str) -> str:
         if name != "UTC":
             try:
                 ZoneInfo(name)
@@ -191,7 +191,7 @@ class Settings(BaseSettings):
     @property
     def threads(self) -> int:
         """How many texts the bundled model embeds side by side."""
-        return self.embedding_threads or min(os.cpu_count() or 1, _MOST_THREADS)
+        return self.embedding_threads or min(os.cpu_count() or 1, _MAX_THREADS)
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -213,18 +213,18 @@ class Settings(BaseSettings):
 
     @property
     def assumed(self) -> str:
-        """What `limits` had to assume about the model, or changed for it, in words; "" where nothing."""
+        """What `limits` assumed about the model, or changed for it, in words; "" if nothing."""
         if self.models.get(self.model, ModelLimits()).max_input_tokens is not None:
             return ""
-        most, reply = self.limits
-        told = f"{most:,} tokens of input and {reply:,} for the reply"
+        window, reply = self.limits
+        sizes = f"{window:,} tokens of input and {reply:,} for the reply"
         if model_size(self.model) is None:
             if self.max_input_tokens != "model" and "max_input_tokens" in self.model_fields_set:
                 return ""
             how = "set max_input_tokens, or its limits in models"
-            return f"the limits of the model {self.model!r} are not known; {told} assumed: {how}"
-        if self.max_input_tokens != "model" and most < self.max_input_tokens:
-            return f"the model {self.model!r} takes less than is set: {told}"
+            return f"the limits of the model {self.model!r} are not known; {sizes} assumed: {how}"
+        if self.max_input_tokens != "model" and window < self.max_input_tokens:
+            return f"the model {self.model!r} takes less than is set: {sizes}"
         return ""
 
     @property
@@ -251,11 +251,11 @@ class Settings(BaseSettings):
 
 
 def _check_names(environment: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse names that look like settings and are none: a slip would go unnoticed otherwise."""
+    """Refuse names that look like settings but are not, so that typos are noticed."""
     names = [*_OTHERS, *(name.upper() for name in known)]
     for variable in environment:
         name = variable.upper().removeprefix(_PREFIX)
-        if name == variable.upper() or name in names or _FOREIGN.fullmatch(name):
+        if name == variable.upper() or name in names or _FOREIGN_VARIABLES.fullmatch(name):
             continue
         near = get_close_matches(name, names, n=1, cutoff=0)
         raise SettingsError(
@@ -264,8 +264,8 @@ def _check_names(environment: Iterable[str], known: Iterable[str]) -> None:
         )
 
 
-def load_settings(**given: Any) -> Settings:
-    """Return the settings; what is given and not None wins over environment and file.
+def load_settings(**values: Any) -> Settings:
+    """Return the settings; ``values`` that are not None win over environment and file.
 
     The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names.
 
@@ -273,7 +273,7 @@ def load_settings(**given: Any) -> Settings:
         SettingsError: a name is unknown or a value unusable; says which and why.
     """
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return Settings(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise SettingsError(f"unusable settings: {reasons}") from error

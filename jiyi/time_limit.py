@@ -15,11 +15,11 @@ __all__ = ["OutOfTime", "run_within"]
 _T = TypeVar("_T")
 
 _lock = free_after_fork(threading.Lock())
-_late: Counter[int] = Counter()  # by id of the owner; each late thread keeps its owner alive
+_late_calls: Counter[int] = Counter()  # by id of the owner; each late thread keeps its owner alive
 
 
 class OutOfTime(Exception):
-    """The call was not waited for any longer, or not begun because too many are late already."""
+    """The call took too long, or was not started because too many are late already."""
 
 
 def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_late: int = 2) -> _T:
@@ -35,8 +35,8 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
         OutOfTime: it took longer, or too many earlier calls still run.
     """
     with _lock:
-        if _late[id(owner)] >= most_late:
-            raise OutOfTime(f"{_late[id(owner)]} earlier calls have not come back yet")
+        if _late_calls[id(owner)] >= most_late:
+            raise OutOfTime(f"{_late_calls[id(owner)]} earlier calls have not come back yet")
     outcome: Future[_T] = Future()
 
     def work() -> None:
@@ -53,15 +53,15 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
             outcome.exception(seconds)
     finally:
         if late := not outcome.done():
-            _count(owner, 1)
-            outcome.add_done_callback(lambda _: _count(owner, -1))
+            _count_late(owner, 1)
+            outcome.add_done_callback(lambda _: _count_late(owner, -1))
     if late:
         raise OutOfTime(f"it took longer than {seconds:.3g} s")
     return outcome.result()
 
 
-def _count(owner: object, more: int) -> None:
+def _count_late(owner: object, more: int) -> None:
     with _lock:
-        _late[id(owner)] += more
-        if not _late[id(owner)]:
-            del _late[id(owner)]
+        _late_calls[id(owner)] += more
+        if not _late_calls[id(owner)]:
+            del _late_calls[id(owner)]

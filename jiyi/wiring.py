@@ -1,4 +1,4 @@
-"""From a URL and settings to a working memory: the only place that picks concrete parts."""
+"""Builds a memory from a URL and settings: the only place that picks concrete parts."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -88,13 +88,13 @@ def open_memory(
         MissingExtra: the package for this place or these settings is not installed.
     """
     if isinstance(url, str) and url.startswith(("https://", "http://")):
-        own = (embedder, reranker, llm, forget_rule, monitor_thresholds)
-        return _connect_remote(url, settings | {"user_id": user_id, "agent_id": agent_id}, own)
+        parts = (embedder, reranker, llm, forget_rule, monitor_thresholds)
+        return _connect_remote(url, settings | {"user_id": user_id, "agent_id": agent_id}, parts)
     settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
-    chosen = load_settings(user_id=user_id, agent_id=agent_id, **settings)
-    place = _resolve_place(url, chosen)
-    opening = _OpenOptions(
-        settings=chosen,
+    resolved = load_settings(user_id=user_id, agent_id=agent_id, **settings)
+    place = _resolve_place(url, resolved)
+    options = _OpenOptions(
+        settings=resolved,
         models=(embedder, reranker, llm),
         rule=forget_rule,
         thresholds=monitor_thresholds or Thresholds(),
@@ -102,8 +102,8 @@ def open_memory(
         background=background,
         check=check_embedder,
     )
-    reopen = _refuse_fork if chosen.vector_index == "chroma" else partial(opening.parts, place.absolute())
-    return MemoryManager(opening.parts(place), reopen=reopen)
+    reopen = _refuse_fork if resolved.vector_index == "chroma" else partial(options.parts, place.absolute())
+    return MemoryManager(options.parts(place), reopen=reopen)
 
 
 def _refuse_fork() -> Parts:
@@ -112,7 +112,7 @@ def _refuse_fork() -> Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenOptions:
-    """What a memory is opened with."""
+    """The options a memory is opened with."""
 
     settings: Settings
     models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
@@ -135,7 +135,7 @@ class _OpenOptions:
             if self.check:
                 backend.vectors.claim(cached.name)
             counter = counter_for(settings.model)
-            wiring = _MemoryBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
+            wiring = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
             parts = wiring.parts(own, own_llm)
         except BaseException:
             backend.store.close()
@@ -148,14 +148,14 @@ class _OpenOptions:
         return parts
 
 
-def _close(*made: object) -> None:
-    for part in made:
+def _close(*parts: object) -> None:
+    for part in parts:
         if isinstance(part, OpenAIEmbedder | OpenAILLM):
             part.close()
 
 
 @dataclass(frozen=True, slots=True)
-class _MemoryBuilder:
+class _PartsBuilder:
     given: _OpenOptions
     settings: Settings
     backend: Backend
@@ -204,7 +204,7 @@ class _MemoryBuilder:
             settings.limits[0],
             at=settings.summary_at,
             max_messages=settings.summary_after,
-            # What the session's window lets go of must be in the summary.
+            # Messages that leave the session's window must be in the summary.
             keep_turns=min(settings.summary_keep_turns, settings.max_turns),
             counter=self.counter,
         )
@@ -297,10 +297,10 @@ def open_async_memory(url: str | Path | Place | None = None, **options: Any) -> 
 
 
 def _connect_remote(url: str, options: Mapping[str, Any], parts: Sequence[object]) -> RemoteMemory:
-    odd = sorted(set(options) - set(signature(connect).parameters))
-    if odd or any(part is not None for part in parts):
-        told = ", ".join(odd) or "embedder, llm and other parts"
-        raise SettingsError(f"{told}: this is for the server's settings, see `jiyi serve`; leave it out here")
+    unknown = sorted(set(options) - set(signature(connect).parameters))
+    if unknown or any(part is not None for part in parts):
+        odd = ", ".join(unknown) or "embedder, llm and other parts"
+        raise SettingsError(f"{odd}: this is for the server's settings, see `jiyi serve`; leave it out here")
     return connect(url, **options)
 
 

@@ -7,7 +7,7 @@ import pytest
 import jiyi
 from jiyi.errors import InputError, JiyiError, NotFound
 from jiyi.settings import Settings
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 SECRET = "hunter2"
 ADDRESSES = [
@@ -30,7 +30,7 @@ ADDRESSES = [
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_broken_address_is_refused_without_its_password(address):
-    assert SECRET not in masked(address)
+    assert SECRET not in mask(address)
     assert SECRET not in str(JiyiError(f"cannot open {address}: no such host; see docs of ana@example.org"))
     with pytest.raises(JiyiError) as refused:
         jiyi.open(address, user_id="ana")

@@ -22,7 +22,7 @@ from jiyi.settings import Settings, load_settings
 from jiyi.storage.backend import adapter, open_database
 from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = ["migrate", "model", "serve_db"]
 
@@ -88,7 +88,7 @@ def serve_db(
                 fail(f"the server ended with code {code}; see {server.log}")
             except ServerRuns as running:
                 fail(
-                    f"{running}: {masked(running.url)}; its password is in {server.folder / 'server.json'}, "
+                    f"{running}: {mask(running.url)}; its password is in {server.folder / 'server.json'}, "
                     f"kill -INT {running.pid} stops it"
                 )
             finally:

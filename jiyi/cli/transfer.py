@@ -33,7 +33,7 @@ from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
 from jiyi.storage.transfer.repair import repair_file
-from jiyi.telling import masked
+from jiyi.telling import mask
 from jiyi.wiring import open_memory
 
 __all__ = ["copy", "export", "import_", "reembed", "repair"]
@@ -55,7 +55,7 @@ def import_(
     """
     for file in files:
         if not (is_remote_source(file) or Path(file).exists()):
-            raise typer.BadParameter(f"{masked(file)} does not exist", param_hint="FILES")
+            raise typer.BadParameter(f"{mask(file)} does not exist", param_hint="FILES")
     with open_user_memory(db, user, create=True) as memory, ProgressBars(quiet=as_json) as bars:
         receipts = [_import_file(memory, file, session, dry_run, bars) for file in files]
         pending = 0 if dry_run else memory.stats()["vectors_pending"]
@@ -82,7 +82,7 @@ def _import_file(
     memory: MemoryManager, file: str, session: str | None, dry_run: bool, bars: ProgressBars
 ) -> ImportReceipt:
     """Import a file; one that cannot be imported becomes a rejection, so that the others go on."""
-    name = masked(file).rstrip("/").rpartition("/")[2]
+    name = mask(file).rstrip("/").rpartition("/")[2]
     show = partial(bars.show, f"{name}: records")
     show(0)
     try:

@@ -35,7 +35,7 @@ class Materials:
     tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent with the messages
     broken: Sequence[Dropped] = ()  # tool calls without results, already removed
     blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
-    below: Sequence[ReportItem] = ()  # found, but not relevant enough to be shown
+    below_threshold: Sequence[ReportItem] = ()  # found, but not relevant enough
     asked_at: datetime | None = None  # shown above the blocks
     nothing_relevant: float | None = None  # probability that the memory holds no answer
     shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
@@ -78,7 +78,7 @@ def build_window(
     Raises:
         BudgetTooSmall: what must be included is larger than the budget.
     """
-    profile, over = _fit_profile(materials, budget, counter)
+    profile, skipped = _fit_profile(materials, budget, counter)
     prefix = Prefix(
         system=tuple(materials.system),
         skills=tuple(materials.skills),
@@ -86,7 +86,7 @@ def build_window(
         summary=materials.summary,
         place=summary_place,
     )
-    left_out = [*materials.left_out, *(block_item(block, NO_ROOM) for block in over)]
+    left_out = [*materials.left_out, *(block_item(block, NO_ROOM) for block in skipped)]
     while True:
         context = ContextMessage(
             counter=counter,
@@ -109,9 +109,9 @@ def _fit_profile(
 ) -> tuple[tuple[Block, ...], list[Block]]:
     """Return the profile lines that fit into their share, oldest first, and the rest."""
     lines = [replace(b, tokens=counter.count_text(quote(b.text)) + 1) for b in materials.profile]
-    taken, over = pack(lines, int(budget.max_input_tokens * budget.profile_share))
+    taken, skipped = pack(lines, int(budget.max_input_tokens * budget.profile_share))
     fitting = {block.key for block in taken}
-    return tuple(block for block in lines if block.key in fitting), over
+    return tuple(block for block in lines if block.key in fitting), skipped
 
 
 class _Assembly:
@@ -141,41 +141,41 @@ class _Assembly:
             raise self._too_small(self._count_pinned_tokens() - self._available)
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
-        told = {block.key for block in prefix.profile}
+        profile_keys = {block.key for block in prefix.profile}
         self._report = ReportBuilder(
             counter,
             left_out=[
                 *left_out,
                 *(message_item(d.message, "history", d.reason, counter) for d in materials.broken),
-                *(item for item in materials.below if (item.kind, item.id) not in told),
+                *(item for item in materials.below_threshold if (item.kind, item.id) not in profile_keys),
             ],
             steps=list(materials.steps),
             saved=dict(materials.saved),
         )
-        self._report.add_prefix_drops(prefix.gone)
+        self._report.add_prefix_drops(prefix.dropped)
 
     def window(self, policy: Policy | None) -> Window:
-        """Give each section its allotment, and what it does not use to the next."""
+        """Give each section its allotment, and unused tokens to the next."""
         shares, shorten = self._budget.shares, self._materials.shorten
-        told = {block.key for block in self._prefix.profile if block.whole}
-        blocks = [self._context.with_tokens(b) for b in self._materials.blocks if b.key not in told]
-        said = WindowText.of((), run=[*self._history, *self._current_turn])  # ids only, no text
+        profile_keys = {block.key for block in self._prefix.profile if block.whole}
+        blocks = [self._context.with_tokens(b) for b in self._materials.blocks if b.key not in profile_keys]
+        window_text = WindowText.of((), run=[*self._history, *self._current_turn])  # ids only, no text
         demands: dict[Section, int] = dict.fromkeys(CONTEXT_SECTIONS, 0)
         for block in blocks:
-            demands[block.section] += 0 if said.contains_message(block) else block.tokens
+            demands[block.section] += 0 if window_text.contains_message(block) else block.tokens
         demands["history"] = self._talk_tokens
         to_share = max(self._available - self._context.frame_tokens(blocks), 0)
-        given = allot(to_share, demands, shares)
-        spare = to_share - sum(given.values())
-        if shorten and demands["history"] > given["history"] + spare:
+        allotted = allot(to_share, demands, shares)
+        spare = to_share - sum(allotted.values())
+        if shorten and demands["history"] > allotted["history"] + spare:
             demands["history"] -= self._shorten_tool_results(shorten)
-            given = allot(to_share, demands, shares)
-            spare = to_share - sum(given.values())
-        self._trim_conversation(given["history"] + spare, policy)
-        spare += given["history"] - self._talk_tokens
-        said = WindowText.of(self._history, self._prefix.summary, self._current_turn)
-        blocks = self._context.drop_repeated(blocks, said)
-        self._context.choose(blocks, given, spare, free=self._available - self._talk_tokens)
+            allotted = allot(to_share, demands, shares)
+            spare = to_share - sum(allotted.values())
+        self._trim_conversation(allotted["history"] + spare, policy)
+        spare += allotted["history"] - self._talk_tokens
+        window_text = WindowText.of(self._history, self._prefix.summary, self._current_turn)
+        blocks = self._context.drop_repeated(blocks, window_text)
+        self._context.choose(blocks, allotted, spare, free=self._available - self._talk_tokens)
         return self._build()
 
     @property
@@ -199,8 +199,8 @@ class _Assembly:
         shortened to the same text turn after turn, whatever is asked and found.
         """
         shares = self._budget.shares
-        whole = sum(shares.values())
-        share = shares.get("history", 0.0) / whole if whole else 1.0
+        total = sum(shares.values())
+        share = shares.get("history", 0.0) / total if total else 1.0
         stable = self._budget.max_input_tokens - self._prefix_tokens - self._tool_tokens
         self._history, changed = shorten_tool_results(
             self._history,
@@ -209,32 +209,32 @@ class _Assembly:
             counter=self._counter,
             newest_is_apart=self._materials.current is not None,
         )
-        before = sum(was for was, _ in changed.values())
-        now = sum(is_ for _, is_ in changed.values())
+        before = sum(tokens for tokens, _ in changed.values())
+        after = sum(tokens for _, tokens in changed.values())
         self._report.shortened = changed
         if changed:
-            self._report.add_step("shortened tool outputs", len(changed), before, now)
-        return before - now
+            self._report.add_step("shortened tool outputs", len(changed), before, after)
+        return before - after
 
     def _trim_conversation(self, allowance: int, policy: Policy | None) -> None:
         """Let the policies decide what stays; pinned messages may exceed the allotment."""
         opening = self._counter.count_all([])
-        fits = TokenBudget(max_tokens=self._budget.max_input_tokens, counter=self._counter, keep_last=False)
-        waiting: Sequence[Message] = self._conversation
+        budget = TokenBudget(max_tokens=self._budget.max_input_tokens, counter=self._counter, keep_last=False)
+        remaining: Sequence[Message] = self._conversation
         dropped: list[Dropped] = []
         if policy is not None:
-            decided = policy(waiting, allowance + opening)
-            if not isinstance(decided, Kept):
-                raise InputError(f"policy returned a {type(decided).__name__}; it must return Kept")
-            waiting, dropped = decided.kept, list(decided.dropped)
+            decision = policy(remaining, allowance + opening)
+            if not isinstance(decision, Kept):
+                raise InputError(f"policy returned a {type(decision).__name__}; it must return Kept")
+            remaining, dropped = decision.kept, list(decision.dropped)
         try:
-            decided = fits(waiting, allowance + opening)
+            decision = budget(remaining, allowance + opening)
         except BudgetTooSmall as error:
             if error.needed - opening > self._available:
                 raise self._too_small(error.needed - opening - self._available) from error
-            decided = fits(waiting, error.needed)
-        dropped += decided.dropped
-        kept = {m.id for m in decided.kept}
+            decision = budget(remaining, error.needed)
+        dropped += decision.dropped
+        kept = {m.id for m in decision.kept}
         self._report.add_trimming(self._conversation, dropped)
         self._history = [m for m in self._history if m.id in kept]
         self._tail = [m for m in self._tail if m.id in kept]
@@ -249,9 +249,9 @@ class _Assembly:
         shown = context.tokens_by_block()
         self._report.left_out += context.left_out
         if context.without_room:
-            now = sum(tokens for _, tokens in shown)
-            lost = sum(block.tokens for block in context.without_room)
-            self._report.add_step("trimmed retrieved", len(context.without_room), now + lost, now)
+            after = sum(tokens for _, tokens in shown)
+            removed = sum(block.tokens for block in context.without_room)
+            self._report.add_step("trimmed retrieved", len(context.without_room), after + removed, after)
         return Window(
             messages=[m.to_openai() for m in messages],
             markdown=render_window(
@@ -276,15 +276,15 @@ class _Assembly:
         )
 
     def _count_pinned_tokens(self) -> int:
-        waiting = [*self._materials.history, *self._materials.tail]
-        return sum(self._counter.count(waiting[i]) for i in Candidates.of(waiting).required_places)
+        messages = [*self._materials.history, *self._materials.tail]
+        return sum(self._counter.count(messages[i]) for i in Candidates.of(messages).required_places)
 
-    def _too_small(self, over: int) -> BudgetTooSmall:
+    def _too_small(self, excess: int) -> BudgetTooSmall:
         available = self._budget.max_input_tokens
-        needed = available + over
+        needed = available + excess
         return BudgetTooSmall(
             f"system, pinned and current messages, required skills and tools take {needed} tokens, "
-            f"{over} more than the {available} of the budget; "
+            f"{excess} more than the {available} of the budget; "
             "raise it, unpin something, or shorten the input",
             needed=needed,
             available=available,

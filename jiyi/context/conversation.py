@@ -86,21 +86,21 @@ def shorten_tool_results(
     means that ``history`` does not contain the newest turn. Only the content of a result changes.
     """
     limit = max(allotment // _LARGE_FRACTION, _MIN_LARGE_TOKENS)
-    held = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
+    protected = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
     if not newest_is_apart:
-        held |= set(turns(history)[-1] if history else ())
+        protected |= set(turns(history)[-1] if history else ())
     out = list(history)
     changed: dict[str, tuple[int, int]] = {}
     for place, message in enumerate(history):
         before = counter.count(message)
-        if message.role != "tool" or place in held or before <= limit:
+        if message.role != "tool" or place in protected or before <= limit:
             continue
-        made = shorten(message, limit)
-        if made is None:
+        shortened = shorten(message, limit)
+        if shortened is None:
             continue
-        smaller = counter.counted(replace(message, content=made.content, tokens=None, tokens_by=None))
-        now = counter.count(smaller)
-        if now < before:
+        smaller = counter.counted(replace(message, content=shortened.content, tokens=None, tokens_by=None))
+        after = counter.count(smaller)
+        if after < before:
             out[place] = smaller
-            changed[message.id] = (before, now)
+            changed[message.id] = (before, after)
     return out, changed

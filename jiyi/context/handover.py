@@ -1,4 +1,4 @@
-"""Several sessions for one piece of work: what the next one must know, and stages that split a task."""
+"""Several sessions for one piece of work: the handover to the next one, and stages of a task."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,13 @@ __all__ = ["Stage", "handover", "split_task"]
 _SECTION_WEIGHTS = {"goal": 6.0, "todo": 5.0, "task": 4.0, "decided": 3.0, "last": 2.0, "summary": 1.0}
 _LINE_FRACTION = 8  # a line may take 1/8 of the text, the goal 2/8
 
-_TODO = re.compile(
+_TODO_WORDS = re.compile(
     r"\b(?:todo|to-do|next steps?|still (?:needs?|have|has|to|missing|open)|remain(?:s|ing)?|follow[ -]?up"
     r"|left to do|don't forget|(?:we|i|you) (?:need|have) to|needs to be|pending)\b|\[ \]"
     r"|待办|还要|还需|还差|还没|尚未|接下来|下一步|后续|记得|别忘|稍后|回头|剩下|有待|得把|需要把",
     re.IGNORECASE,
 )
-_DONE = re.compile(
+_DONE_WORDS = re.compile(
     r"\b(?:done|finished|completed|fixed|resolved|shipped|no longer needed|taken care of)\b|\[x\]"
     r"|完成|搞定|做完|修好|弄好|解决了|办好|不用了|已经?(?:改|加|删|发|更新|处理|重启|上线|提交)",
     re.IGNORECASE,
@@ -80,25 +80,25 @@ def handover(
         raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
     counter = counter or counter_for()
     talk = as_messages(messages)
-    aim = goal or (task.request if task else "") or find_goal(talk)
-    words = wording("handover", language_of(aim) if language == "auto" else language)
-    longest = max(max_tokens // _LINE_FRACTION, 1)
-    found = {  # in the order of the text
-        "goal": [aim],
+    purpose = goal or (task.request if task else "") or find_goal(talk)
+    words = wording("handover", language_of(purpose) if language == "auto" else language)
+    line_limit = max(max_tokens // _LINE_FRACTION, 1)
+    section_texts = {  # in the order of the text
+        "goal": [purpose],
         "summary": [line for line in summary.splitlines() if line.strip()],
-        "decided": _decisions(talk),
-        "task": _task_step_lines(task, words),
-        "todo": _open_todos(talk),
-        "last": _last_turn_lines(talk, last_turns),
+        "decided": _find_decisions(talk),
+        "task": _format_steps(task, words),
+        "todo": _find_open_todos(talk),
+        "last": _format_last_turns(talk, last_turns),
     }
     lines = [
         _Line(
             section=section,
-            text=_one_line(text, longest * (2 if section == "goal" else 1), counter),
-            priority=_SECTION_WEIGHTS[section] + place / (len(texts) + 1),  # later lines rank higher
+            text=_one_line(text, line_limit * (2 if section == "goal" else 1), counter),
+            priority=_SECTION_WEIGHTS[section] + place / (len(section_texts) + 1),  # later lines rank higher
         )
-        for section, texts in found.items()
-        for place, text in enumerate(texts)
+        for section, section_texts in section_texts.items()
+        for place, text in enumerate(section_texts)
     ]
     return _render_best([line for line in lines if line.text], words, max_tokens, counter)
 
@@ -129,17 +129,17 @@ def _render_best(
 
 def _render(lines: Sequence[_Line], words: Mapping[str, str]) -> str:
     parts = [words["preface"]]
-    for section, some in groupby(lines, key=lambda line: line.section):
-        parts.append(f"## {words[section]}\n" + "\n".join(f"> - {line.text}" for line in some))
+    for section, section_lines in groupby(lines, key=lambda line: line.section):
+        parts.append(f"## {words[section]}\n" + "\n".join(f"> - {line.text}" for line in section_lines))
     return "\n\n".join(parts)
 
 
-def _one_line(text: str, most: int, counter: TokenCounter) -> str:
+def _one_line(text: str, max_tokens: int, counter: TokenCounter) -> str:
     """Return a text as one line of about ``most`` tokens or fewer."""
     line = " ".join(text.removeprefix("- ").split())
-    if counter.count_text(line) <= most:
+    if counter.count_text(line) <= max_tokens:
         return line
-    return f"{counter.truncate(line, most).rstrip()}…"
+    return f"{counter.truncate(line, max_tokens).rstrip()}…"
 
 
 def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
@@ -148,18 +148,18 @@ def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
             yield from split_sentences(message.text)
 
 
-def _decisions(messages: Sequence[Message]) -> list[str]:
+def _find_decisions(messages: Sequence[Message]) -> list[str]:
     """Return the sentences that decide something, without repeats, oldest first."""
-    found: dict[str, None] = {}
+    decisions: dict[str, None] = {}
     for sentence in _spoken_sentences(messages):
         signs = traits(sentence)
-        if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO.search(sentence):
-            found.pop(sentence, None)
-            found[sentence] = None
-    return list(found)
+        if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO_WORDS.search(sentence):
+            decisions.pop(sentence, None)
+            decisions[sentence] = None
+    return list(decisions)
 
 
-def _task_step_lines(task: Task | None, words: Mapping[str, str]) -> list[str]:
+def _format_steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
     if task is None:
         return []
     return [
@@ -168,25 +168,25 @@ def _task_step_lines(task: Task | None, words: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _open_todos(messages: Sequence[Message]) -> list[str]:
+def _find_open_todos(messages: Sequence[Message]) -> list[str]:
     """Return the sentences about open to-dos, oldest first."""
     open_: dict[str, set[str]] = {}
     for sentence in _spoken_sentences(messages):
-        terms = set(query_terms(_TODO.sub(" ", sentence)))
-        if _DONE.search(sentence):
+        terms = set(query_terms(_TODO_WORDS.sub(" ", sentence)))
+        if _DONE_WORDS.search(sentence):
             closed = [s for s, wanted in open_.items() if len(terms & wanted) >= _DONE_OVERLAP * len(wanted)]
             for done in closed:
                 del open_[done]
-        elif _TODO.search(sentence) and Trait.QUESTION not in traits(sentence):
+        elif _TODO_WORDS.search(sentence) and Trait.QUESTION not in traits(sentence):
             open_.setdefault(sentence, terms)
     return list(open_)
 
 
-def _last_turn_lines(messages: Sequence[Message], count: int) -> list[str]:
+def _format_last_turns(messages: Sequence[Message], count: int) -> list[str]:
     """Return the last turns, a line for each message with words."""
-    places = [i for some in turns(messages)[-count:] for i in some] if count > 0 else []
-    said = [(messages[i], messages[i].search_text) for i in places]
-    return [f"**{m.name or m.role}**: {text}" for m, text in said if text.strip()]
+    places = [i for turn in turns(messages)[-count:] for i in turn] if count > 0 else []
+    texts = [(messages[i], messages[i].search_text) for i in places]
+    return [f"**{m.name or m.role}**: {text}" for m, text in texts if text.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class Stage:
     ) -> str:
         """Return the first message of this stage's session: instruction, plan, and results so far.
 
-        Nothing else of the earlier sessions is in it. Results are quoted; if they are too long
+        It holds nothing else of the earlier sessions. Results are quoted; if they are too long
         together each keeps its beginning, and the longest lose most.
 
         Args:
@@ -232,7 +232,7 @@ class Stage:
         shown = {name: given[name] for name in self.after if given.get(name, "").strip()}
         limit = max((counter.count_text(text) for text in shown.values()), default=0)
         while True:
-            text = self._render({name: _shorten_result(said, limit, counter) for name, said in shown.items()})
+            text = self._render({name: _shorten_result(text, limit, counter) for name, text in shown.items()})
             needed = counter.count_text(text)
             if needed <= max_tokens:
                 return text
@@ -282,10 +282,10 @@ def split_task(
         raise InputError("a task is split by its plan; give at least one point")
     if language not in ("auto", "zh", "en"):
         raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
-    tongue: Literal["zh", "en"] = (
+    heading_language: Literal["zh", "en"] = (
         language_of(text) if language == "auto" else "zh" if language == "zh" else "en"
     )
-    chosen = wording("stage", tongue) if stages is None else stages
+    chosen = wording("stage", heading_language) if stages is None else stages
     if not chosen:
         raise InputError("a task has at least one stage; leave stages out for research, implement, verify")
     names = tuple(chosen)
@@ -298,7 +298,7 @@ def split_task(
             instruction=chosen[name],
             plan=text,
             after=names[:place],
-            language=tongue,
+            language=heading_language,
         )
         for place, name in enumerate(names)
     )

@@ -98,15 +98,15 @@ def health(
     counter = counter or counter_for()
     talk = as_messages(messages)
     sizes = [counter.count(message) for message in talk]
-    rounds = turns(talk)
-    newest = {i for places in rounds[-recent:] for i in places}
+    all_turns = turns(talk)
+    newest = {i for places in all_turns[-recent:] for i in places}
     fresh = {term for i in newest for term in query_terms(talk[i].search_text)}
     stale = sum(
         sizes[i]
         for i, message in enumerate(talk)
         if i not in newest and message.role != "system" and not message.pinned and _is_stale(message, fresh)
     )
-    if drift is None and len(rounds) > recent:
+    if drift is None and len(all_turns) > recent:
         drift = _measure_drift(goal or find_goal(talk), fresh)
     return Health(
         length=counter.count_all(talk) / max_tokens,
@@ -130,17 +130,17 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
     """
     limits = thresholds or Thresholds()
     signs = _warning_signs(health, limits)
-    long, half = health.length >= limits.length, health.length >= limits.length / 2
-    worn = "stale" in signs or "repeated" in signs
+    is_long, is_half_long = health.length >= limits.length, health.length >= limits.length / 2
+    is_worn = "stale" in signs or "repeated" in signs
     action: Action = "continue"
-    if (half and len(signs) >= 2) or (long and "drift" in signs):
+    if (is_half_long and len(signs) >= 2) or (is_long and "drift" in signs):
         action = "restart"
-    elif health.length >= limits.full and not worn:
+    elif health.length >= limits.full and not is_worn:
         action = "split"
-    elif long or (half and worn):
+    elif is_long or (is_half_long and is_worn):
         action = "summarise"
-    size = f"the messages take {health.length:.0%} of the window"
-    return Advice(action=action, reasons=(*([size] if long or action != "continue" else []), *signs.values()))
+    sizes = [f"the messages take {health.length:.0%} of the window"]
+    return Advice(action=action, reasons=(*sizes[: is_long or action != "continue"], *signs.values()))
 
 
 def find_goal(messages: Sequence[Message]) -> str:
@@ -151,16 +151,16 @@ def find_goal(messages: Sequence[Message]) -> str:
 
 def _warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:
     """Return the warning signs other than the length, each as a sentence."""
-    found: dict[str, str] = {}
+    signs: dict[str, str] = {}
     if health.stale >= limits.stale:
-        found["stale"] = f"{health.stale:.0%} is older and has nothing to do with the newest turns"
+        signs["stale"] = f"{health.stale:.0%} is older and has nothing to do with the newest turns"
     if health.repeated >= limits.repeated:
-        found["repeated"] = f"{health.repeated:.0%} was said before in the same words"
+        signs["repeated"] = f"{health.repeated:.0%} was said before in the same words"
     if health.misses is not None and health.misses >= limits.misses:
-        found["misses"] = f"the replies did not use {health.misses:.0%} of what was recalled"
+        signs["misses"] = f"the replies did not use {health.misses:.0%} of what was recalled"
     if health.drift is not None and health.drift >= limits.drift:
-        found["drift"] = f"the newest turns are far from the goal ({health.drift:.2f} of 1)"
-    return found
+        signs["drift"] = f"the newest turns are far from the goal ({health.drift:.2f} of 1)"
+    return signs
 
 
 def _is_stale(message: Message, fresh: set[str]) -> bool:
@@ -175,7 +175,7 @@ def _measure_drift(goal: str, fresh: set[str]) -> float | None:
 
 def _repeated_share(texts: Sequence[str]) -> float:
     seen: set[int] = set()
-    units = again = 0
+    units = repeated = 0
     for text in texts:
         words = ["0" if word.isdigit() else word for word in _WORD_OR_CHARACTER.findall(text.lower())]
         units += len(words)
@@ -183,7 +183,7 @@ def _repeated_share(texts: Sequence[str]) -> float:
         for end in range(_SHINGLE_LENGTH, len(words) + 1):
             mark = hash(tuple(words[end - _SHINGLE_LENGTH : end]))
             if mark in seen:
-                again += end - max(covered, end - _SHINGLE_LENGTH)
+                repeated += end - max(covered, end - _SHINGLE_LENGTH)
                 covered = end
             seen.add(mark)
-    return again / units if units else 0.0
+    return repeated / units if units else 0.0

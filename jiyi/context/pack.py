@@ -19,26 +19,26 @@ def allot(
     A section gets at most its demand. What it leaves goes to the others in proportion to their
     shares. A section without a share gets only what no other section needs.
     """
-    given: dict[Section, int] = dict.fromkeys(demands, 0)
+    allotted: dict[Section, int] = dict.fromkeys(demands, 0)
     left = max(available, 0)
     while left > 0:
-        hungry = {name: shares.get(name, 0.0) for name in demands if given[name] < demands[name]}
-        if not hungry:
+        unmet = {name: shares.get(name, 0.0) for name in demands if allotted[name] < demands[name]}
+        if not unmet:
             break
-        total = sum(hungry.values())
+        total = sum(unmet.values())
         if total == 0:
-            hungry, total = dict.fromkeys(hungry, 1.0), float(len(hungry))
+            unmet, total = dict.fromkeys(unmet, 1.0), float(len(unmet))
         before = left
-        for name, share in hungry.items():
-            more = min(int(before * share / total), demands[name] - given[name], left)
-            given[name] += more
-            left -= more
+        for name, share in unmet.items():
+            added = min(int(before * share / total), demands[name] - allotted[name], left)
+            allotted[name] += added
+            left -= added
         if left == before:  # too little to divide: the largest share takes it
-            name = max(hungry, key=lambda section: hungry[section])
-            more = min(left, demands[name] - given[name])
-            given[name] += more
-            left -= more
-    return given
+            name = max(unmet, key=lambda section: unmet[section])
+            added = min(left, demands[name] - allotted[name])
+            allotted[name] += added
+            left -= added
+    return allotted
 
 
 def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Block]]:

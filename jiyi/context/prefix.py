@@ -20,41 +20,41 @@ class Prefix:
 
     system: tuple[Message, ...]  # as they came
     skills: tuple[Block, ...]  # cards and opened bodies
-    profile: tuple[Block, ...]  # what every window says of the user, oldest first
+    profile: tuple[Block, ...]  # facts about the user, in every window, oldest first
     summary: Block | None
     place: SummaryPlace
-    gone: tuple[Block, ...] = ()  # what was dropped, in that order
+    dropped: tuple[Block, ...] = ()  # dropped blocks, in the order of dropping
 
     def messages(self) -> tuple[Message, ...]:
         """Return the messages to send: the sections follow the last system message's own text."""
-        inside, own = ("".join(text for text, _ in some) for some in self._split_pieces())
+        appended, separate = ("".join(text for text, _ in pieces) for pieces in self._split_pieces())
         out = list(self.system)
-        if inside and out:
-            out[-1] = _append_text(out[-1], inside)
-        elif inside:
-            out.append(Message(role="system", content=inside))
-        if own:
+        if appended and out:
+            out[-1] = _append_text(out[-1], appended)
+        elif appended:
+            out.append(Message(role="system", content=appended))
+        if separate:
             # A user message: quoted statements have no more authority now than when they were made.
-            out.append(Message(role="user", content=own))
+            out.append(Message(role="user", content=separate))
         return tuple(out)
 
-    def counted(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
+    def count_blocks(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
         """Return the blocks shown in ``messages()``, each with the tokens it takes there."""
-        inside, own = self._split_pieces()
+        appended, separate = self._split_pieces()
         out: list[tuple[Block, int]] = []
-        if inside:
-            place = -2 if own else -1
+        if appended:
+            place = -2 if separate else -1
             bare = self.system[-1] if self.system else Message(role="system", content="")
-            out += tokens_by_block([("\n\n", None), *inside], messages[place], bare, counter)
-        if own:
-            out += tokens_by_block(own, messages[-1], Message(role="user", content=""), counter)
+            out += tokens_by_block([("\n\n", None), *appended], messages[place], bare, counter)
+        if separate:
+            out += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
         return out
 
     def _split_pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces appended to the last system message, and those of a separate message."""
-        inside, own = render_skills(self.skills), render_profile(self.profile)
-        own = _join_pieces(own, render_summary(self.summary))
-        return (inside, own) if self.place == "message" else (_join_pieces(inside, own), [])
+        appended, separate = render_skills(self.skills), render_profile(self.profile)
+        separate = _join_pieces(separate, render_summary(self.summary))
+        return (appended, separate) if self.place == "message" else (_join_pieces(appended, separate), [])
 
     def smaller(self) -> "Prefix | None":
         """Return the prefix without the next part that may be dropped, or None if there is none.
@@ -63,15 +63,15 @@ class Prefix:
         then the profile. Required blocks stay.
         """
         if self.summary is not None and not self.summary.required:
-            return replace(self, summary=None, gone=(*self.gone, self.summary))
+            return replace(self, summary=None, dropped=(*self.dropped, self.summary))
         closable = [i for i, block in enumerate(self.skills) if not block.required]
         if not closable and self.profile:
-            return replace(self, profile=(), gone=(*self.gone, *self.profile))
+            return replace(self, profile=(), dropped=(*self.dropped, *self.profile))
         if not closable:
             return None
         worst = min(reversed(closable), key=lambda i: self.skills[i].score)
         kept = self.skills[:worst] + self.skills[worst + 1 :]
-        return replace(self, skills=kept, gone=(*self.gone, self.skills[worst]))
+        return replace(self, skills=kept, dropped=(*self.dropped, self.skills[worst]))
 
 
 def tokens_by_block(
@@ -83,8 +83,8 @@ def tokens_by_block(
     return [(block, share) for (_, block), share in zip(pieces, tokens, strict=True) if block]
 
 
-def _join_pieces(one: list[Piece], other: list[Piece]) -> list[Piece]:
-    return [*one, *([("\n\n", None)] if one and other else []), *other]
+def _join_pieces(first: list[Piece], second: list[Piece]) -> list[Piece]:
+    return [*first, *([("\n\n", None)] if first and second else []), *second]
 
 
 def _append_text(message: Message, text: str) -> Message:

@@ -28,7 +28,7 @@ __all__ = [
     "same_passage",
 ]
 
-_PASSAGE_BREAK = timedelta(hours=1)  # a message so long after the one before it begins a passage
+_PASSAGE_BREAK = timedelta(hours=1)  # a message after such a pause begins a passage
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 CONTEXT_SECTIONS: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
@@ -63,13 +63,13 @@ def passages(blocks: Sequence[Block]) -> list[list[Block]]:
             found[-1].append(block)
         else:
             found.append([block])
-    return sorted(found, key=lambda some: _created_at(some[0]))
+    return sorted(found, key=lambda passage: _created_at(passage[0]))
 
 
 def same_passage(first: Block, second: Block) -> bool:
     """Say whether two consecutive blocks belong to one passage."""
-    same = bool(first.thread) and first.thread == second.thread
-    return same and abs(_created_at(second) - _created_at(first)) < _PASSAGE_BREAK
+    same_thread = bool(first.thread) and first.thread == second.thread
+    return same_thread and abs(_created_at(second) - _created_at(first)) < _PASSAGE_BREAK
 
 
 def _created_at(block: Block) -> datetime:
@@ -118,7 +118,7 @@ def render_opening(
     headings = wording("window", language)
     lines = [headings["preface"]]
     if asked_at is not None:
-        now = _in_zone(zone, asked_at)
+        now = _to_zone(zone, asked_at)
         day = headings["days"].split()[now.weekday()]
         lines.append(headings["now"].format(moment=f"{now:%Y-%m-%d %H:%M}", day=day, zone=zone))
     if doubtful:
@@ -142,23 +142,23 @@ def context_pieces(
     language: str,
     zone: tzinfo = UTC,
     *,
-    there: Set[tuple[str, str]] = frozenset(),
+    elsewhere: Set[tuple[str, str]] = frozenset(),
     always: bool = False,
 ) -> list[Piece]:
     """Return the pieces of the context message; without blocks none, or with ``always`` the opening.
 
     Task, episodes and knowledge have their best at the edges; messages are ordered by time, in
     passages with one date each. A block's successor directly follows it unless it is shown
-    as a block, or is ``there``, elsewhere in the window.
+    as a block, or is shown ``elsewhere`` in the window.
     """
-    shown = {*there} | {block.key for some in blocks.values() for block in some}
+    shown = {*elsewhere} | {block.key for chosen in blocks.values() for block in chosen}
     pieces: list[Piece] = []
     for section in CONTEXT_SECTIONS:
-        some = blocks.get(section)
-        if not some:
+        chosen = blocks.get(section)
+        if not chosen:
             continue
         pieces.append((_heading(section, language), None))
-        groups = passages(some) if section == "recalled" else [[block] for block in edges(some)]
+        groups = passages(chosen) if section == "recalled" else [[block] for block in edges(chosen)]
         for number, group in enumerate(groups):
             if number:
                 pieces.append(("\n\n", None))
@@ -198,33 +198,33 @@ def _passage_pieces(
         if number:
             adjacent = block.place == group[number - 1].place + 1
             pieces.append(("\n" if adjacent else f"\n{GAP}", None))
-        pieces.append((quote(_with_header(block, language, zone if number == 0 else None)), block))
-        after = block.successor
-        if after is not None and after.key not in shown:
-            shown.add(after.key)
-            pieces.append(("\n" + quote(f"→ {_with_header(after, language, zone)}"), after))
+        pieces.append((quote(_add_header(block, language, zone if number == 0 else None)), block))
+        successor = block.successor
+        if successor is not None and successor.key not in shown:
+            shown.add(successor.key)
+            pieces.append(("\n" + quote(f"→ {_add_header(successor, language, zone)}"), successor))
     return pieces
 
 
-def _with_header(block: Block, language: str, zone: tzinfo | None) -> str:
+def _add_header(block: Block, language: str, zone: tzinfo | None) -> str:
     """Return the block's text after its date (if a zone is given), speaker and outdated mark."""
-    when = ""
+    date = ""
     if zone and block.created_at:
-        when = _in_zone(zone, block.created_at).isoformat(" ")[: 16 if block.section == "recalled" else 10]
+        date = _to_zone(zone, block.created_at).isoformat(" ")[: 16 if block.section == "recalled" else 10]
     speaker = wording("role", language).get(block.speaker, block.speaker)
     mark = wording("window", language)[block.outdated] if block.outdated else ""
-    head = " · ".join(filter(None, [when, speaker, mark]))
+    head = " · ".join(filter(None, [date, speaker, mark]))
     return f"[{head}] {block.text}" if head else block.text
 
 
-def _in_zone(zone: tzinfo, moment: datetime) -> datetime:
+def _to_zone(zone: tzinfo, moment: datetime) -> datetime:
     try:
         return moment if moment.tzinfo is zone else moment.astimezone(zone)
-    except OverflowError:  # at the edge of year 1 or 9999: shown as it is
+    except OverflowError:  # at the edge of year 1 or 9999: not converted
         return moment
 
 
 def _message_line(message: Message, language: str) -> str:
     role = wording("role", language).get(message.role, message.role)
-    who = f"{role} {message.name}" if message.name else role
-    return f"- **{who}**: " + "\n  ".join(message.search_text.splitlines())
+    speaker = f"{role} {message.name}" if message.name else role
+    return f"- **{speaker}**: " + "\n  ".join(message.search_text.splitlines())

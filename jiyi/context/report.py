@@ -1,4 +1,4 @@
-"""The report of a window: what went in, what stayed out, and what was done to make it fit."""
+"""The report of a window: what it includes, what was left out, and the steps that made it fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ _SECTION_REASONS: Mapping[Section, str] = {
     "summary": "stands for messages that left",
     "task": "the task in hand",
 }
-_DROPS = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
+_DROPPED = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
 @dataclass(slots=True)
@@ -36,14 +36,14 @@ class ReportBuilder:
         """Add a step; ``before`` and ``after`` are tokens."""
         self.steps.append(ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note))
 
-    def add_prefix_drops(self, gone: Sequence[Block]) -> None:
+    def add_prefix_drops(self, dropped: Sequence[Block]) -> None:
         """Add the blocks dropped from the prefix, and a step for each of its sections."""
         reason = "left out so that system, pinned and current messages fit"
-        self.left_out += [block_item(block, reason) for block in gone]
-        for section, what in _DROPS.items():
-            some = [block for block in gone if block.section == section]
-            if some:
-                self.add_step(what, len(some), sum(block.tokens for block in some), 0, reason)
+        self.left_out += [block_item(block, reason) for block in dropped]
+        for section, what in _DROPPED.items():
+            blocks = [block for block in dropped if block.section == section]
+            if blocks:
+                self.add_step(what, len(blocks), sum(block.tokens for block in blocks), 0, reason)
 
     def add_trimming(self, messages: Sequence[Message], dropped: Sequence[Dropped]) -> None:
         """Add the messages dropped from the history; broken tool calls do not count as trimming."""
@@ -51,18 +51,18 @@ class ReportBuilder:
         if not dropped:
             return
         broken = {messages[i].id for atom in atoms(messages) if atom.broken for i in atom.indices}
-        lost = [d.message for d in dropped if d.message.id not in broken]
-        if lost:
+        removed = [d.message for d in dropped if d.message.id not in broken]
+        if removed:
             before = sum(self.counter.count(m) for m in messages if m.id not in broken)
-            after = before - sum(self.counter.count(m) for m in lost)
-            self.add_step("trimmed history", len(lost), before, after)
+            after = before - sum(self.counter.count(m) for m in removed)
+            self.add_step("trimmed history", len(removed), before, after)
 
     def add_shortening(self, messages: Iterable[Message]) -> None:
         """Add the tokens that shortening saved in the messages that stayed."""
         pairs = [self.shortened[m.id] for m in messages if m.id in self.shortened]
         if pairs:
             self.saved["tool_output"] = self.saved.get("tool_output", 0) + sum(
-                was - now for was, now in pairs
+                before - after for before, after in pairs
             )
 
     def build(
@@ -78,12 +78,12 @@ class ReportBuilder:
         nothing_relevant: float | None,
         notes: Sequence[str],
     ) -> Report:
-        """Return the report: ``before`` are the prefix's messages, ``talk`` what is left of the history."""
+        """Return the report: ``before`` are the prefix's messages, ``talk`` the remaining history."""
         counter = self.counter
         included = [message_item(m, "system", "system messages always stay", counter) for m in prefix.system]
-        stored = [block_item(block, _reason(block), size) for block, size in prefix.counted(before, counter)]
+        stored = [block_item(b, _block_reason(b), size) for b, size in prefix.count_blocks(before, counter)]
         stored += [message_item(m, "history", self._history_reason(m), counter) for m in talk]
-        stored += [block_item(block, _reason(block), size) for block, size in shown]
+        stored += [block_item(block, _block_reason(block), size) for block, size in shown]
         included += stored
         if flagged := sum([_SUSPICIOUS_MARK in item.reason for item in stored]):
             notes = [*notes, _WARNING.format(flagged)]
@@ -141,12 +141,12 @@ def block_item(block: Block, reason: str, tokens: int | None = None) -> ReportIt
     )
 
 
-def _reason(block: Block) -> str:
+def _block_reason(block: Block) -> str:
     reason = _SECTION_REASONS.get(block.section) or f"found by search, score {block.score:.2f}"
     if block.section == "skills":
         reason = "always shown" if block.required else "an opened skill"
-    sign = "" if block.section == "skills" else _suspicion_mark(block.text)
-    return (f"{reason}; {block.note}" if block.note else reason) + sign
+    mark = "" if block.section == "skills" else _suspicion_mark(block.text)
+    return (f"{reason}; {block.note}" if block.note else reason) + mark
 
 
 def _suspicion_mark(text: str) -> str:

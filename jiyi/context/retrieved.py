@@ -1,4 +1,4 @@
-"""The context message: retrieved blocks, without what the rest of the window already says."""
+"""The context message: retrieved blocks, without text that the rest of the window shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,8 +15,8 @@ from jiyi.text import TokenCounter, sentences
 
 __all__ = ["NO_ROOM", "ContextMessage", "WindowText"]
 
-_MIN_COMPARED_BYTES = 24  # bytes of a line that is looked for: 8 Chinese characters; "ok" stands everywhere
-_CACHED_LENGTH = 500  # characters up to which a line's sentences are kept: what is shown once is shown again
+_MIN_COMPARED_BYTES = 24  # of a line that is compared: 8 Chinese characters; "ok" occurs everywhere
+_CACHED_LENGTH = 500  # characters up to which the sentences of a line are cached
 _GAP = "…"
 
 _IN_HISTORY = "already in the window as history"
@@ -28,7 +28,7 @@ _EMPTY = Message(role="user", content="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowText:
-    """What history and summary say."""
+    """The text of history and summary."""
 
     ids: frozenset[str]  # of the messages shown
     text: str  # all lines, each with single spaces
@@ -47,8 +47,8 @@ class WindowText:
 
     def contains_message(self, block: Block) -> bool:
         """Say whether the block is one of the messages shown, or has one as its source."""
-        itself = block.kind == "message" and block.source_id in self.ids
-        return itself or not self.ids.isdisjoint(block.sources)
+        is_shown = block.kind == "message" and block.source_id in self.ids
+        return is_shown or not self.ids.isdisjoint(block.sources)
 
     def without_repeats(self, block: Block) -> Block | None:
         """Return the block without lines and sentences already shown; None if little is left.
@@ -59,27 +59,27 @@ class WindowText:
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()
-        whole = "```" in block.text
-        left = [self._line_without_repeats(line, whole=whole) for line in lines]
-        if left == lines:
+        whole_lines = "```" in block.text
+        remaining = [self._line_without_repeats(line, whole=whole_lines) for line in lines]
+        if remaining == lines:
             return block
-        pairs = zip(left, lines, strict=True)
-        if all(rest == _GAP or (rest == line and _too_short(line)) for rest, line in pairs):
+        pairs = zip(remaining, lines, strict=True)
+        if all(part == _GAP or (part == line and _too_short(line)) for part, line in pairs):
             return None
-        kept = [line for before, line in pairwise(["", *left]) if (before, line) != (_GAP, _GAP)]
+        kept = [line for before, line in pairwise(["", *remaining]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
 
     def _line_without_repeats(self, line: str, *, whole: bool) -> str:
         """Return a line with gaps for sentences already shown; with ``whole`` only entire lines count."""
         parts = (_split_line if len(line) <= _CACHED_LENGTH else _split_line.__wrapped__)(line)
-        here, *known = [bool(even) and even in self.text for _, even in parts]
-        if here:
+        is_line_shown, *shown = [bool(comparable) and comparable in self.text for _, comparable in parts]
+        if is_line_shown:
             return _GAP
-        if whole or "{" in line or not any(known):
+        if whole or "{" in line or not any(shown):
             return line
         kept: list[str] = []
-        for said, (part, _) in zip(known, parts[1:], strict=True):
-            if not said:
+        for is_shown, (part, _) in zip(shown, parts[1:], strict=True):
+            if not is_shown:
                 kept.append(part)
             elif not kept or kept[-1] != _GAP:
                 kept.append(_GAP)
@@ -123,7 +123,7 @@ class ContextMessage:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The chosen blocks in the order shown, without their successors."""
-        keys = {block.key for some in self._chosen.values() for block in some}
+        keys = {block.key for blocks in self._chosen.values() for block in blocks}
         return tuple(block for _, block in self.pieces if block and block.key in keys)
 
     def with_tokens(self, block: Block) -> Block:
@@ -138,38 +138,38 @@ class ContextMessage:
         text = render.render_frame({block.section for block in blocks}, self.opening, self.language)
         return self.counter.count(self._as_message(text))
 
-    def drop_repeated(self, blocks: Sequence[Block], said: WindowText) -> list[Block]:
+    def drop_repeated(self, blocks: Sequence[Block], window_text: WindowText) -> list[Block]:
         """Return the blocks that history and summary do not show, without the text they repeat."""
-        self._already_shown = {("message", id_) for id_ in said.ids}
-        left = []
+        self._already_shown = {("message", id_) for id_ in window_text.ids}
+        remaining = []
         for block in blocks:
-            rest = None if said.contains_message(block) else said.without_repeats(block)
+            rest = None if window_text.contains_message(block) else window_text.without_repeats(block)
             if rest is not None:
-                left.append(block if rest is block else self.with_tokens(rest))
+                remaining.append(block if rest is block else self.with_tokens(rest))
                 continue
             reason = _IN_HISTORY if block.key in self._already_shown else _TEXT_SHOWN
             self.left_out.append(block_item(block, reason))
             self._already_shown.add(block.key)
-        return left
+        return remaining
 
-    def choose(self, blocks: Sequence[Block], given: Mapping[Section, int], spare: int, free: int) -> None:
-        """Fill each section's allotment with blocks, then what is left over with the rest.
+    def choose(self, blocks: Sequence[Block], shares: Mapping[Section, int], spare: int, free: int) -> None:
+        """Fill each section's allotment with blocks, then use the remaining tokens for others.
 
-        ``spare`` are tokens no section needs; ``free`` limits the message.
+        ``shares`` are the allotments, ``spare`` tokens no section needs; ``free`` limits the message.
         """
         left: list[Block] = []
         for section in render.CONTEXT_SECTIONS:
-            allowance = given[section] + spare
-            taken, over = pack([b for b in blocks if b.section == section], allowance)
+            allowance = shares[section] + spare
+            taken, skipped = pack([b for b in blocks if b.section == section], allowance)
             self._chosen[section] = taken
             spare = allowance - sum(b.tokens for b in taken)
-            left += over
-        late, never = pack(left, spare)
-        self._add(late)
-        self.without_room = self._fit_into(never, free)
+            left += skipped
+        fitting, unfitting = pack(left, spare)
+        self._add(fitting)
+        self.without_room = self._fit_into(unfitting, free)
         self.left_out += [block_item(b, NO_ROOM) for b in self.without_room]
-        told = {block.key for _, block in self.pieces if block}  # a successor may have had no room of its own
-        self.left_out = [item for item in self.left_out if (item.kind, item.id) not in told]
+        shown = {block.key for _, block in self.pieces if block}  # as successors without room of their own
+        self.left_out = [item for item in self.left_out if (item.kind, item.id) not in shown]
 
     def tokens_by_block(self) -> list[tuple[Block, int]]:
         """Return all blocks shown, successors included, each with the tokens it takes."""
@@ -181,29 +181,29 @@ class ContextMessage:
         If it is too long, the block of lowest score goes. Tokens that passages and redundant blocks
         save go to the waiting ones.
         """
-        waiting, gone = self._priced_with_neighbours(waiting), list[Block]()
+        waiting, removed = self._price_with_neighbours(waiting), list[Block]()
         while True:
             self._drop_redundant()
             left_over = free - self._render()
             if left_over >= 0:
-                more, left = pack(waiting, left_over) if not gone else ([], waiting)
+                more, left = pack(waiting, left_over) if not removed else ([], waiting)
                 if not more:
-                    return [*waiting, *gone]
+                    return [*waiting, *removed]
                 waiting = left
                 self._add(more)
                 continue
-            candidates = [block for some in self._chosen.values() for block in some]
+            candidates = [block for blocks in self._chosen.values() for block in blocks]
             if not candidates:
                 self._set_pieces([])
-                return [*waiting, *gone]
+                return [*waiting, *removed]
             worst = min(candidates, key=lambda block: block.score)
             self._chosen[worst.section].remove(worst)
-            gone.append(worst)
+            removed.append(worst)
 
     def _render(self) -> int:
         """Render the chosen blocks and return the tokens of the message."""
         given = self._chosen, self.opening, self.language, self.zone
-        self._set_pieces(render.context_pieces(*given, there=self._already_shown, always=self.doubtful))
+        self._set_pieces(render.context_pieces(*given, elsewhere=self._already_shown, always=self.doubtful))
         return self.counter.count(self.message) if self.pieces else 0
 
     def _set_pieces(self, pieces: list[render.Piece]) -> None:
@@ -214,8 +214,8 @@ class ContextMessage:
         for block in blocks:
             self._chosen[block.section].append(block)
 
-    def _priced_with_neighbours(self, waiting: Sequence[Block]) -> list[Block]:
-        """Return the blocks with the tokens they take beside the chosen ones: no date within a passage."""
+    def _price_with_neighbours(self, waiting: Sequence[Block]) -> list[Block]:
+        """Return the blocks with the tokens they take next to the chosen ones: no date within a passage."""
         chosen, count = self._chosen["recalled"], self.counter.count_text
         date = count("2026-03-01 20:00 · ") - count(render.GAP)
         return [
@@ -225,7 +225,7 @@ class ContextMessage:
 
     def _drop_redundant(self) -> None:
         """Drop facts whose source message is shown, and outdated blocks whose successor is shown."""
-        blocks = [block for some in self._chosen.values() for block in some]
+        blocks = [block for chosen in self._chosen.values() for block in chosen]
         whole = self._already_shown.union(block.key for block in blocks if block.whole)
         for block in blocks:
             if block.outdated == "surely" and block.successor and block.successor.key in whole:

@@ -15,7 +15,7 @@ from jiyi.errors import SettingsError, StorageError, WrongState
 from jiyi.evaluate.dataset import Conversation, Question
 from jiyi.manager import MemoryManager
 from jiyi.storage.place import Place, locate
-from jiyi.telling import masked
+from jiyi.telling import mask
 from jiyi.wiring import open_memory
 
 __all__ = [
@@ -155,7 +155,7 @@ def opener_for(backend: str) -> tuple[str, Opener]:
     place = locate(backend) if "://" in backend else Place()
     if place.url is None:
         raise SettingsError(
-            f"no backend {masked(backend)!r} to evaluate on; there are {SQLITE}, with one file a "
+            f"no backend {mask(backend)!r} to evaluate on; there are {SQLITE}, with one file a "
             f"conversation, and {_POSTGRES}://…, a database that holds nothing else"
         )
     # An evaluation fills the database, and its vectors are of one embedder.

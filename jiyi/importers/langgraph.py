@@ -16,7 +16,7 @@ from jiyi.importers.blocks import parse_langchain_message
 from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list
 from jiyi.importers.sqlite import table_columns
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
-from jiyi.telling import masked, told
+from jiyi.telling import mask, redact
 
 __all__ = ["LANGGRAPH_TABLES", "read_langgraph", "read_langgraph_server", "unpack"]
 
@@ -84,7 +84,7 @@ def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
             query = "SELECT to_regclass('checkpoints') IS NOT NULL, to_regclass('store') IS NOT NULL"
             threads, store = db.execute(query).fetchone() or (False, False)
             if not (threads or store):
-                raise ImportFailed(f"{masked(url)} holds no checkpoints and no store of LangGraph")
+                raise ImportFailed(f"{mask(url)} holds no checkpoints and no store of LangGraph")
             with db.cursor("threads") as rows:
                 for thread, kind, blob, date, inline in rows.execute(_SERVER_STATES) if threads else ():
                     value = inline if kind is None else _decode_value(f"checkpoints {thread}", kind, blob)
@@ -96,7 +96,7 @@ def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
                 with db.cursor("items") as rows:
                     yield from _items(rows.execute(_SERVER_ITEMS), make)
     except psycopg.Error as error:
-        raise ImportFailed(f"{masked(url)} cannot be read: {told(str(error).strip(), 300)}") from error
+        raise ImportFailed(f"{mask(url)} cannot be read: {redact(str(error).strip(), 300)}") from error
 
 
 def _decode_value(where: str, kind: object, data: object) -> Any:

@@ -203,11 +203,10 @@ class OpenAILLM:
             schema=None if schema is None else _check_sendable("schema", dict(schema)),
             stop=_check_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
         )
-
-        def ask(left: float, attempt: int) -> Reply:
-            return self._parse(read_reply, self._request(request, left, attempt)[0])
-
-        return _cut_at_stop(self._retry(ask, probe_aside=True), request.stop)
+        reply = self._retry(
+            lambda left, n: self._parse(read_reply, self._request(request, left, n)[0]), probe_aside=True
+        )
+        return _cut_at_stop(reply, request.stop)
 
     def chat(
         self,

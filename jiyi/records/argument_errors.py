@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 ARGUMENT_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """The errors that a value of a wrong type makes Python raise."""
 
-_PROBLEMS: Mapping[type[Exception], str] = {  # what a value may have that its type does not tell
+_PROBLEMS: Mapping[type[Exception], str] = {  # of values whose type is right
     RecursionError: "nests too deep, or holds itself; flatten it",
     UnicodeEncodeError: "holds half of a surrogate pair, which no file name or UTF-8 has; use plain text",
     OverflowError: "holds a number that is too large; use one of at most 64 bits",
@@ -34,8 +34,8 @@ def explain_type_errors(record: type[_T]) -> type[_T]:
         except JiyiError:
             raise
         except ARGUMENT_ERRORS as error:
-            given = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
-            if not (explanation := explain_error(given, get_type_hints(record), error)):
+            arguments = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+            if not (explanation := explain_error(arguments, get_type_hints(record), error)):
                 raise
             raise InputError(f"{record.__name__}: {explanation}") from error
 
@@ -49,9 +49,9 @@ def explain_error(given: Mapping[str, Any], hints: Mapping[str, Any], error: Exc
         wrong = (explain_mismatch(value, hints[name], name) for name, value in given.items() if name in hints)
         if explanation := next(filter(None, wrong), ""):
             return explanation
-    except RecursionError as deep:
-        error = deep
-    return next((f"an argument {words}" for of, words in _PROBLEMS.items() if isinstance(error, of)), "")
+    except RecursionError as nested:
+        error = nested
+    return next((f"an argument {words}" for kind, words in _PROBLEMS.items() if isinstance(error, kind)), "")
 
 
 def explain_mismatch(value: object, hint: Any, name: str) -> str:
@@ -61,21 +61,21 @@ def explain_mismatch(value: object, hint: Any, name: str) -> str:
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
         return f"{name} must be a number of at most 64 bits, not {short_repr(value)}"
     strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    given = dict(value) if isinstance(value, Mapping) else value  # strictly, only a dict is a Mapping
+    checked = dict(value) if isinstance(value, Mapping) else value  # strictly, only a dict is a Mapping
     try:
         # Of a list, because the type itself may be a dataclass, which takes no config.
-        TypeAdapter(list[hint], config=strict).validate_python([given])
+        TypeAdapter(list[hint], config=strict).validate_python([checked])
         for part in value if isinstance(value, list | tuple) else [value]:
             if isinstance(part, Mapping):
                 copy_json(part, name)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
         places = [[part for part in detail["loc"][1:] if isinstance(part, int)] for detail in details]
-        deepest = max(places, key=len)  # an error about a part says more than one about the whole
-        here = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
-        wanted = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in here))
-        where, given = name + "".join(f"[{part}]" for part in deepest), here[0]["input"]
-        return f"{where} must be {wanted}, not {short_repr(given)} ({type(given).__name__})"
+        deepest = max(places, key=len)  # an error about a part says more than one about the value
+        relevant = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
+        wanted = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
+        where, checked = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
+        return f"{where} must be {wanted}, not {short_repr(checked)} ({type(checked).__name__})"
     except InputError as error:
         return str(error)
     return ""

@@ -69,24 +69,24 @@ def turns(messages: Sequence[Message]) -> list[tuple[int, ...]]:
                 rounds.append([])
             rounds[-1].append(place)
         round_of.append(len(rounds) - 1)
-    reach = list(range(len(rounds)))  # the last round that an atom starting in this one touches
+    last_round = list(range(len(rounds)))  # the last round that an atom starting in this one touches
     for atom in atoms(messages):
         if messages[atom.first].role != "system":
             start = round_of[atom.first]
-            reach[start] = max(reach[start], round_of[atom.indices[-1]])
+            last_round[start] = max(last_round[start], round_of[atom.indices[-1]])
     joined: list[list[int]] = []
     end = -1
     for number, places in enumerate(rounds):
         if number > end:
             joined.append([])
         joined[-1].extend(places)
-        end = max(end, reach[number])
+        end = max(end, last_round[number])
     return [tuple(places) for places in joined]
 
 
-def _broken_reason(lacks: int, calls: int) -> str:
-    if lacks == _ORPHAN:
+def _broken_reason(missing: int, calls: int) -> str:
+    if missing == _ORPHAN:
         return "tool result without its call"
-    if lacks == calls:
+    if missing == calls:
         return "tool call without its result"
-    return f"tool call with {calls - lacks} of {calls} results"
+    return f"tool call with {calls - missing} of {calls} results"

@@ -62,7 +62,7 @@ def copy_json(value: Any, where: str, error: type[InputError] = InputError, dept
     )
 
 
-class _Brief(Repr):
+class _ShortRepr(Repr):
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel = 2
@@ -72,7 +72,7 @@ class _Brief(Repr):
         return super().repr_int(x, level) if x.bit_length() < 200 else f"a number of {x.bit_length()} bits"
 
 
-short_repr = _Brief().repr
+short_repr = _ShortRepr().repr
 """Returns the ``repr`` of any value, shortened, without ever raising."""
 
 
@@ -105,8 +105,8 @@ def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> d
         return moment
     try:
         return aware(moment, name)
-    except OverflowError as over:
-        raise error(f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC") from over
+    except OverflowError as overflow:
+        raise error(f"{name}={moment.isoformat()} lies outside the years 1 to 9999 in UTC") from overflow
 
 
 def new_id() -> str:

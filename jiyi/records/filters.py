@@ -124,9 +124,9 @@ def read_filter(given: object, *, within: Literal["value"] | None = None) -> Fil
 def matches(record: object, where: Filter) -> bool:
     """Say whether a record meets a filter."""
     if isinstance(where, Junction):
-        met = (matches(record, part) for part in where.parts)
-        return all(met) if where.word == "and" else any(met) is (where.word == "or")
-    exists, value = _value_of(record, where)
+        results = (matches(record, part) for part in where.parts)
+        return all(results) if where.word == "and" else any(results) is (where.word == "or")
+    exists, value = _read_field(record, where)
     if where.op == "exists" or not exists:
         return exists
     if where.op == "in":
@@ -143,7 +143,7 @@ def matches(record: object, where: Filter) -> bool:
     return {"gt": more, "gte": not less, "lt": less, "lte": not more}[where.op]
 
 
-def _value_of(record: Any, where: Condition) -> tuple[bool, Any]:
+def _read_field(record: Any, where: Condition) -> tuple[bool, Any]:
     kind = type(record).__name__.lower()
     if where.field == "value":
         value: Any = record.value if kind == "item" else None
@@ -183,7 +183,7 @@ class _FilterReader:
             raise BadQuery(f'a filter is a dict such as {{"role": "user"}}, not {type(given).__name__}')
         if not given:
             raise BadQuery('a filter is empty; leave it out, or say what it asks for: {"role": "user"}')
-        return _all_of([self.read_entry(name, value, depth) for name, value in given.items()])
+        return _join_all([self.read_entry(name, value, depth) for name, value in given.items()])
 
     def read_entry(self, name: object, value: object, depth: int) -> Filter:
         if name in _JUNCTION_WORDS:
@@ -193,18 +193,18 @@ class _FilterReader:
         if name in ("since", "until"):
             operator = "gte" if name == "since" else "lt"
             return self.make_condition("created_at", operator, value, where=str(name))
-        for field, before in _JSON_FIELDS.items():
+        for field, prefix in _JSON_FIELDS.items():
             if name == field:
                 if not isinstance(value, Mapping):
                     kind = type(value).__name__
                     raise BadQuery(f'{field} must be a dict such as {{"channel": "slack"}}, not {kind}')
                 if not value:
                     raise BadQuery(f"{field} is empty; name a key of it and what it must be")
-                return _all_of(
+                return _join_all(
                     [self.read_condition(field, v, _check_key(k, field)) for k, v in value.items()]
                 )
-            if isinstance(name, str) and name.startswith(before):
-                return self.read_condition(field, value, _check_key(name.removeprefix(before), field))
+            if isinstance(name, str) and name.startswith(prefix):
+                return self.read_condition(field, value, _check_key(name.removeprefix(prefix), field))
         if name not in FIELDS:
             names = ["role", "since", "until", "pinned", *_JSON_FIELDS, "and", "or", "not", *FIELDS]
             known = ", ".join(dict.fromkeys(names))
@@ -228,11 +228,11 @@ class _FilterReader:
             if not value:
                 name = _full_name(field, key)
                 raise BadQuery(f"{name} asks for nothing; there are {', '.join(_OPERATORS)}")
-            return _all_of([self.make_condition(field, str(op), one, key) for op, one in value.items()])
+            return _join_all([self.make_condition(field, str(op), v, key) for op, v in value.items()])
         if value == _ANY_VALUE:
             return self.make_condition(field, "exists", True, key)
-        several = isinstance(value, Sequence | Set) and not isinstance(value, str | bytes)
-        return self.make_condition(field, "in" if several else "eq", value, key)
+        is_list = isinstance(value, Sequence | Set) and not isinstance(value, str | bytes)
+        return self.make_condition(field, "in" if is_list else "eq", value, key)
 
     def make_condition(
         self, field: str, operator: str, value: object, key: str = "", *, where: str = ""
@@ -248,8 +248,8 @@ class _FilterReader:
         if operator == "exists":
             if not isinstance(value, bool):
                 raise BadQuery(f"exists of {where} must be True or False, not {value!r}")
-            there = Condition(field, "exists", key=key)
-            return there if value else Junction("not", (there,))
+            exists = Condition(field, "exists", key=key)
+            return exists if value else Junction("not", (exists,))
         if operator in ("gt", "gte", "lt", "lte"):
             limit = _read_value(field, value, where)
             if _comparable_type(limit) is None or isinstance(_field_type(field), tuple):
@@ -258,28 +258,28 @@ class _FilterReader:
         if operator in _CONTAINS_OPERATORS:
             if not isinstance(value, str) or _field_type(field) in (bool, float, datetime):
                 raise BadQuery(f"{operator} of {where} looks for a text in a text; use eq, in or gte")
-            sought = value if operator == "contains" else value.translate(_LOWER_ASCII)
-            return Condition(field, cast("Op", operator), (_check_storable(sought, where),), key)
-        found = _is_one_of(field, [value] if operator in ("eq", "ne") else value, key, where)
-        return Junction("not", (found,)) if operator in ("ne", "nin") else found
+            text = value if operator == "contains" else value.translate(_LOWER_ASCII)
+            return Condition(field, cast("Op", operator), (_check_storable(text, where),), key)
+        condition = _make_in_condition(field, [value] if operator in ("eq", "ne") else value, key, where)
+        return Junction("not", (condition,)) if operator in ("ne", "nin") else condition
 
 
 _CONTAINS_OPERATORS = ("contains", "icontains")
 _OPERATORS = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", *_CONTAINS_OPERATORS, "exists")
 
 
-def _is_one_of(field: str, values: object, key: str, where: str) -> Filter:
+def _make_in_condition(field: str, values: object, key: str, where: str) -> Filter:
     if not isinstance(values, Sequence | Set) or isinstance(values, str | bytes):
         raise BadQuery(f"in of {where} must be a list of values, not {type(values).__name__}")
     if len(values) > _MAX_VALUES:
         raise BadQuery(f"{where} is compared with {len(values):,} values, at most {_MAX_VALUES:,} are")
-    null = field not in _JSON_FIELDS and None in values
-    known = [_read_value(field, value, where) for value in values if not null or value is not None]
-    found = Condition(field, "in", tuple(known), key)
-    return Junction("or", (Junction("not", (Condition(field, "exists"),)), found)) if null else found
+    nullable = field not in _JSON_FIELDS and None in values
+    converted = [_read_value(field, value, where) for value in values if not nullable or value is not None]
+    equal = Condition(field, "in", tuple(converted), key)
+    return Junction("or", (Junction("not", (Condition(field, "exists"),)), equal)) if nullable else equal
 
 
-def _all_of(parts: Sequence[Filter]) -> Filter:
+def _join_all(parts: Sequence[Filter]) -> Filter:
     return parts[0] if len(parts) == 1 else Junction("and", tuple(parts))
 
 

@@ -16,7 +16,7 @@ __all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "join_strings", "
 KEPT_VERSIONS = 10
 """How many former versions an item keeps."""
 
-_FORMER_FIELDS = {"version", "value", "text", "updated_at"}
+_VERSION_FIELDS = {"version", "value", "text", "updated_at"}
 _MAX_LABELS = 32
 _MAX_BYTES = 2_000  # of a namespace, as the database writes it, and of a key
 _MAX_VALUE_BYTES = 1_000_000  # bytes of a value as JSON
@@ -54,13 +54,13 @@ class Item:
         check_id("key", self.key)
         if len(self.key.encode()) > _MAX_BYTES:
             raise InputError(f"key takes {len(self.key.encode()):,} bytes; at most {_MAX_BYTES:,} are kept")
-        object.__setattr__(self, "value", _checked_value(self.value))
+        object.__setattr__(self, "value", _check_value(self.value))
         if self.ttl is not None and (isinstance(self.ttl, bool) or not 0 < self.ttl <= _MAX_TTL):
             raise InputError(f"ttl={self.ttl!r} must be seconds, more than 0 and at most 100 years")
         if self.version < 1:
             raise InputError(f"version={self.version!r} must be 1 or more")
-        if any(not isinstance(past, Mapping) or past.keys() != _FORMER_FIELDS for past in self.former):
-            raise InputError(f"each former version has {', '.join(sorted(_FORMER_FIELDS))}")
+        if any(not isinstance(past, Mapping) or past.keys() != _VERSION_FIELDS for past in self.former):
+            raise InputError(f"each former version has {', '.join(sorted(_VERSION_FIELDS))}")
         if not self.id:
             object.__setattr__(self, "id", item_id(self.scope, self.namespace, self.key))
         set_utc(self, "created_at", "updated_at", "expires_at")
@@ -99,13 +99,13 @@ class Item:
 
     def history_with_self(self) -> tuple[Mapping[str, Any], ...]:
         """Return the ``former`` of the next version: this version and those before it."""
-        own = {
+        current = {
             "version": self.version,
             "value": self.value,
             "text": self.text,
             "updated_at": self.updated_at.isoformat(),
         }
-        return (own, *self.former)[:KEPT_VERSIONS]
+        return (current, *self.former)[:KEPT_VERSIONS]
 
 
 def check_labels(labels: object, name: str = "namespace") -> None:
@@ -140,7 +140,7 @@ def join_strings(value: object) -> str:
     return "\n".join(iter_strings(value, keys=False))
 
 
-def _checked_value(value: object) -> dict[str, Any]:
+def _check_value(value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(
             f'value must be a JSON object such as {{"theme": "dark"}}, not {type(value).__name__}'

@@ -54,16 +54,16 @@ class Listing(list[_T]):
 
         from pydantic_core import core_schema
 
-        (of,) = get_args(source) or (Any,)
+        (entry,) = get_args(source) or (Any,)
         fields = {
-            "items": core_schema.typed_dict_field(core_schema.list_schema(handler.generate_schema(of))),
+            "items": core_schema.typed_dict_field(core_schema.list_schema(handler.generate_schema(entry))),
             "next": core_schema.typed_dict_field(
                 core_schema.nullable_schema(core_schema.str_schema()), required=False
             ),
         }
         form = core_schema.typed_dict_schema(fields)
         return core_schema.no_info_after_validator_function(
-            lambda read: cls(read["items"], read.get("next")),
+            lambda parsed: cls(parsed["items"], parsed.get("next")),
             form,
             serialization=core_schema.plain_serializer_function_ser_schema(
                 lambda listing: {"items": list(listing), "next": listing.next}, return_schema=form
@@ -176,16 +176,16 @@ class Query:
             for name, value in (filters or {}).items()
             if not (name in _FIELD_FILTERS and value is None)
         }
-        narrowed: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name in _FIELD_FILTERS:  # faster as fields: rows in memory answer them
             parts = _query_fields(name, read_filter({name: rest[name]})) if name in rest else None
             if parts:
-                narrowed |= parts
+                fields |= parts
                 del rest[name]
         if rest:
-            asked = read_filter(rest)
-            narrowed["where"] = asked if self.where is None else Junction("and", (self.where, asked))
-        return replace(self, **narrowed) if narrowed else self
+            condition = read_filter(rest)
+            fields["where"] = condition if self.where is None else Junction("and", (self.where, condition))
+        return replace(self, **fields) if fields else self
 
 
 def check_limit(limit: object) -> None:
@@ -194,9 +194,9 @@ def check_limit(limit: object) -> None:
         raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MAX_LIMIT:,}")
 
 
-def _query_fields(name: str, asked: Filter) -> dict[str, Any] | None:
+def _query_fields(name: str, condition: Filter) -> dict[str, Any] | None:
     """Return a filter of one name as fields of `Query`, None if they cannot express it."""
-    match asked:
+    match condition:
         case Condition("role", "in", roles):
             return {"roles": roles}
         case Condition("pinned", "in", (pinned,)):

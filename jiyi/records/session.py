@@ -122,10 +122,10 @@ def _check_ids(ids: tuple[str, ...]) -> None:
     if not isinstance(ids, tuple):
         raise InputError(f"covers is a tuple of message ids, not {type(ids).__name__}")
     try:
-        together = "".join(ids)
+        joined = "".join(ids)
     except TypeError as error:
         raise InputError(f"covers holds message ids, which are text: {error}") from error
     if "" in ids:
         raise InputError("covers holds an empty id")
-    if not together.isascii() or "\0" in together:
-        check_id("covers", together, InputError)
+    if not joined.isascii() or "\0" in joined:
+        check_id("covers", joined, InputError)

@@ -207,8 +207,7 @@ def _hash_secret(secret: str) -> str:
 
 def _read_key(name: str, text: str) -> Key:
     fields = json.loads(text)
-    dates = fields["expires_at"], fields["revoked_at"]
-    expires_at, revoked_at = (datetime.fromisoformat(date) if date else None for date in dates)
+    ends = [datetime.fromisoformat(fields[at]) if fields[at] else None for at in ("expires_at", "revoked_at")]
     return Key(
         name=name,
         digest=fields["digest"],
@@ -216,6 +215,6 @@ def _read_key(name: str, text: str) -> Key:
             key=name, tenant=fields["tenant"], access=parse_access(fields["scopes"]), user=fields["user"]
         ),
         created_at=datetime.fromisoformat(fields["created_at"]),
-        expires_at=expires_at,
-        revoked_at=revoked_at,
+        expires_at=ends[0],
+        revoked_at=ends[1],
     )

@@ -82,8 +82,7 @@ def _describe_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> l
             typed = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
         else:
             typed = schema
-        needed = name in request.get("required", ())
-        parameter = {"name": name, "in": "query", "required": needed}
+        parameter = {"name": name, "in": "query", "required": name in request.get("required", ())}
         inner = typed.get("contentSchema")
         parameter |= {"schema": typed} if inner is None else {"content": _content(inner)}
         if name in example:

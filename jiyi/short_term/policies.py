@@ -68,26 +68,26 @@ class SlidingWindow:
         leaving: dict[int, str] = {}
         # Dropping a call that joined turns splits them again, so the limits are applied until
         # nothing more is dropped; nearly always that takes two rounds.
-        while went := self._choose_leaving(candidates, leaving):
-            leaving |= went
+        while dropped := self._choose_leaving(candidates, leaving):
+            leaving |= dropped
         return candidates.without(leaving)
 
     @property
     def _reason(self) -> str:
         return f"older than the last {self.max_messages} user and assistant messages"
 
-    def _choose_leaving(self, candidates: Candidates, gone: dict[int, str]) -> dict[int, str]:
+    def _choose_leaving(self, candidates: Candidates, leaving: dict[int, str]) -> dict[int, str]:
         """Return what to drop in addition to ``gone`` and the broken atoms."""
-        choosable = {i for atom in candidates.optional for i in atom.indices if i not in gone}
-        held = candidates.required_places
-        present = [i for i in range(len(candidates.messages)) if i in choosable or i in held]
+        choosable = {i for atom in candidates.optional for i in atom.indices if i not in leaving}
+        required = candidates.required_places
+        present = [i for i in range(len(candidates.messages)) if i in choosable or i in required]
         rounds = [[present[i] for i in places] for places in turns([candidates.messages[i] for i in present])]
         old = max(0, len(rounds) - (self.k or 0))
-        went = {i: f"older than the last {self.k} turns" for places in rounds[:old] for i in places}
+        dropped = {i: f"older than the last {self.k} turns" for places in rounds[:old] for i in places}
         if self.max_messages is not None:
             excess = self._excess_messages(candidates, rounds[old:], choosable)
-            went |= dict.fromkeys(excess, self._reason)
-        return {i: why for i, why in went.items() if i in choosable}
+            dropped |= dict.fromkeys(excess, self._reason)
+        return {i: why for i, why in dropped.items() if i in choosable}
 
     def _excess_messages(
         self, candidates: Candidates, rounds: list[list[int]], choosable: set[int]
@@ -106,13 +106,13 @@ class SlidingWindow:
             yield from self._oldest_in_turn(candidates, rounds[newest], choosable, -free)
 
     def _oldest_in_turn(
-        self, candidates: Candidates, turn: list[int], choosable: set[int], over: int
+        self, candidates: Candidates, turn: list[int], choosable: set[int], excess: int
     ) -> Iterator[int]:
         messages = candidates.messages
         opener = turn[0] if messages[turn[0]].role == "user" else None
         inside = choosable.intersection(turn) - {opener}
         # Every optional atom has exactly one user or assistant message.
-        oldest = [atom for atom in candidates.optional if atom.first in inside][:over]
+        oldest = [atom for atom in candidates.optional if atom.first in inside][:excess]
         # Calls that joined several turns into this one are dropped first: without them the turns
         # are separate again, and the older ones can be dropped whole.
         users = [i for i in turn if messages[i].role == "user"]
@@ -266,40 +266,40 @@ class ImportanceSampling:
         if self.max_messages is None:
             return {}
         # Every optional atom has exactly one user or assistant message.
-        over = len(candidates.optional) - self.max_messages
-        if over <= 0:
+        excess = len(candidates.optional) - self.max_messages
+        if excess <= 0:
             return {}
         choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
         ranked = _least_important_first(candidates, [(a, 0) for a in choosable])
         reason = f"over the limit of {self.max_messages:,} messages"
         return {
             i: f"importance {score:.2f}, the least there was, {reason}"
-            for score, atom, _ in ranked[:over]
+            for score, atom, _ in ranked[:excess]
             for i in atom.indices
         }
 
     def _drop_by_tokens(
-        self, candidates: Candidates, limit: TokenLimit, gone: Container[int]
+        self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
     ) -> dict[int, str]:
         """Return the messages to drop, besides those in ``gone``, so that the rest fits the limit."""
         leaving: dict[int, str] = {}
-        over = -limit.room
+        excess = -limit.room
         chosen: list[tuple[Atom, int]] = []
         for atom in limit.optional:
-            if atom.first in gone:
+            if atom.first in dropped:
                 continue
             size = limit.count(atom)
             if size > limit.room:
                 leaving |= dict.fromkeys(atom.indices, limit.too_large_reason)
             else:
                 chosen.append((atom, size))
-                over += size
-        if over > 0:
+                excess += size
+        if excess > 0:
             for score, atom, size in _least_important_first(candidates, chosen):
                 reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
                 leaving |= dict.fromkeys(atom.indices, reason)
-                over -= size
-                if over <= 0:
+                excess -= size
+                if excess <= 0:
                     break
         return leaving
 
@@ -309,7 +309,7 @@ def _least_important_first(
 ) -> list[tuple[float, Atom, int]]:
     """Return atoms and their sizes with the importance of each, of equals the oldest first."""
     scores = [max(_message_importance(candidates.messages[i]) for i in a.indices) for a, _ in chosen]
-    scored = [(score, *one) for score, one in zip(scores, chosen, strict=True)]
+    scored = [(score, *sized) for score, sized in zip(scores, chosen, strict=True)]
     return sorted(scored, key=itemgetter(0))
 
 
@@ -355,15 +355,15 @@ class Pipeline:
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide, policy by policy."""
-        given = _copy_repeated(messages)
-        place_of = {id(message): place for place, message in enumerate(given)}
+        distinct = _copy_repeated(messages)
+        place_of = {id(message): place for place, message in enumerate(distinct)}
         reasons: dict[int, str] = {}
-        kept = _apply_decision(Candidates.of(given).without({}), place_of, reasons)
+        kept = _apply_decision(Candidates.of(distinct).without({}), place_of, reasons)
         before = len(kept) + 1
         while len(kept) < before:
             before = len(kept)
             for policy in self.policies:
-                kept = _apply_decision(policy([given[place] for place in kept], budget), place_of, reasons)
+                kept = _apply_decision(policy([distinct[place] for place in kept], budget), place_of, reasons)
         return Kept(
             kept=tuple(messages[place] for place in kept),
             dropped=tuple(
@@ -375,18 +375,18 @@ class Pipeline:
 def _copy_repeated(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with every repeated object replaced by a copy, so that each has one place."""
     seen: set[int] = set()
-    given = []
+    distinct = []
     for message in messages:
-        given.append(replace(message) if id(message) in seen else message)
+        distinct.append(replace(message) if id(message) in seen else message)
         seen.add(id(message))
-    return given
+    return distinct
 
 
-def _apply_decision(decided: Kept, place_of: dict[int, int], reasons: dict[int, str]) -> list[int]:
+def _apply_decision(decision: Kept, place_of: dict[int, int], reasons: dict[int, str]) -> list[int]:
     """Add the reasons of the dropped messages and return the places of the kept ones."""
     try:
-        reasons |= {place_of[id(drop.message)]: drop.reason for drop in decided.dropped}
-        return [place_of[id(message)] for message in decided.kept]
+        reasons |= {place_of[id(drop.message)]: drop.reason for drop in decision.dropped}
+        return [place_of[id(message)] for message in decision.kept]
     except KeyError:
         raise InputError(
             "a policy of the pipeline returned a message it was not given; a policy only chooses"

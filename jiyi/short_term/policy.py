@@ -92,8 +92,8 @@ def accept_dicts(
     def call(policy: _S, messages: Sequence[MessageLike], /, *args: _P.args, **kwargs: _P.kwargs) -> Kept:
         if all(isinstance(item, Message) for item in messages):
             return decide(policy, cast("Sequence[Message]", messages), *args, **kwargs)
-        made = as_messages(messages)
-        return restore_originals(decide(policy, made, *args, **kwargs), messages, made)
+        parsed = as_messages(messages)
+        return restore_originals(decide(policy, parsed, *args, **kwargs), messages, parsed)
 
     return call
 

@@ -38,31 +38,31 @@ class SessionWindow:
         """Return the window of these messages of a session, given in order."""
         candidates = Candidates.of(messages)
         kept = policy(messages)
-        gone = _newest_dropped_place(candidates, kept.kept)
-        mendable = {_seq(messages[i]) for a in candidates.broken if a.first > gone for i in a.indices}
-        stay = {_seq(message) for message in kept.kept}
-        chosen = (a.first for a in candidates.optional if _seq(messages[a.first]) in stay)
+        dropped_at = _newest_dropped_place(candidates, kept.kept)
+        open_seqs = {_seq(messages[i]) for a in candidates.broken if a.first > dropped_at for i in a.indices}
+        kept_seqs = {_seq(message) for message in kept.kept}
+        chosen = (a.first for a in candidates.optional if _seq(messages[a.first]) in kept_seqs)
         oldest = min(chosen, default=len(messages))
         return cls(
-            messages=tuple(m for m in messages if _seq(m) in stay or _seq(m) in mendable),
+            messages=tuple(m for m in messages if _seq(m) in kept_seqs or _seq(m) in open_seqs),
             last_seq=last_seq,
-            kept=Kept(kept=kept.kept, dropped=tuple(d for d in kept.dropped if _seq(d.message) in mendable)),
+            kept=Kept(kept=kept.kept, dropped=tuple(d for d in kept.dropped if _seq(d.message) in open_seqs)),
             joined=any(atom.indices[-1] > oldest for atom in _atoms_across_turns(messages)),
         )
 
-    def extended(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
+    def extend(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
         """Return the window with the next messages of the session, given in order.
 
-        None if that needs older messages than are cached: for a result whose call is not here, for
+        None if that needs messages older than the cached ones: for a result whose call is not here, for
         a tool call that reaches across turns and joins them, and for a turn that opens with a
         pinned message, because that is not counted and the turn before may have been cut.
         """
         if not new:
             return self
         messages, cached = (*self.messages, *new), len(self.messages)
-        orphan = any(a.first >= cached and messages[a.first].role == "tool" for a in atoms(messages))
-        joining = self.joined or any(a.indices[-1] >= cached for a in _atoms_across_turns(messages))
-        if orphan or joining or any(m.role == "user" and m.pinned for m in new):
+        is_orphaned = any(a.first >= cached and messages[a.first].role == "tool" for a in atoms(messages))
+        joins = self.joined or any(a.indices[-1] >= cached for a in _atoms_across_turns(messages))
+        if is_orphaned or joins or any(m.role == "user" and m.pinned for m in new):
             return None
         return SessionWindow.of(messages, _seq(new[-1]), policy)
 
@@ -76,36 +76,36 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
     """
     limit = _initial_page_size(policy)
     tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]
-    whole = len(tail) < limit
+    is_whole = len(tail) < limit
     if not tail:
         return SessionWindow()
     last = _seq(tail[-1])
-    pinned = [] if whole else _pinned_atoms(store, scope, tail, last)
-    while not whole and not _is_settled(tail, pinned, policy):
+    pinned = [] if is_whole else _read_pinned_atoms(store, scope, tail, last)
+    while not is_whole and not _is_complete(tail, pinned, policy):
         limit = min(2 * limit, _MAX_ROWS)
         page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
-        whole = len(page) < limit
+        is_whole = len(page) < limit
     older = [message for atom in pinned for message in atom]
-    if not whole:
+    if not is_whole:
         low = _seq(tail[0])
         older += _read_all(store, scope, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
             older += _find_turn_opener(store, scope, low, pinned)
-    found = {_seq(m): m for m in (*older, *tail)}
-    return SessionWindow.of([found[seq] for seq in sorted(found)], last, policy)
+    by_seq = {_seq(m): m for m in (*older, *tail)}
+    return SessionWindow.of([by_seq[seq] for seq in sorted(by_seq)], last, policy)
 
 
 def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
     """Return the window with the messages saved since; the same object if there are none."""
     limit = _initial_page_size(policy)
     new = _read_page(store, scope, after_seq=window.last_seq, limit=limit)
-    later = window.extended(new, policy) if len(new) < limit else None
-    return later if later is not None else load_window(store, scope, policy)
+    extended = window.extend(new, policy) if len(new) < limit else None
+    return extended if extended is not None else load_window(store, scope, policy)
 
 
-def _is_settled(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
-    """Say whether older messages cannot change what the policy keeps of these."""
+def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
+    """Say whether older messages cannot change what the policy keeps."""
     candidates, kept = Candidates.of(tail), policy(tail).kept
     oldest = _newest_dropped_place(candidates, kept)
     if oldest < 0:
@@ -126,17 +126,17 @@ def _is_settled(tail: Sequence[Message], pinned: Sequence[list[Message]], policy
 
 def _newest_dropped_place(candidates: Candidates, kept: Sequence[Message]) -> int:
     """Return the place of the newest sound atom that was dropped, -1 if none was."""
-    stay = {_seq(message) for message in kept}
-    gone = (a.first for a in candidates.optional if _seq(candidates.messages[a.first]) not in stay)
-    return max(gone, default=-1)
+    kept_seqs = {_seq(message) for message in kept}
+    dropped = (a.first for a in candidates.optional if _seq(candidates.messages[a.first]) not in kept_seqs)
+    return max(dropped, default=-1)
 
 
 def _find_turn_opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
     """Return the user message that opens the turn continued at ``low``, if there is one."""
-    while found := _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
-        joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(found[0]) < _seq(a[-1])]
+    while openers := _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
+        joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(openers[0]) < _seq(a[-1])]
         if not joining:
-            return found
+            return openers
         low = min(joining)
     return []
 
@@ -147,20 +147,20 @@ def _atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
 
 
-def _pinned_atoms(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
+def _read_pinned_atoms(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
     """Return the atoms of pinned messages up to ``last`` that are not complete in ``tail``.
 
     Broken ones are left out: among fewer messages they could match a result of another call.
     """
     known = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
-    found: list[list[Message]] = []
+    pinned: list[list[Message]] = []
     for message in _read_all(store, scope, pinned=True, before_seq=last + 1):
         if _seq(message) not in known:
             alone = message.role != "tool" and not message.tool_calls
             atom = [message] if alone else _complete_atom(store, scope, message, last)
-            found.append(atom)
+            pinned.append(atom)
             known |= {_seq(m) for m in atom}
-    return [atom for atom in found if atom]
+    return [atom for atom in pinned if atom]
 
 
 def _complete_atom(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
@@ -182,13 +182,13 @@ def _complete_atom(store: Store, scope: Scope, message: Message, last: int) -> l
 
 
 def _read_all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
-    out: list[Message] = []
+    messages: list[Message] = []
     while True:
-        after = _seq(out[-1]) if out else None
+        after = _seq(messages[-1]) if messages else None
         page = _read_page(store, scope, after_seq=after, limit=_MAX_ROWS, **parts)
-        out += page
+        messages += page
         if len(page) < _MAX_ROWS:
-            return out
+            return messages
 
 
 def _read_page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
@@ -201,7 +201,7 @@ def _initial_page_size(policy: SlidingWindow) -> int:
 
 
 def _seq(message: Message) -> int:
-    assert message.seq is not None, "a saved message has its place"
+    assert message.seq is not None, "a saved message has a place"
     return message.seq
 
 
@@ -275,13 +275,13 @@ class ShortTermMemory:
         Messages older than the window are not listed. Raises as `messages` does.
         """
         key = _session_key(scope)
-        # Asked for first: what changes after this is seen by the next read.
+        # Read first, so that later changes are seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
         if old is None:
             new = load_window(self.store, scope, self._policy)
         else:
             new = refresh_window(self.store, scope, self._policy, old)
-        with self._lock:  # unless somebody was faster, or the session was dropped
+        with self._lock:  # unless another thread was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
         return new.kept
@@ -344,25 +344,25 @@ class ShortTermMemory:
         stop = self._stop
         # The thread has only a weak reference and is woken when the memory is gone, so that a
         # memory that was not closed does not keep its thread.
-        memory = weakref.ref(self, lambda _: stop.set())
+        reference = weakref.ref(self, lambda _: stop.set())
         sweeper = threading.Thread(
             target=_sweep_until,
-            args=(stop, memory, self.sweep_every.total_seconds()),
+            args=(stop, reference, self.sweep_every.total_seconds()),
             name="jiyi-sweep",
             daemon=True,
         )
-        with suppress(RuntimeError):  # no threads at interpreter exit; reads sweep all the same
+        with suppress(RuntimeError):  # no threads at interpreter exit; reads still sweep
             sweeper.start()
             self._sweeper = sweeper
 
 
-def _sweep_until(stop: threading.Event, memory: "weakref.ref[ShortTermMemory]", seconds: float) -> None:
+def _sweep_until(stop: threading.Event, reference: "weakref.ref[ShortTermMemory]", seconds: float) -> None:
     while not stop.wait(min(seconds, threading.TIMEOUT_MAX)):
-        alive = memory()
-        if alive is None:
+        memory = reference()
+        if memory is None:
             return
-        alive.sweep()
-        del alive
+        memory.sweep()
+        del memory
 
 
 def _session_key(scope: Scope) -> _Key:

@@ -46,9 +46,9 @@ class Summarized:
 class Folded:
     """The result of folding. ``kept`` and ``dropped`` together are the input."""
 
-    kept: tuple[Any, ...]  # what stays, as it was given: messages or dicts
+    kept: tuple[Any, ...]  # the messages or dicts that stay, as given
     summary: Summarized | Summary | None  # the new one; the previous one if nothing was folded
-    dropped: tuple[Dropped, ...]  # folded in, and broken ones, which are in no summary
+    dropped: tuple[Dropped, ...]  # those folded, and broken ones, which are in no summary
     trigger: str = ""  # why it was time to fold; "" if it was not
     note: str = ""  # a problem, such as a failed model
     error: LLMError | None = None  # the error of that model
@@ -128,9 +128,9 @@ class RunningSummary:
         if budget is not None:
             check_tokens("budget", budget)
         sound = Candidates.of(as_messages(messages)).without({}).kept
-        spoken = sum(message.role != "system" for message in sound)
-        if spoken > (self.max_messages or 0):
-            return f"{spoken} messages, more than {self.max_messages}"
+        counted = sum(message.role != "system" for message in sound)
+        if counted > (self.max_messages or 0):
+            return f"{counted} messages, more than {self.max_messages}"
         limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
         if not limits:
             return ""
@@ -163,12 +163,12 @@ class RunningSummary:
             force: fold even if it is not time.
             budget: tokens of the window, if fewer than ``max_tokens``.
         """
-        made = as_messages(messages)
+        parsed = as_messages(messages)
         beside = previous.tokens if previous is not None else 0
-        trigger = self.due(made, budget, beside=beside) or ("asked for" if force else "")
-        folded = self._fold_messages(made, previous, summarize or Summarize(counter=self.counter), trigger)
-        decided = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, made)
-        return replace(folded, kept=decided.kept, dropped=decided.dropped)
+        trigger = self.due(parsed, budget, beside=beside) or ("asked for" if force else "")
+        folded = self._fold_messages(parsed, previous, summarize or Summarize(counter=self.counter), trigger)
+        originals = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, parsed)
+        return replace(folded, kept=originals.kept, dropped=originals.dropped)
 
     def _fold_messages(
         self,
@@ -183,18 +183,18 @@ class RunningSummary:
             note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
             return _unchanged(messages, previous, trigger, note)
         try:
-            made = summarize(leaving, previous=previous.text if previous is not None else "")
+            compressed = summarize(leaving, previous=previous.text if previous is not None else "")
         except LLMError as error:
             unchanged = _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
             return replace(unchanged, error=error)
-        if not made.text.strip():
+        if not compressed.text.strip():
             return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
         return Folded(
             kept=decided.kept,
-            summary=_build_summary(made, leaving, previous),
+            summary=_build_summary(compressed, leaving, previous),
             dropped=decided.dropped,
             trigger=trigger,
-            note="; ".join(made.notes),
+            note="; ".join(compressed.notes),
         )
 
     def _decide(self, messages: Sequence[Message], trigger: str) -> Kept:
@@ -222,16 +222,16 @@ def _unchanged(
 
 
 def _build_summary(
-    made: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
+    compressed: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
 ) -> Summarized:
     places = [message.seq for message in leaving if message.seq is not None]
     if previous is not None and previous.upto_seq is not None:
         places.append(previous.upto_seq)
     return Summarized(
-        text=made.text,
+        text=compressed.text,
         covers=tuple(message.id for message in leaving),
         upto_seq=max(places, default=None),
-        method="llm" if made.method == "llm" else "extractive",
-        language=language(made.text),
-        tokens=made.tokens,
+        method="llm" if compressed.method == "llm" else "extractive",
+        language=language(compressed.text),
+        tokens=compressed.tokens,
     )

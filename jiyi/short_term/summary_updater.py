@@ -141,12 +141,12 @@ class SummaryUpdater:
         It is time when the messages after the summary fill a window of ``max_tokens`` or are many,
         see `RunningSummary`, or when some are not in ``recent``, those of short-term memory.
         """
-        ended = self.background.take(scope) if self.background else None
+        finished = self.background.take(scope) if self.background else None
         state = self._fold_if_due(scope, recent, max_tokens)
-        if ended is None:
+        if finished is None:
             return state
-        notes = tuple(dict.fromkeys([*ended.notes, *state.notes]))
-        return replace(state, step=state.step or ended.step, notes=notes)
+        notes = tuple(dict.fromkeys([*finished.notes, *state.notes]))
+        return replace(state, step=state.step or finished.step, notes=notes)
 
     def fold(self, scope: Scope) -> SummaryState:
         """Fold everything older than the last turns now, after any fold of this session that runs."""
@@ -166,10 +166,10 @@ class SummaryUpdater:
 
     def _fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         state = self.current_state(scope)
-        fresh = state.uncovered(recent)
+        uncovered = state.uncovered(recent)
         beside = state.summary.tokens if state.summary else 0
         policy = replace(self.policy, max_tokens=max_tokens)
-        if not policy.due(fresh, beside=beside) and not self._has_uncovered(scope, state, fresh):
+        if not policy.due(uncovered, beside=beside) and not self._has_uncovered(scope, state, uncovered):
             return state
         if self.background is None:
             return self._fold(scope, state.summary)
@@ -180,10 +180,10 @@ class SummaryUpdater:
     ) -> SummaryState:
         """Have the summary written in the background, and return an extract to show until then."""
         extract = self._fold(scope, after, extract=True)
-        made = extract.summary
-        if made is None or made.created_at is not None:
+        summary = extract.summary
+        if summary is None or summary.created_at is not None:
             return extract
-        background.put(scope, lambda: self._fold_in_background(scope, made.previous))
+        background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
         return replace(extract, notes=(*extract.notes, _WRITING_NOTE))
 
     def _fold_in_background(self, scope: Scope, after: str | None) -> SummaryState:
@@ -233,14 +233,14 @@ class SummaryUpdater:
         unique = tuple(dict.fromkeys(notes))
         return SummaryState(summary=shown or summary, step=step, notes=unique, error=folded.error)
 
-    def _has_uncovered(self, scope: Scope, state: SummaryState, fresh: Sequence[Message]) -> bool:
+    def _has_uncovered(self, scope: Scope, state: SummaryState, shown: Sequence[Message]) -> bool:
         """Say whether messages are neither in the session's window nor in the summary."""
         upto = state.summary.upto_seq if state.summary else -1
-        required = Candidates.of(fresh).required_places
-        oldest = next((m.seq for i, m in enumerate(fresh) if i not in required and m.seq is not None), None)
+        required = Candidates.of(shown).required_places
+        oldest = next((m.seq for i, m in enumerate(shown) if i not in required and m.seq is not None), None)
         if oldest is None:
             return False
-        between = sum(1 for m in fresh if m.seq is not None and upto < m.seq < oldest)
+        between = sum(1 for m in shown if m.seq is not None and upto < m.seq < oldest)
         if oldest - upto - 1 <= between:
             return False
         unfolded = self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)

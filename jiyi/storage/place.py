@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import SettingsError
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = ["Place", "locate"]
 
@@ -30,7 +30,7 @@ class Place:
     url: str | None = field(default=None, repr=False)  # the database on a server, password and all
 
     def __str__(self) -> str:
-        return str(self.path) if self.url is None else masked(self.url)
+        return str(self.path) if self.url is None else mask(self.url)
 
     def absolute(self) -> "Place":
         """Return the same place independent of the current folder."""
@@ -59,7 +59,7 @@ def locate(url: "str | Path | Place") -> Place:
         path = rest[1:]
     else:
         raise SettingsError(
-            f"{masked(url)!r} names no backend of this jiyi; give a file path, sqlite:///path or postgresql://…"
+            f"{mask(url)!r} names no backend of this jiyi; give a file path, sqlite:///path or postgresql://…"
         )
     if not path.strip() or path == ":memory:":
         raise SettingsError("jiyi keeps its data in a file; give a path, in a temporary folder if need be")
@@ -73,6 +73,6 @@ def _check_authority(url: str, rest: str) -> None:
     nameless = any("=" not in part for part in query.split("&")) if query else False
     if "@" in path or nameless or not _AUTHORITY.fullmatch(authority):
         raise SettingsError(
-            f"{masked(url)} is no usable address; in user and password write @ as %40, : as %3A, / as %2F, "
+            f"{mask(url)} is no usable address; in user and password write @ as %40, : as %3A, / as %2F, "
             "? as %3F, # as %23 and % as %25"
         )

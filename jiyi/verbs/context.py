@@ -242,7 +242,7 @@ class ContextVerbs(Verbs):
             tools=tools,
             broken=session.dropped,
             blocks=self._task_blocks(question) + [b for b in found.blocks if b.section != "task"],
-            below=found.below,
+            below_threshold=found.below,
             asked_at=question.at,
             nothing_relevant=found.nothing_relevant,
             shorten=self._shorten,

@@ -148,7 +148,7 @@ def test_what_is_written_at_the_fork_is_waited_for(open_memory):
 
 @pytest.mark.parametrize("by", ["another thread", "the same thread"])
 def test_a_fork_inside_a_transaction_that_goes_on_is_refused_at_once(path, open_memory, by, monkeypatch):
-    monkeypatch.setattr("jiyi.forks._PATIENCE", 0.2)
+    monkeypatch.setattr("jiyi.forks._MAX_WAIT_SECONDS", 0.2)
     memory = open_memory()
     memory.save_message("s", role="user", content="before")
     codes = []

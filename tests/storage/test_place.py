@@ -7,7 +7,7 @@ from tables import read_tables
 
 from jiyi.errors import SettingsError
 from jiyi.storage.place import Place, locate
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 SECRET = "s3cret"
 
@@ -16,7 +16,7 @@ SECRET = "s3cret"
 def test_a_server_is_named_without_its_password(url, shown):
     place = locate(url)
     assert (place.path, place.url) == (None, url)
-    assert str(place) == masked(url) == shown
+    assert str(place) == mask(url) == shown
     assert SECRET not in repr(place)
 
 

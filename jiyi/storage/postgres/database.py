@@ -20,7 +20,7 @@ from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, Raw, connect
 from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_statement, set_tenant
 from jiyi.storage.user_cache import UserCache
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = ["PostgresDatabase", "RecentUsers", "needs_analyze"]
 
@@ -133,7 +133,7 @@ class PostgresDatabase(Database):
         self._reconnect_seconds = reconnect_seconds
         self._local = threading.local()
         with connect(url) as raw:
-            found = prepare(raw, masked(url), allowed=migrate)
+            found = prepare(raw, mask(url), allowed=migrate)
         self.citus = found.citus
         self._pool = Pool(
             url, least=pool_min, most=pool_max, seconds=pool_seconds, statement_seconds=statement_seconds

@@ -23,7 +23,7 @@ from jiyi.storage.postgres.errors import retry
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import get_statement, set_tenant
 from jiyi.storage.sql import load_migrations
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = [
     "OLDEST_SERVER",
@@ -150,7 +150,7 @@ def has_tables(url: str) -> bool:
         StorageError: the server cannot be reached, or the database cannot be used; says why.
     """
     with connect(url) as server:
-        return inspect_database(server, masked(url)).schema > 0
+        return inspect_database(server, mask(url)).schema > 0
 
 
 def read_server_info(url: str) -> ServerInfo:
@@ -185,7 +185,7 @@ def prepare(raw: Raw, place: str, *, allowed: bool) -> DatabaseInfo:
 def pending_steps(url: str) -> list[str]:
     """Return the steps of a migration, changing nothing; raises as `inspect_database` does."""
     with connect(url) as raw:
-        return _missing_steps(inspect_database(raw, masked(url)))
+        return _missing_steps(inspect_database(raw, mask(url)))
 
 
 def _missing_steps(found: DatabaseInfo) -> list[str]:
@@ -248,7 +248,7 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
         StorageError: the extension or the machines are missing, or the cluster refuses; says what to do.
     """
     url = database if isinstance(database, str) else database.url
-    place, names = masked(url), tables()
+    place, names = mask(url), tables()
     if steps := pending_steps(url):
         raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
     with connect(url) as raw:

@@ -14,7 +14,7 @@ from jiyi.errors import Closed, StorageError
 from jiyi.forks import leave_at_fork
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, translate
 from jiyi.storage.postgres.statements import Adapters
-from jiyi.telling import masked
+from jiyi.telling import mask
 
 __all__ = ["Pool", "Raw", "connect"]
 
@@ -89,7 +89,7 @@ def _conninfo(url: str) -> str:
         given = conninfo_to_dict(url)
     except psycopg.Error:  # its message may quote the password
         raise StorageError(
-            f"{masked(url)} is no address of a PostgreSQL database: a part is unknown or not "
+            f"{mask(url)} is no address of a PostgreSQL database: a part is unknown or not "
             "percent-encoded; see docs/postgres.md"
         ) from None
     return make_conninfo("", **{**_DEFAULTS, **given, **_ALWAYS})
@@ -102,7 +102,7 @@ def connect(url: str) -> Iterator[Raw]:
     Raises:
         DatabaseUnreachable: the server or the database cannot be reached; says why.
     """
-    place = masked(url)
+    place = mask(url)
     try:
         raw = psycopg.connect(_conninfo(url), autocommit=True, context=_ADAPTERS)
     except psycopg.Error as error:
@@ -126,7 +126,7 @@ class Pool:
 
         A server that is silent for a little longer than ``statement_seconds`` counts as lost.
         """
-        self.place = masked(url)
+        self.place = mask(url)
         self.prepares = True  # whether statements may stay prepared on the server
         self._away = self._is_left = False
         self._conninfo = _conninfo(url)
