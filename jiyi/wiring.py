@@ -57,7 +57,7 @@ def open_memory(
     agent_id: str | None = None,
     embedder: Embedder | str | None = None,
     reranker: Reranker | str | None = None,
-    llm: LLM | None = None,
+    llm: LLM | str | None = None,
     forget_rule: Rule | None = None,
     monitor_thresholds: Thresholds | None = None,
     clock: Clock = utc_now,
@@ -71,7 +71,7 @@ def open_memory(
         url: a path, ``sqlite:///path`` or ``postgresql://…``; by default the setting
             ``database_url``. With ``https://…`` this is `jiyi.connect`, with its arguments.
         user_id, agent_id: whose memory by default.
-        embedder, reranker, llm: your own, or names as in the settings: ``reranker="llm"``.
+        embedder, reranker, llm: your own, or names as in the settings: ``reranker="llm"``, ``llm="gpt-4o"``.
         forget_rule: how the forget gate rates episodes; it replaces the settings
             ``forget_threshold``, ``forget_min_age_days``, ``forget_max_episodes`` and ``forget_weights``.
         monitor_thresholds: when ``memory.monitor.alerts()`` reports something.
@@ -90,12 +90,13 @@ def open_memory(
     if isinstance(url, str) and url.startswith(("https://", "http://")):
         parts = (embedder, reranker, llm, forget_rule, monitor_thresholds)
         return _connect_remote(url, settings | {"user_id": user_id, "agent_id": agent_id}, parts)
-    settings |= {n: p for n, p in (("embedder", embedder), ("reranker", reranker)) if isinstance(p, str)}
+    named = {"embedder": embedder, "reranker": reranker, "llm_model": llm}
+    settings |= {name: part for name, part in named.items() if isinstance(part, str)}
     resolved = load_settings(user_id=user_id, agent_id=agent_id, **settings)
     place = _resolve_place(url, resolved)
     options = _OpenOptions(
         settings=resolved,
-        models=(embedder, reranker, llm),
+        models=(embedder, reranker, None if isinstance(llm, str) else llm),
         rule=forget_rule,
         thresholds=monitor_thresholds or Thresholds(),
         clock=clock,

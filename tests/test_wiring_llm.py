@@ -133,7 +133,7 @@ def test_an_own_reranker_orders_what_a_memory_finds(open_memory):
 
 def test_without_one_nobody_is_asked(open_memory):
     with Judge() as server:
-        memory = filled(open_memory, llm_model="m", llm_base_url=server.url)
+        memory = filled(open_memory, llm="m", llm_base_url=server.url)
         assert order(memory)[0] == "disk"
         assert "reranker" not in memory.search("disk")[0].why
         assert server.asked == []

@@ -34,6 +34,13 @@ def test_there_are_five_ways_to_say_what_to_forget(memory):
     assert counts(memory) == {"message": 2, "session": 2, "task": 1, "episode": 1, "fact": 1}
 
 
+def test_a_preview_shows_the_words_of_all_that_goes(memory):
+    say(memory, "we adopted a dog, a greyhound in Lisbon")
+    items = memory.forget("Lisbon", dry_run=True).items
+    assert {item.kind for item in items} == {"message", "fact"}
+    assert all(item.text for item in items)
+
+
 @pytest.mark.parametrize("what", read_tables(__file__)["slips"], ids=str)
 def test_a_slip_costs_no_memory(memory, what):
     say(memory, "buy milk", id="a")

@@ -111,8 +111,9 @@ class RestoreReceipt:
 
 def describe(record: Record, action: _Action, why: str, *, with_text: bool = True) -> Forgotten:
     """Return the item of a receipt for a record, with the beginning of its text on one line."""
-    text = (record.request if isinstance(record, Task) else text_of(record)) if with_text else ""
-    shown = first_words(text, _MAX_TEXT_CHARS)
+    text = record.line if isinstance(record, Fact) else text_of(record)
+    text = record.request if isinstance(record, Task) else text
+    shown = first_words(text, _MAX_TEXT_CHARS) if with_text else ""
     return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=shown)
 
 
