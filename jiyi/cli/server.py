@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,11 @@ def serve(db: Db = DEFAULT_DB, host: str = "127.0.0.1", port: int = 8710, quiet:
             from jiyi.server.app import make_app
         except ImportError as error:
             raise MissingExtra('a server needs packages: pip install "jiyi[api]"') from error
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            socket.create_server((host, port), family=family).close()
+        except OSError as error:
+            raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         memory = open_memory(db)
         local = host in _LOOPBACK
         if not local and not memory.parts.ledger.keys():

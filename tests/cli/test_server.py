@@ -3,6 +3,7 @@
 import http.client
 import json
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -51,6 +52,12 @@ def test_a_database_that_is_not_there_is_not_made_for_a_key(run, tmp_path, verb)
 def test_it_listens_elsewhere_with_keys_only(run):
     complaint = run("serve", "--host", "0.0.0.0", "--port", "0", code=1).stderr
     assert "jiyi keys create --tenant NAME" in complaint
+
+
+def test_a_port_that_is_taken_is_told_in_a_line(run):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        complaint = run("serve", "--port", taken.getsockname()[1], code=1).stderr
+    assert complaint.startswith("error: cannot listen on 127.0.0.1:")
 
 
 @pytest.fixture
