@@ -120,11 +120,11 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
 def _split_sentences(text: str) -> Iterator[str]:
     """Cut a text after its sentences and the white space that follows them."""
     spans = [span for span in protected_spans(text) if span[1] - span[0] > 1]
-    at = start = 0
+    index = start = 0
     for place in sentence_ends(text):
-        while at < len(spans) and spans[at][1] < place:
-            at += 1
-        if place <= start or (at < len(spans) and spans[at][0] < place < spans[at][1]):
+        while index < len(spans) and spans[index][1] < place:
+            index += 1
+        if place <= start or (index < len(spans) and spans[index][0] < place < spans[index][1]):
             continue
         space = _SPACE.match(text, place)
         end = space.end() if space else place

@@ -46,9 +46,9 @@ class _Selection:
 
     def gain(self, place: int, worth: float) -> float:
         terms = self.terms[place]
-        known = len(terms & self.shown) / len(terms) if terms else 1.0
+        covered = len(terms & self.shown) / len(terms) if terms else 1.0
         crowded = self.counts[self.stretch_of[place]] if worth < _DECISION_WORTH else 0
-        return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowded)
+        return worth * (1 - _COVERED_PENALTY * covered) / (1 + _SECTION_PENALTY * crowded)
 
     def repeats(self, place: int) -> bool:
         """Return whether a taken point has the same content and numbers."""
@@ -156,17 +156,17 @@ def _discount_superseded(
     """
     new = [place for place, point in enumerate(points) if point.message >= 0]
     done = [place for place in new if signs().done.search(points[place].said)]
-    out = list(points)
+    discounted = list(points)
     for place, point in enumerate(points):
         if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
-            out[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
+            discounted[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
         if signs().todo.search(point.said) and any(
             later > place
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
             for later in done
         ):
-            out[place] = replace(point, worth=_MIN_WORTH / 2)
-    return out
+            discounted[place] = replace(point, worth=_MIN_WORTH / 2)
+    return discounted
 
 
 def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer: int, older: int) -> bool:

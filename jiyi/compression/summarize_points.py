@@ -53,13 +53,13 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     to-dos lose next to nothing. ``messages`` give the names of speakers.
     """
     lines = bullets(previous)
-    known = {_label(message, language) for message in messages for language in _LANGUAGES}
-    known |= {
+    labels = {_label(message, language) for message in messages for language in _LANGUAGES}
+    labels |= {
         word + _COLON[language] for language in _LANGUAGES for word in wording("speaker", language).values()
     }
     points = []
     for place, line in enumerate(lines):
-        label = next((label for label in known if line.startswith(label)), "")
+        label = next((label for label in labels if line.startswith(label)), "")
         said = line[len(label) :]
         worth = salience(said)
         worth *= _KEPT_FADE_FACTOR if worth >= _KEPT_WORTH else _FADE_FACTOR
@@ -77,15 +77,15 @@ def find_points(messages: Sequence[Message], language: Language) -> list[Point]:
     """
     points: list[Point] = []
     tools = _tool_points(messages, language)
-    asked = False
+    answers = False
     for place, message in enumerate(messages):
         if message.role == "tool":
             points += tools.get(place, ())
             continue
-        points += _message_points(message, place, language, answers=asked and message.role == "assistant")
+        points += _message_points(message, place, language, answers=answers and message.role == "assistant")
         points += tools.get(place, ())
         if message.role == "user":
-            asked = bool(_QUESTION_END.search(message.text[-40:]))
+            answers = bool(_QUESTION_END.search(message.text[-40:]))
     return points
 
 

@@ -155,15 +155,15 @@ def _english_worth(raw: str, is_start: bool) -> float:
 @lru_cache(maxsize=1 << 13)
 def _chinese_words(run: str) -> tuple[tuple[str, float], ...]:
     """Return the words of a run of Chinese with their worth."""
-    out: list[tuple[str, float]] = []
+    weighted: list[tuple[str, float]] = []
     before = ""
     for word, tag in _join_words(_tag_words(run)):
         worth = _chinese_worth(word, tag)
         if before[:1] in ("m", "q") and tag[:1] in ("q", "n", "m") and word not in _LOOSE_UNITS:
             worth = _NAMED
-        out.append((word, worth))
+        weighted.append((word, worth))
         before = "" if before == "q" else tag
-    return tuple(out)
+    return tuple(weighted)
 
 
 def _tag_words(run: str) -> Iterator[tuple[str, str]]:

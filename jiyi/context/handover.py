@@ -83,7 +83,7 @@ def handover(
     purpose = goal or (task.request if task else "") or find_goal(talk)
     words = wording("handover", language_of(purpose) if language == "auto" else language)
     line_limit = max(max_tokens // _LINE_FRACTION, 1)
-    section_texts = {  # in the order of the text
+    texts = {  # in the order of the text
         "goal": [purpose],
         "summary": [line for line in summary.splitlines() if line.strip()],
         "decided": _find_decisions(talk),
@@ -97,7 +97,7 @@ def handover(
             text=_one_line(text, line_limit * (2 if section == "goal" else 1), counter),
             priority=_SECTION_WEIGHTS[section] + place / (len(section_texts) + 1),  # later lines rank higher
         )
-        for section, section_texts in section_texts.items()
+        for section, section_texts in texts.items()
         for place, text in enumerate(section_texts)
     ]
     return _render_best([line for line in lines if line.text], words, max_tokens, counter)
@@ -174,7 +174,7 @@ def _find_open_todos(messages: Sequence[Message]) -> list[str]:
     for sentence in _spoken_sentences(messages):
         terms = set(query_terms(_TODO_WORDS.sub(" ", sentence)))
         if _DONE_WORDS.search(sentence):
-            closed = [s for s, wanted in open_.items() if len(terms & wanted) >= _DONE_OVERLAP * len(wanted)]
+            closed = [s for s, todo in open_.items() if len(terms & todo) >= _DONE_OVERLAP * len(todo)]
             for done in closed:
                 del open_[done]
         elif _TODO_WORDS.search(sentence) and Trait.QUESTION not in traits(sentence):

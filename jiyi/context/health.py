@@ -145,8 +145,8 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
 
 def find_goal(messages: Sequence[Message]) -> str:
     """Return the session's goal: its first user message that is more than a greeting, or ""."""
-    asked = [m.text for m in messages if m.role == "user" and m.text.strip()]
-    return next((text for text in asked if Trait.GREETING not in traits(text)), asked[0] if asked else "")
+    texts = [m.text for m in messages if m.role == "user" and m.text.strip()]
+    return next((text for text in texts if Trait.GREETING not in traits(text)), texts[0] if texts else "")
 
 
 def _warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:

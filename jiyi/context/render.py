@@ -87,11 +87,11 @@ def render_skills(skills: Sequence[Block]) -> list[Piece]:
         return []
     first = ordered[0]
     heading = wording("window", language_of(first.text))["skills"]
-    out: list[Piece] = [(f"## {heading}\n", None), (first.text, first)]
+    pieces: list[Piece] = [(f"## {heading}\n", None), (first.text, first)]
     for before, block in pairwise(ordered):
         lines = "\n" in before.text or "\n" in block.text
-        out.append((("\n\n" if lines else "\n") + block.text, block))
-    return out
+        pieces.append((("\n\n" if lines else "\n") + block.text, block))
+    return pieces
 
 
 def render_profile(profile: Sequence[Block]) -> list[Piece]:
@@ -99,8 +99,8 @@ def render_profile(profile: Sequence[Block]) -> list[Piece]:
     if not profile:
         return []
     headings = wording("window", language_of(profile[0].text))
-    out: list[Piece] = [(f"## {headings['profile']}\n{headings['told']}\n", None)]
-    return [*out, *(("\n" + quote(block.text), block) for block in profile)]
+    pieces: list[Piece] = [(f"## {headings['profile']}\n{headings['told']}\n", None)]
+    return [*pieces, *(("\n" + quote(block.text), block) for block in profile)]
 
 
 def render_summary(summary: Block | None) -> list[Piece]:

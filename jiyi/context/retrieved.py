@@ -59,8 +59,8 @@ class WindowText:
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()
-        whole_lines = "```" in block.text
-        remaining = [self._line_without_repeats(line, whole=whole_lines) for line in lines]
+        lines_only = "```" in block.text
+        remaining = [self._line_without_repeats(line, lines_only=lines_only) for line in lines]
         if remaining == lines:
             return block
         pairs = zip(remaining, lines, strict=True)
@@ -69,13 +69,13 @@ class WindowText:
         kept = [line for before, line in pairwise(["", *remaining]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
 
-    def _line_without_repeats(self, line: str, *, whole: bool) -> str:
+    def _line_without_repeats(self, line: str, *, lines_only: bool) -> str:
         """Return a line with gaps for sentences already shown; with ``whole`` only entire lines count."""
         parts = (_split_line if len(line) <= _CACHED_LENGTH else _split_line.__wrapped__)(line)
         is_line_shown, *shown = [bool(comparable) and comparable in self.text for _, comparable in parts]
         if is_line_shown:
             return _GAP
-        if whole or "{" in line or not any(shown):
+        if lines_only or "{" in line or not any(shown):
             return line
         kept: list[str] = []
         for is_shown, (part, _) in zip(shown, parts[1:], strict=True):
@@ -226,11 +226,11 @@ class ContextMessage:
     def _drop_redundant(self) -> None:
         """Drop facts whose source message is shown, and outdated blocks whose successor is shown."""
         blocks = [block for chosen in self._chosen.values() for block in chosen]
-        whole = self._already_shown.union(block.key for block in blocks if block.whole)
+        shown_whole = self._already_shown.union(block.key for block in blocks if block.whole)
         for block in blocks:
-            if block.outdated == "surely" and block.successor and block.successor.key in whole:
+            if block.outdated == "surely" and block.successor and block.successor.key in shown_whole:
                 reason = _SUCCESSOR_SHOWN
-            elif block.kind == "fact" and any(("message", id_) in whole for id_ in block.sources):
+            elif block.kind == "fact" and any(("message", id_) in shown_whole for id_ in block.sources):
                 reason = _TEXT_SHOWN
             else:
                 continue

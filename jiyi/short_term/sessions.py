@@ -120,8 +120,8 @@ def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], polic
     # turn too long for the window.
     free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
     chosen = [places for places in turns(kept) if any(_seq(kept[i]) in free for i in places)]
-    known = not chosen or kept[chosen[0][0]].role == "user"
-    return known or all(message.role != "user" for message in kept)
+    is_known = not chosen or kept[chosen[0][0]].role == "user"
+    return is_known or all(message.role != "user" for message in kept)
 
 
 def _newest_dropped_place(candidates: Candidates, kept: Sequence[Message]) -> int:

@@ -207,16 +207,16 @@ class SummaryUpdater:
             write = self.summarize if last and not extract else self.backlog
             folded = self.policy.fold(page, summary, write, force=True)
             notes += [folded.note] if folded.note and (folded.changed or page) else []
-            if isinstance(made := folded.summary, Summarized):
+            if isinstance(summarized := folded.summary, Summarized):
                 if last and extract:
-                    shown = next_version(scope, made, summary)
+                    shown = next_version(scope, summarized, summary)
                     break
                 try:
-                    stored = self.summaries.add(scope, made, summary)
+                    stored = self.summaries.add(scope, summarized, summary)
                 except NotFound:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
-                messages += len(made.covers)
+                messages += len(summarized.covers)
                 before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
             elif not last and limit < _MAX_PAGE:

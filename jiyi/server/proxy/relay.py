@@ -152,8 +152,8 @@ class Relay:
         if self._key and (key := self._key.get_secret_value()):
             headers["authorization"] = f"Bearer {key}"
         url = f"{self._upstream}{path}{query}"
-        asked = self._client.build_request(request.method, url, content=content, headers=headers)
-        return await self._client.send(asked, stream=True)
+        outgoing = self._client.build_request(request.method, url, content=content, headers=headers)
+        return await self._client.send(outgoing, stream=True)
 
     def _start_saving(self, keep: _SaveTurn, answer: bytes, streamed: bool) -> None:
         saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
@@ -234,12 +234,12 @@ def _forwarded_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> di
 
 
 def _memory_headers(recalled: Recalled) -> dict[str, str]:
-    out = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_MAX_IDS])}
+    headers = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_MAX_IDS])}
     if recalled.nothing_relevant is not None:
-        out["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
+        headers["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
     if recalled.notes:
-        out["X-Jiyi-Notes"] = _header_value("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
-    return out
+        headers["X-Jiyi-Notes"] = _header_value("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
+    return headers
 
 
 def _header_value(text: str) -> str:
