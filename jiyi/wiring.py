@@ -319,7 +319,7 @@ def embedder_for(settings: Settings) -> Embedder:
         )
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
-    url, key = settings.embedding_base_url, _secret(settings.embedding_api_key)
+    url, key = settings.embedding_base_url, _read_secret(settings.embedding_api_key)
     return OpenAIEmbedder(
         settings.embedding_model,
         endpoint=Endpoint(base_url=url, api_key=key, query_seconds=settings.embedding_seconds),
@@ -345,7 +345,7 @@ def llm_for(settings: Settings) -> OpenAILLM | None:
         settings.llm_model,
         endpoint=Endpoint(
             base_url=settings.llm_base_url,
-            api_key=_secret(settings.llm_api_key),
+            api_key=_read_secret(settings.llm_api_key),
             timeout=settings.llm_seconds,
         ),
         time_limit=settings.llm_seconds,
@@ -380,12 +380,12 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
     # Without a key of its own it gets none: OPENAI_API_KEY is never sent to another provider.
     endpoint = Endpoint(
         base_url=settings.reranker_base_url,
-        api_key=_secret(settings.reranker_api_key) or "",
+        api_key=_read_secret(settings.reranker_api_key) or "",
         timeout=settings.reranker_seconds,
         retries=1,
     )
     return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
 
 
-def _secret(key: SecretStr | None) -> str | None:
+def _read_secret(key: SecretStr | None) -> str | None:
     return key.get_secret_value() if key else None

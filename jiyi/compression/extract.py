@@ -69,7 +69,7 @@ class Extract:
         reading = extract_with(self.llm, pieces)
         method: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
-        for statement in _current_statements(reading.statements):
+        for statement in _find_current_statements(reading.statements):
             if not single_valued(statement.predicate):
                 continue
             source, confidence = statement.source, statement.confidence
@@ -153,7 +153,7 @@ def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
             pending.append(sentence)
 
 
-def _current_statements(statements: Sequence[Statement]) -> list[Statement]:
+def _find_current_statements(statements: Sequence[Statement]) -> list[Statement]:
     """Return the statements that hold at the end: the last value of each point that was not retracted."""
     current: dict[tuple[str, ...], Statement] = {}
     for place, statement in enumerate(statements):

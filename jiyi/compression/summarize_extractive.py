@@ -44,7 +44,7 @@ class _Selection:
     shown: set[str] = field(default_factory=set)
     counts: Counter[int] = field(default_factory=Counter)
 
-    def gain(self, place: int, worth: float) -> float:
+    def measure_gain(self, place: int, worth: float) -> float:
         terms = self.terms[place]
         covered = len(terms & self.shown) / len(terms) if terms else 1.0
         crowded = self.counts[self.stretch_of[place]] if worth < _DECISION_WORTH else 0
@@ -118,9 +118,9 @@ def _take_best(
     used = misses = 0
     while heap and misses < _MAX_MISSES:
         stale, place = heappop(heap)
-        gain = taken.gain(place, worth[place])
-        if heap and gain < -stale - 1e-12 and gain < -heap[0][0]:
-            heappush(heap, (-gain, place))
+        measure_gain = taken.measure_gain(place, worth[place])
+        if heap and measure_gain < -stale - 1e-12 and measure_gain < -heap[0][0]:
+            heappush(heap, (-measure_gain, place))
             continue
         if taken.repeats(place):
             continue

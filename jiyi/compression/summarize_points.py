@@ -76,13 +76,13 @@ def find_points(messages: Sequence[Message], language: Language) -> list[Point]:
     and its result are one point: what was called, with what, and what came of it.
     """
     points: list[Point] = []
-    tools = _tool_points(messages, language)
+    tools = _make_tool_points(messages, language)
     answers = False
     for place, message in enumerate(messages):
         if message.role == "tool":
             points += tools.get(place, ())
             continue
-        points += _message_points(message, place, language, answers=answers and message.role == "assistant")
+        points += _read_points(message, place, language, answers=answers and message.role == "assistant")
         points += tools.get(place, ())
         if message.role == "user":
             answers = bool(_QUESTION_END.search(message.text[-40:]))
@@ -119,7 +119,7 @@ def _label(message: Message, language: Language) -> str:
     return speaker + _COLON[language]
 
 
-def _message_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
+def _read_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
     label = _label(message, language)
     number = 0
     for sentence in sentences(_message_text(message)):
@@ -152,30 +152,30 @@ def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
         yield line
 
 
-def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
+def _make_tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
     """Return the points of tool calls and results, by the place of the call, else of the result."""
     points: dict[int, list[Point]] = {}
     for atom in atoms(messages):
         first = messages[atom.first]
         results = [messages[i] for i in atom.indices if messages[i].role == "tool"]
         if first.role == "tool":
-            points[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
+            points[atom.first] = [_make_tool_point(None, first, at=(atom.first, 0), language=language)]
         elif first.tool_calls:
-            points[atom.first] = list(_call_points(first, results, atom.first, language))
+            points[atom.first] = list(_pair_calls(first, results, atom.first, language))
     return points
 
 
-def _call_points(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
+def _pair_calls(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
     unmatched = list(results)
     for number, call in enumerate(first.tool_calls):
         answer = next((result for result in unmatched if result.tool_call_id == call.id), None)
         if answer is not None:
             unmatched.remove(answer)
-        point = _tool_point(call, answer, at=(place, 1_000 + number), language=language)
+        point = _make_tool_point(call, answer, at=(place, 1_000 + number), language=language)
         yield replace(point, sources=(first.id, *point.sources))
 
 
-def _tool_point(
+def _make_tool_point(
     call: ToolCall | None, result: Message | None, *, at: tuple[int, int], language: Language
 ) -> Point:
     name = call.name if call else (result.name if result else None) or ""

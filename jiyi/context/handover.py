@@ -142,7 +142,7 @@ def _one_line(text: str, max_tokens: int, counter: TokenCounter) -> str:
     return f"{counter.truncate(line, max_tokens).rstrip()}…"
 
 
-def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
+def _find_sentences(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if message.role in ("user", "assistant"):
             yield from split_sentences(message.text)
@@ -151,7 +151,7 @@ def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
 def _find_decisions(messages: Sequence[Message]) -> list[str]:
     """Return the sentences that decide something, without repeats, oldest first."""
     decisions: dict[str, None] = {}
-    for sentence in _spoken_sentences(messages):
+    for sentence in _find_sentences(messages):
         signs = traits(sentence)
         if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO_WORDS.search(sentence):
             decisions.pop(sentence, None)
@@ -171,7 +171,7 @@ def _format_steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
 def _find_open_todos(messages: Sequence[Message]) -> list[str]:
     """Return the sentences about open to-dos, oldest first."""
     open_: dict[str, set[str]] = {}
-    for sentence in _spoken_sentences(messages):
+    for sentence in _find_sentences(messages):
         terms = set(query_terms(_TODO_WORDS.sub(" ", sentence)))
         if _DONE_WORDS.search(sentence):
             closed = [s for s, todo in open_.items() if len(terms & todo) >= _DONE_OVERLAP * len(todo)]

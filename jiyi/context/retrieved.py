@@ -64,7 +64,7 @@ class WindowText:
         if remaining == lines:
             return block
         pairs = zip(remaining, lines, strict=True)
-        if all(part == _GAP or (part == line and _too_short(line)) for part, line in pairs):
+        if all(part == _GAP or (part == line and _is_too_short(line)) for part, line in pairs):
             return None
         kept = [line for before, line in pairwise(["", *remaining]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
@@ -89,14 +89,14 @@ class WindowText:
 @lru_cache(maxsize=4096)
 def _split_line(line: str) -> tuple[tuple[str, str], ...]:
     """Return the line and its sentences, each with its text to compare, or "" if it is too short."""
-    return tuple((s, "" if _too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
+    return tuple((s, "" if _is_too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
 
 
 def _collapse_spaces(line: str) -> str:
     return " ".join(line.split())
 
 
-def _too_short(line: str) -> bool:
+def _is_too_short(line: str) -> bool:
     return len(line.strip().encode("utf-8", "replace")) < _MIN_COMPARED_BYTES
 
 

@@ -137,12 +137,12 @@ class BaselineSystem:
 
     def rank(self, question: Question, limit: int) -> Ranking:
         """Return the best messages; asked again, it gives the same order."""
-        return Ranking(ids=tuple(self.messages[place].id for place in self._order(question)[:limit]))
+        return Ranking(ids=tuple(self.messages[place].id for place in self._rank_all(question)[:limit]))
 
     def window(self, question: Question, budget: int) -> InWindow:
         """Return the part of the ranking that fits with the question."""
         room, shown = budget - _count_question(question, budget, self.counter), set[str]()
-        order = self._order(question)
+        order = self._rank_all(question)
         for place in reversed(order) if self.pack_backwards else order:
             message = self.messages[place]
             if (tokens := self.counter.count(message)) <= room:
@@ -150,7 +150,7 @@ class BaselineSystem:
                 shown.add(message.id)
         return InWindow(ids=frozenset(shown))
 
-    def _order(self, question: Question) -> list[int]:
+    def _rank_all(self, question: Question) -> list[int]:
         if self.last is None or self.last[0] is not question:
             self.last = question, rank_places(self.scorer(question.text), self.random)
         return self.last[1]

@@ -206,7 +206,7 @@ class _Graph:
 
     def linear(self, value: str, names: list[str], columns: int) -> str:
         """Multiply with the matrices called `names`, stacked, and add their biases."""
-        packed = [self._weights.blocks(name + ".w", columns).paired() for name in names]
+        packed = [self._weights.blocks(name + ".w", columns).pair_codes() for name in names]
         codes, scales = (np.concatenate(parts) for parts in zip(*packed, strict=True))
         bias = np.concatenate([self._weights.floats(name + ".b") for name in names])
         constants = [
