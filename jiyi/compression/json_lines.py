@@ -28,7 +28,7 @@ _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _UNQUOTABLE = re.compile(r'"([^\W\d](?:[^|\\…]*[^|\s…\\])?)"')
 _RESERVED = ('"true"', '"false"', '"null"')  # ambiguous without quotes
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
+_ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # in addition to keys that speak of errors
 _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
@@ -76,7 +76,7 @@ def json_lines(value: Any, errors: _Errors, language: str) -> JsonLines:
     Args:
         value: what `json.loads` gave.
         errors: finds the texts that speak of errors.
-        spoken: "zh" or "en", for the words in the head.
+        language: "zh" or "en", for the words in the head.
     """
     path, table = _find_table(value)
     columns = _read_columns(table)

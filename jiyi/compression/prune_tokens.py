@@ -55,7 +55,7 @@ class _PrunedText:
             self.dropped = set(self.order[:low])
 
     def restore(self, target: int, is_candidate: Callable[[Word], bool], max_tries: int) -> None:
-        """Take back words that fit into the remaining tokens, last dropped first, ``most`` at most."""
+        """Take back words that fit into the remaining tokens, last dropped first; ``max_tries`` at most."""
         room = target - self.tokens()
         rendered = 0
         for place in [place for place in reversed(self.order) if place in self.dropped]:
@@ -281,7 +281,7 @@ class PruneTokens:
         """Return the tokens of a word in its place, since tokens can span neighbours."""
         before = "".join(map(_with_space, words[max(0, place - 2) : place]))
         after = "".join(map(_with_space, words[place + 1 : place + 3]))
-        if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
+        if max(len(before), len(after)) > 200:  # next to long spans the word alone is close enough
             return self.counter.count_text(_with_space(words[place]))
         count = self.counter.count_text
         return count(before + _with_space(words[place]) + after) - count(before + after)

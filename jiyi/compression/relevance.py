@@ -2,7 +2,7 @@
 
 The scorer is BM25 over the given sentences (Robertson and Zaragoza 2009; without the length), with
 something for the kind that is asked for: dates for "when", numbers for "how many", names for "who".
-Sentences beside the good ones get a part of their score, most those after a question.
+Sentences next to good ones get a part of their score, most those after a question.
 """
 
 import math

@@ -82,8 +82,8 @@ def summarise(
 def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[Point]:
     """Return the points that together are worth most within ``limit`` tokens, in their order."""
     distinct = _merge_repetitions(points)
-    terms = [frozenset(analyse(point.said)) for point in distinct]
-    numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
+    terms = [frozenset(analyse(point.words)) for point in distinct]
+    numbers = [frozenset(_NUMBER.findall(point.words)) for point in distinct]
     distinct = _discount_superseded(distinct, terms, numbers)
     worth = [point.worth for point in distinct]
     for n, value in enumerate(worth):
@@ -135,7 +135,7 @@ def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
     """Return the points without exact repetitions; a repeated point is worth a little more."""
     distinct: dict[str, Point] = {}
     for point in points:
-        key = "".join(point.said.casefold().split())
+        key = "".join(point.words.casefold().split())
         first = distinct.setdefault(key, point)
         if first is not point:
             distinct[key] = replace(
@@ -155,12 +155,12 @@ def _discount_superseded(
     newer point says so.
     """
     new = [place for place, point in enumerate(points) if point.message >= 0]
-    done = [place for place in new if signs().done.search(points[place].said)]
+    done = [place for place in new if signs().done.search(points[place].words)]
     discounted = list(points)
     for place, point in enumerate(points):
         if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
             discounted[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
-        if signs().todo.search(point.said) and any(
+        if signs().todo.search(point.words) and any(
             later > place
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
             for later in done
@@ -184,10 +184,10 @@ def _write_bullets(points: Sequence[Point]) -> str:
             previous is not None
             and point.label
             and (point.message, point.place) == (previous.message, previous.place + 1)
-            and len(lines[-1]) + len(point.said) < _MAX_BULLET_CHARS
+            and len(lines[-1]) + len(point.words) < _MAX_BULLET_CHARS
         )
         if continues:
-            lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said
+            lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.words
         else:
             lines.append(_BULLET + point.text)
         previous = point

@@ -33,8 +33,8 @@ _FADE_FACTOR, _KEPT_FADE_FACTOR = 0.9, 0.98
 class Point:
     """A statement or action."""
 
-    said: str  # in one line, without who said it
-    label: str  # who, with the colon; "" where ``said`` names it
+    words: str  # in one line, without the speaker
+    label: str  # who, with the colon; "" where ``words`` name it
     sources: tuple[str, ...]  # ids of the messages it is from; none for the summary before
     worth: float  # how much it is worth keeping, about 0 to 1
     message: int  # the place of its message; below 0 for the summary before
@@ -43,7 +43,7 @@ class Point:
     @property
     def text(self) -> str:
         """The point as it stands in a summary, without the bullet."""
-        return self.label + self.said
+        return self.label + self.words
 
 
 def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
@@ -60,11 +60,11 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     points = []
     for place, line in enumerate(lines):
         label = next((label for label in labels if line.startswith(label)), "")
-        said = line[len(label) :]
-        worth = salience(said)
+        words = line[len(label) :]
+        worth = salience(words)
         worth *= _KEPT_FADE_FACTOR if worth >= _KEPT_WORTH else _FADE_FACTOR
         points.append(
-            Point(said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0)
+            Point(words=words, label=label, sources=(), worth=worth, message=place - len(lines), place=0)
         )
     return points
 
@@ -124,16 +124,16 @@ def _read_points(message: Message, place: int, language: Language, *, answers: b
     number = 0
     for sentence in sentences(_message_text(message)):
         is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
-        for said in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
-            worth = salience(sentence if is_nod else said)
+        for words in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
+            worth = salience(sentence if is_nod else words)
             if message.importance is not None:
                 worth = (worth + message.importance) / 2
-            if worth >= _MIN_SALIENCE and message.role == "user" and _QUESTION_END.search(said[-40:]):
+            if worth >= _MIN_SALIENCE and message.role == "user" and _QUESTION_END.search(words[-40:]):
                 worth += _QUESTION_BONUS
             elif worth >= _MIN_SALIENCE and answers:
                 worth, answers = worth + _ANSWER_BONUS, False
             yield Point(
-                said=said, label=label, sources=(message.id,), worth=worth, message=place, place=number
+                words=words, label=label, sources=(message.id,), worth=worth, message=place, place=number
             )
             number += 1
 
@@ -181,12 +181,12 @@ def _make_tool_point(
     name = call.name if call else (result.name if result else None) or ""
     arguments = f"({shown})" if call and (shown := _format_arguments(call.arguments)) else ""
     outcome, failed = _find_outcome(_message_text(result)) if result is not None else ("", False)
-    said = " ".join(f"{wording('speaker', language)['tool']} {name}{arguments}".split())
+    action = " ".join(f"{wording('speaker', language)['tool']} {name}{arguments}".split())
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
     return Point(
-        said=f"{said} → {outcome or '…'}",
+        words=f"{action} → {outcome or '…'}",
         label="",
         sources=(result.id,) if result is not None else (),
         worth=worth,

@@ -114,7 +114,7 @@ def _read_token(token: re.Match[str], chinese: bool, is_start: bool) -> list[Wor
         case "word":
             worth = _rate_english(raw, is_start)
             if chinese and _FUNCTION <= worth < KEPT:
-                worth = _FOREIGN  # a Latin word amid Chinese: a name or a term
+                worth = _FOREIGN  # a Latin word in Chinese text: a name or a term
             return [Word(raw, "word", False, worth)]
         case "sign":
             return [Word(raw, "word", False, _SIGN)]

@@ -135,7 +135,7 @@ def _render(lines: Sequence[_Line], words: Mapping[str, str]) -> str:
 
 
 def _one_line(text: str, max_tokens: int, counter: TokenCounter) -> str:
-    """Return a text as one line of about ``most`` tokens or fewer."""
+    """Return a text as one line of about ``max_tokens`` or fewer."""
     line = " ".join(text.removeprefix("- ").split())
     if counter.count_text(line) <= max_tokens:
         return line

@@ -70,7 +70,7 @@ class WindowText:
         return replace(block, text="\n".join(kept), whole=False)
 
     def _line_without_repeats(self, line: str, *, lines_only: bool) -> str:
-        """Return a line with gaps for sentences already shown; with ``whole`` only entire lines count."""
+        """Return a line with gaps for sentences already shown; with ``lines_only`` only whole lines."""
         parts = (_split_line if len(line) <= _CACHED_LENGTH else _split_line.__wrapped__)(line)
         is_line_shown, *shown = [bool(comparable) and comparable in self.text for _, comparable in parts]
         if is_line_shown:

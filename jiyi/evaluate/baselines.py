@@ -238,7 +238,7 @@ class PolicySystem:
         if self._select is None:
             return InWindow(ids=by_relevance(self._messages, question.text, budget - needed, self._counter))
         if budget in self._selected:
-            return InWindow(ids=self._selected[budget], made=False)
+            return InWindow(ids=self._selected[budget], is_new=False)
         longest = max(size for size in [*self._question_tokens, needed] if size + opening <= budget)
         self._selected[budget] = self._select(self._messages, budget - longest, self._counter)
         return InWindow(ids=self._selected[budget])
@@ -256,7 +256,7 @@ class _SummaryWriter:
         summary = self._write(given, **options)
         for point in find_points(as_messages(given), language_of(summary.text)):
             for source in point.sources:
-                self._points.setdefault(source, []).append(point.said)
+                self._points.setdefault(source, []).append(point.words)
         earlier = [id for id in self.source_ids if any(point in summary.text for point in self._points[id])]
         self.source_ids = list(dict.fromkeys([*earlier, *summary.sources]))
         return summary

@@ -255,7 +255,7 @@ class _Runner:
             shown = frozenset[str]()
         else:
             cost, shown = self.embedder.read() - before, window.ids
-            if window.made:
+            if window.is_new:
                 tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)

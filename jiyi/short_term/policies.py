@@ -77,7 +77,7 @@ class SlidingWindow:
         return f"older than the last {self.max_messages} user and assistant messages"
 
     def _choose_leaving(self, candidates: Candidates, leaving: dict[int, str]) -> dict[int, str]:
-        """Return what to drop in addition to ``gone`` and the broken atoms."""
+        """Return what to drop in addition to ``leaving`` and the broken atoms."""
         choosable = {i for atom in candidates.optional for i in atom.indices if i not in leaving}
         required = candidates.required_places
         present = [i for i in range(len(candidates.messages)) if i in choosable or i in required]
@@ -281,7 +281,7 @@ class ImportanceSampling:
     def _drop_by_tokens(
         self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
     ) -> dict[int, str]:
-        """Return the messages to drop, besides those in ``gone``, so that the rest fits the limit."""
+        """Return the messages to drop in addition to ``dropped``, so that the rest fits the limit."""
         leaving: dict[int, str] = {}
         excess = -limit.room
         chosen: list[tuple[Atom, int]] = []

@@ -102,7 +102,7 @@ class SummaryState:
     error: LLMError | None = None  # why a model did not write it
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages to show besides the summary: later, system and pinned ones."""
+        """Return the messages to show in addition to the summary: later, system and pinned ones."""
         if self.summary is None:
             return tuple(messages)
         upto, required = self.summary.upto_seq, Candidates.of(messages).required_places
@@ -167,9 +167,9 @@ class SummaryUpdater:
     def _fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         state = self.current_state(scope)
         uncovered = state.uncovered(recent)
-        beside = state.summary.tokens if state.summary else 0
+        tokens = state.summary.tokens if state.summary else 0
         policy = replace(self.policy, max_tokens=max_tokens)
-        if not policy.due(uncovered, beside=beside) and not self._has_uncovered(scope, state, uncovered):
+        if not policy.due(uncovered, more_tokens=tokens) and not self._has_uncovered(scope, state, uncovered):
             return state
         if self.background is None:
             return self._fold(scope, state.summary)

@@ -235,7 +235,7 @@ class _Graph:
 def _make_node(
     operator: str, inputs: Sequence[str], outputs: Sequence[str], from_ort: bool, **attributes: _Attribute
 ) -> bytes:
-    """Return a node; `own` says whether the operator is one that onnxruntime adds."""
+    """Return a node; `from_ort` says whether the operator is one that onnxruntime adds."""
     parts = [_field(1, name) for name in inputs] + [_field(2, name) for name in outputs]
     parts += [_field(4, operator), _field(7, _ORT_DOMAIN if from_ort else "")]
     parts += [_field(5, _make_attribute(name, value)) for name, value in attributes.items()]
