@@ -61,8 +61,8 @@ class Endpoint:
                 f"{self.timeout}, {self.query_seconds} and {self.retries}"
             )
         url = (self.base_url or os.environ.get("OPENAI_BASE_URL") or _DEFAULT_URL).strip()
-        given = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
-        key = (given or "").strip() or _NO_KEY
+        api_key = os.environ.get("OPENAI_API_KEY") if self.api_key is None else self.api_key
+        key = (api_key or "").strip() or _NO_KEY
         if not is_web_address(url):
             raise SettingsError('base_url must be a web address such as "http://localhost:11434/v1"')
         if not key.isascii() or not key.isprintable() or " " in key:

@@ -77,17 +77,17 @@ __all__ = [
 class JiyiError(Exception):
     """The root: catch this to catch everything jiyi raises on purpose."""
 
-    _longest = 2_000  # characters of a message
+    _max_chars = 2_000  # characters of a message
 
-    def __init__(self, *words: object, **known: object) -> None:
-        super().__init__(*(redact(word, self._longest) if isinstance(word, str) else word for word in words))
-        vars(self).update(known)  # the attributes that some classes have
+    def __init__(self, *words: object, **attributes: object) -> None:
+        super().__init__(*(redact(w, self._max_chars) if isinstance(w, str) else w for w in words))
+        vars(self).update(attributes)  # the attributes that some classes have
 
 
 class InputError(JiyiError, ValueError):
-    """What was handed in cannot be used; nothing was changed."""
+    """An argument cannot be used; nothing was changed."""
 
-    _longest = 500
+    _max_chars = 500
 
 
 class BadMessage(InputError):

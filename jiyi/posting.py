@@ -87,8 +87,8 @@ def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: fl
         failure = faults.timeout_failure(endpoint, seconds=seconds, tries=attempt)
     else:
         is_known = isinstance(error, OSError | ValueError)
-        said = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
-        failure = faults.connection_failure(endpoint, said, tries=attempt)
+        reason = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
+        failure = faults.connection_failure(endpoint, reason, tries=attempt)
     failure.cause = endpoint.shareable(error)
     return failure
 
@@ -193,5 +193,5 @@ class OpenAIClient:
 
 def _error_message(error: "APIStatusError") -> str:
     body = error.body
-    said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
-    return str(said or error.response.reason_phrase)
+    message = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
+    return str(message or error.response.reason_phrase)

@@ -243,16 +243,16 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Order the sources; called by pydantic-settings."""
         _check_names(os.environ, settings_cls.model_fields)
-        named = os.environ.get("JIYI_CONFIG")
-        file = Path(named or "jiyi.toml")
-        if named and not file.is_file():
-            raise ValueError(f"JIYI_CONFIG names {named}, which is no file")
+        config = os.environ.get("JIYI_CONFIG")
+        file = Path(config or "jiyi.toml")
+        if config and not file.is_file():
+            raise ValueError(f"JIYI_CONFIG names {config}, which is no file")
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, toml_file=file)
 
 
-def _check_names(environment: Iterable[str], known: Iterable[str]) -> None:
+def _check_names(environment: Iterable[str], fields: Iterable[str]) -> None:
     """Refuse names that look like settings but are not, so that typos are noticed."""
-    names = [*_OTHERS, *(name.upper() for name in known)]
+    names = [*_OTHERS, *(name.upper() for name in fields)]
     for variable in environment:
         name = variable.upper().removeprefix(_PREFIX)
         if name == variable.upper() or name in names or _FOREIGN_VARIABLES.fullmatch(name):

@@ -52,10 +52,10 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
         with suppress(TimeoutError):
             outcome.exception(seconds)
     finally:
-        if late := not outcome.done():
+        if is_late := not outcome.done():
             _count_late(owner, 1)
             outcome.add_done_callback(lambda _: _count_late(owner, -1))
-    if late:
+    if is_late:
         raise OutOfTime(f"it took longer than {seconds:.3g} s")
     return outcome.result()
 

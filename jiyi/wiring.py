@@ -126,18 +126,18 @@ class _OpenOptions:
     def parts(self, place: Place) -> Parts:
         """Make the parts, for this process."""
         (embedder, reranker, llm), settings = self.models, self.settings
-        own = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
+        own_embedder = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
         own_llm = None if llm else llm_for(settings)
         if reranker is None or isinstance(reranker, str):
             reranker = reranker_for(settings, llm or own_llm)
-        cached = CachedEmbedder(own or cast("Embedder", embedder))
+        cached = CachedEmbedder(own_embedder or cast("Embedder", embedder))
         backend = open_backend(place, settings)
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
             counter = counter_for(settings.model)
             wiring = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
-            parts = wiring.parts(own, own_llm)
+            parts = wiring.parts(own_embedder, own_llm)
         except BaseException:
             backend.store.close()
             raise
@@ -157,7 +157,7 @@ def _close(*parts: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PartsBuilder:
-    given: _OpenOptions
+    options: _OpenOptions
     settings: Settings
     backend: Backend
     embedder: CachedEmbedder
@@ -168,7 +168,7 @@ class _PartsBuilder:
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""
         long_term, ledger, hours = self.long_term(), self.backend.ledger, self.settings.maintain_hours
-        upkeep = Maintenance(long_term, ledger, hours=hours, clock=self.given.clock) if hours else None
+        upkeep = Maintenance(long_term, ledger, hours=hours, clock=self.options.clock) if hours else None
         return Parts(
             store=self.backend.store,
             long_term=long_term,
@@ -180,14 +180,14 @@ class _PartsBuilder:
             monitor=self.monitor() if self.settings.monitor else None,
             counter=self.counter,
             settings=self.settings,
-            clock=self.given.clock,
+            clock=self.options.clock,
             on_close=partial(_close, *made),
         )
 
     def monitor(self) -> ContextMonitor:
-        user, clock = self.settings.user_id or "", self.given.clock
+        user, clock = self.settings.user_id or "", self.options.clock
         return ContextMonitor(
-            thresholds=self.given.thresholds, clock=clock, counter=self.counter, user_id=user
+            thresholds=self.options.thresholds, clock=clock, counter=self.counter, user_id=user
         )
 
     def short_term(self) -> ShortTermMemory:
@@ -196,7 +196,7 @@ class _PartsBuilder:
             changes=self.backend.store.changes,
             max_turns=self.settings.max_turns,
             ttl=self.settings.session_ttl,
-            clock=self.given.clock,
+            clock=self.options.clock,
         )
 
     def summaries(self) -> SummaryUpdater:
@@ -218,9 +218,9 @@ class _PartsBuilder:
         written = extractive
         if llm is not None:  # one that fails must change nothing: the next window tries again
             written = replace(extractive, llm=llm, fallback=False, prompt=settings.summary_prompt)
-        in_background = llm is not None and self.given.background and not settings.summary_wait
+        in_background = llm is not None and self.options.background and not settings.summary_wait
         return SummaryUpdater(
-            Summaries(self.backend.store, clock=self.given.clock),
+            Summaries(self.backend.store, clock=self.options.clock),
             policy,
             written,
             backlog=extractive,
@@ -232,12 +232,12 @@ class _PartsBuilder:
             return None
         registry = SkillRegistry(*self.settings.skills)
         router = Router(registry, self.embedder)
-        if self.given.background:
+        if self.options.background:
             threading.Thread(target=_prepare_router, args=(router,), name="jiyi-skills", daemon=True).start()
         return SkillShelf(registry, router)
 
     def long_term(self) -> LongTermMemory:
-        settings, clock, llm = self.settings, self.given.clock, self.llm
+        settings, clock, llm = self.settings, self.options.clock, self.llm
         store, vectors = self.backend.store, self.backend.vectors
         trash = self.backend.trash
         succession = Succession(store, vectors)
@@ -280,7 +280,7 @@ class _PartsBuilder:
             facts=facts,
             reader=reader,
             consolidation=consolidation,
-            gate=gate_of(store, trash, settings=settings, rule=self.given.rule, clock=clock),
+            gate=gate_of(store, trash, settings=settings, rule=self.options.rule, clock=clock),
             forgetting=Forgetting(store, trash, rewrite=rewrite, learn=facts.learn),
             updating=Updating(store, trash, facts, learn=learn, rewrite=rewrite, counter=self.counter),
         )
@@ -323,7 +323,7 @@ def embedder_for(settings: Settings) -> Embedder:
         )
     if not settings.embedding_model:
         raise SettingsError("embedder=openai needs embedding_model, such as text-embedding-3-small")
-    url, key = settings.embedding_base_url, _secret(settings.embedding_api_key)
+    url, key = settings.embedding_base_url, _read_secret(settings.embedding_api_key)
     return OpenAIEmbedder(
         settings.embedding_model,
         endpoint=Endpoint(base_url=url, api_key=key, query_seconds=settings.embedding_seconds),
@@ -349,7 +349,7 @@ def llm_for(settings: Settings) -> OpenAILLM | None:
         settings.llm_model,
         endpoint=Endpoint(
             base_url=settings.llm_base_url,
-            api_key=_secret(settings.llm_api_key),
+            api_key=_read_secret(settings.llm_api_key),
             timeout=settings.llm_seconds,
         ),
         time_limit=settings.llm_seconds,
@@ -384,12 +384,12 @@ def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
     # Without a key of its own it gets none: OPENAI_API_KEY is never sent to another provider.
     endpoint = Endpoint(
         base_url=settings.reranker_base_url,
-        api_key=_secret(settings.reranker_api_key) or "",
+        api_key=_read_secret(settings.reranker_api_key) or "",
         timeout=settings.reranker_seconds,
         retries=1,
     )
     return EndpointReranker(model, endpoint=endpoint, time_limit=settings.reranker_seconds)
 
 
-def _secret(key: SecretStr | None) -> str | None:
+def _read_secret(key: SecretStr | None) -> str | None:
     return key.get_secret_value() if key else None

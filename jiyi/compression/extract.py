@@ -69,7 +69,7 @@ class Extract:
         reading = extract_with(self.llm, pieces)
         method: Literal["llm", "patterns"] = reading.method
         users, conclusions, todos = [], [], []
-        for statement in _current_statements(reading.statements):
+        for statement in _find_current_statements(reading.statements):
             if not single_valued(statement.predicate):
                 continue
             source, confidence = statement.source, statement.confidence
@@ -81,8 +81,8 @@ class Extract:
                 users.append(item)
             else:
                 conclusions.append(item)
-        conclusions += [ExtractedItem(text=one, confidence=0.7, method="llm") for one in reading.conclusions]
-        topics = [ExtractedItem(text=one, confidence=0.7, method="llm") for one in reading.topics]
+        conclusions += [ExtractedItem(text=t, confidence=0.7, method="llm") for t in reading.conclusions]
+        topics = [ExtractedItem(text=topic, confidence=0.7, method="llm") for topic in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
         if method == "patterns":
             todos_by_sign, decisions = _find_decisions(messages, known)
@@ -153,7 +153,7 @@ def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
             pending.append(sentence)
 
 
-def _current_statements(statements: Sequence[Statement]) -> list[Statement]:
+def _find_current_statements(statements: Sequence[Statement]) -> list[Statement]:
     """Return the statements that hold at the end: the last value of each point that was not retracted."""
     current: dict[tuple[str, ...], Statement] = {}
     for place, statement in enumerate(statements):
@@ -176,7 +176,7 @@ def _statement_text(statement: Statement) -> str:
 
 
 def _find_decisions(
-    messages: Sequence[Message], known: set[str]
+    messages: Sequence[Message], known_texts: set[str]
 ) -> tuple[list[ExtractedItem], list[ExtractedItem]]:
     """Return the sentences that no pattern read: those that name a task, and those that decide something."""
     tasks: list[ExtractedItem] = []
@@ -189,7 +189,7 @@ def _find_decisions(
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
         target = tasks if signs().task.search(text) else decisions if found_signs & _DECISION_TRAITS else None
-        if target is not None and not any(text in other or other in text for other in known):
+        if target is not None and not any(text in other or other in text for other in known_texts):
             origin: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
             target.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **origin))
     return tasks, decisions

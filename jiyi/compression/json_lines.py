@@ -28,7 +28,7 @@ _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _UNQUOTABLE = re.compile(r'"([^\W\d](?:[^|\\…]*[^|\s…\\])?)"')
 _RESERVED = ('"true"', '"false"', '"null"')  # ambiguous without quotes
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # keys, beside those that speak of errors
+_ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # in addition to keys that speak of errors
 _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
@@ -76,18 +76,18 @@ def json_lines(value: Any, errors: _Errors, language: str) -> JsonLines:
     Args:
         value: what `json.loads` gave.
         errors: finds the texts that speak of errors.
-        spoken: "zh" or "en", for the words in the head.
+        language: "zh" or "en", for the words in the head.
     """
     path, table = _find_table(value)
     columns = _read_columns(table)
     shown = [column for column in columns if len(column.seen) > 1]
     rest = [(name, _encode(leaf)) for name, leaf in _find_leaves(value, (dict, list), skip=table)]
     rows = len(table) if shown else 0
-    notable = [rows + place for place in _error_rows(rest, errors)]
+    notable = [rows + place for place in _find_error_rows(rest, errors)]
     if shown:
-        notable += _unusual_rows(shown, errors)
+        notable += _find_unusual_rows(shown, errors)
     return JsonLines(
-        head=_header(path, len(table), columns, shown, language) if table else (),
+        head=_write_header(path, len(table), columns, shown, language) if table else (),
         notable=tuple(notable[:_MAX_NOTABLE]),
         columns=shown,
         rows=rows,
@@ -122,7 +122,7 @@ class _Column:
         return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
 
 
-def _header(
+def _write_header(
     path: str, count: int, columns: Sequence[_Column], shown: Sequence[_Column], language: str
 ) -> tuple[str, ...]:
     words = wording("json", language)
@@ -225,7 +225,7 @@ def _shorten(written: str | None, max_chars: int) -> str:
     return clip(bare[1] if bare and written not in _RESERVED else written or "", max_chars)
 
 
-def _error_rows(values: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
+def _find_error_rows(values: Sequence[tuple[str, str]], errors: _Errors) -> list[int]:
     """Return the places of the values that speak of errors themselves or by their names."""
     names = list(dict.fromkeys(name for name, _ in values))
     bad_names = {names[place] for place in errors(names)}
@@ -238,7 +238,7 @@ def _error_rows(values: Sequence[tuple[str, str]], errors: _Errors) -> list[int]
     ]
 
 
-def _unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
+def _find_unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
     """Return the first row of each kind but the commonest: those with errors first, then the rarest.
 
     Rows are of one kind that have the same values where a column has few.
@@ -246,7 +246,7 @@ def _unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:
     faults: set[int] = set()
     for column in columns:
         cells = [cell for cell in column.seen if cell is not None]
-        bad = {cells[place] for place in _error_rows([(column.name, cell) for cell in cells], errors)}
+        bad = {cells[place] for place in _find_error_rows([(column.name, cell) for cell in cells], errors)}
         faults.update(place for place, cell in enumerate(column.cells) if bad and cell in bad)
     few = [column.cells for column in columns if len(column.seen) <= _MAX_LISTED_VALUES]
     kinds = list(zip((place in faults for place in range(len(columns[0].cells))), *few, strict=True))

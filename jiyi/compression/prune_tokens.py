@@ -47,7 +47,7 @@ class _PrunedText:
 
     def cut_to(self, target: int) -> None:
         """Drop the fewest words, in order, that bring the text within ``target``; all, if none do."""
-        low = bisect_left(range(len(self.order)), True, key=lambda cut: self._estimate(cut) <= target)
+        low = bisect_left(range(len(self.order)), True, key=lambda cut: self._estimate_tokens(cut) <= target)
         self.dropped = set(self.order[:low])
         step = 1
         while low < len(self.order) and self.tokens() > target:  # lines together can take more
@@ -55,7 +55,7 @@ class _PrunedText:
             self.dropped = set(self.order[:low])
 
     def restore(self, target: int, is_candidate: Callable[[Word], bool], max_tries: int) -> None:
-        """Take back words that fit into the remaining tokens, last dropped first, ``most`` at most."""
+        """Take back words that fit into the remaining tokens, last dropped first; ``max_tries`` at most."""
         room = target - self.tokens()
         rendered = 0
         for place in [place for place in reversed(self.order) if place in self.dropped]:
@@ -91,7 +91,7 @@ class _PrunedText:
         left = (word for place, word in enumerate(self.words) if place not in self.dropped)
         return sorted({word.source for word in left if _has_content(word)})
 
-    def _estimate(self, cut: int) -> int:
+    def _estimate_tokens(self, cut: int) -> int:
         """Return about how many tokens are left when the first ``cut`` of the order are dropped."""
         total = 0
         dropped: set[int] | None = None
@@ -270,18 +270,18 @@ class PruneTokens:
                 folded = word.text.casefold()
                 repeats = min(seen[folded], _MAX_REPEATS) if word.kind in ("word", "han") else 0
                 seen[folded] += 1
-                cost = max(0.5, self._cost(words, place))
+                cost = max(0.5, self._count_cost(words, place))
                 droppable[place] = word.worth * word.factor * _REPEATED_WORD**repeats / cost**_COST_POWER
         return (
             sorted(droppable, key=lambda place: (droppable[place], -place)),
             sorted(protected, key=lambda place: (*protected[place], -place)),
         )
 
-    def _cost(self, words: list[Word], place: int) -> int:
+    def _count_cost(self, words: list[Word], place: int) -> int:
         """Return the tokens of a word in its place, since tokens can span neighbours."""
         before = "".join(map(_with_space, words[max(0, place - 2) : place]))
         after = "".join(map(_with_space, words[place + 1 : place + 3]))
-        if max(len(before), len(after)) > 200:  # beside long spans the word alone is close enough
+        if max(len(before), len(after)) > 200:  # next to long spans the word alone is close enough
             return self.counter.count_text(_with_space(words[place]))
         count = self.counter.count_text
         return count(before + _with_space(words[place]) + after) - count(before + after)

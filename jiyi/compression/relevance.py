@@ -2,7 +2,7 @@
 
 The scorer is BM25 over the given sentences (Robertson and Zaragoza 2009; without the length), with
 something for the kind that is asked for: dates for "when", numbers for "how many", names for "who".
-Sentences beside the good ones get a part of their score, most those after a question.
+Sentences next to good ones get a part of their score, most those after a question.
 """
 
 import math
@@ -115,17 +115,17 @@ class Relevance:
         short: dict[int, str] = {}
         used = 0
         for place in ranked:
-            wanted = {place}
+            needed = {place}
             call = call_of.get(sentences[place].source)
             if call is not None and call in first_of:
-                wanted.add(first_of[call])
-            cost = sum(costs[needed] for needed in wanted - keep)
+                needed.add(first_of[call])
+            cost = sum(costs[n] for n in needed - keep)
             if used + cost <= limit:
-                keep |= wanted
+                keep |= needed
                 used += cost
             elif (
                 not short
-                and wanted == {place}
+                and needed == {place}
                 and limit - used >= max(_MIN_ROOM, _MIN_ROOM_SHARE * cost)
                 and scores[place] >= _MIN_PRUNED_SHARE * scores[ranked[0]]
             ):
@@ -173,7 +173,7 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     terms = [Counter(term for term in analyse(sentence.text) if term in wanted) for sentence in sentences]
     found_in = Counter(term for counts in terms for term in counts)
     weight = {term: math.log(1 + (len(sentences) - n + 0.5) / (n + 0.5)) for term, n in found_in.items()}
-    own = [
+    scores = [
         sum(weight[term] * n * (1 + _SATURATION) / (n + _SATURATION) for term, n in counts.items())
         for counts in terms
     ]
@@ -183,7 +183,7 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     asks = [kind for kind in kinds if getattr(signs(), f"asks_{kind.name}".lower()).search(query.lower())]
     wanted_traits = reduce(or_, asks, Trait(0))
     found_traits = [traits(sentence.text) for sentence in sentences]
-    total = _add_neighbours(sentences, own, found_traits)
+    total = _add_neighbours(sentences, scores, found_traits)
     for place, sentence in enumerate(sentences):
         if total[place] > 0:
             fits = bool(found_traits[place] & wanted_traits), bool(speakers & set(analyse(sentence.speaker)))
@@ -192,14 +192,14 @@ def _score_sentences(sentences: list[Sentence], query: str) -> list[float]:
     return total
 
 
-def _add_neighbours(sentences: list[Sentence], own: list[float], found: Sequence[Trait]) -> list[float]:
+def _add_neighbours(sentences: list[Sentence], scores: list[float], found: Sequence[Trait]) -> list[float]:
     """Return the scores plus those lent by the same turn and the turns next to it; ``found`` are traits."""
     turn_best: dict[int, float] = {}
     asks: dict[int, float] = {}  # of each turn: the best of its questions
     for place, sentence in enumerate(sentences):
-        turn_best[sentence.turn] = max(turn_best.get(sentence.turn, 0.0), own[place])
+        turn_best[sentence.turn] = max(turn_best.get(sentence.turn, 0.0), scores[place])
         if found[place] & Trait.QUESTION:
-            asks[sentence.turn] = max(asks.get(sentence.turn, 0.0), own[place])
+            asks[sentence.turn] = max(asks.get(sentence.turn, 0.0), scores[place])
     total = []
     for place, turn in enumerate(sentence.turn for sentence in sentences):
         bonus = max(
@@ -207,7 +207,7 @@ def _add_neighbours(sentences: list[Sentence], own: list[float], found: Sequence
             _NEXT_TURN_SHARE * max(turn_best.get(turn - 1, 0.0), turn_best.get(turn + 1, 0.0)),
             _ANSWER_SHARE * asks.get(turn - 1, 0.0),
         )
-        total.append(own[place] + bonus)
+        total.append(scores[place] + bonus)
     return total
 
 

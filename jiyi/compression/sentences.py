@@ -33,21 +33,21 @@ def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, in
     options, ids and names with digits, quotations of at most 120 characters, numbers with
     their units, and what is in ``forced`` as it is written there.
     """
-    blocks = sorted([*_fence_spans(text), *_json_spans(text)])
+    blocks = sorted([*_find_fences(text), *_find_json(text)])
     numbers = {match.start(1) for match in _NUMBERED.finditer(text)}
     spans = [match.span() for match in _protected_pattern().finditer(text) if match.start() not in numbers]
     forced_spans = [match.span() for word in forced if word for match in re.finditer(re.escape(word), text)]
     return _merge_spans(sorted([*blocks, *spans, *forced_spans]))
 
 
-def _fence_spans(text: str) -> Iterator[tuple[int, int]]:
+def _find_fences(text: str) -> Iterator[tuple[int, int]]:
     if "```" in text or "~~~" in text:
         yield from (match.span() for match in _FENCE.finditer(text))
     if "    " in text or "\t" in text:
         yield from (match.span() for match in _INDENTED_LINE.finditer(text))
 
 
-def _json_spans(text: str) -> Iterator[tuple[int, int]]:
+def _find_json(text: str) -> Iterator[tuple[int, int]]:
     """Yield the objects and lists of JSON in a text; plain words in brackets are no list."""
     position = failures = 0
     while failures < _MAX_FAILURES and (brace := _BRACE.search(text, position)):
@@ -120,11 +120,11 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
 def _split_sentences(text: str) -> Iterator[str]:
     """Cut a text after its sentences and the white space that follows them."""
     spans = [span for span in protected_spans(text) if span[1] - span[0] > 1]
-    at = start = 0
+    index = start = 0
     for place in sentence_ends(text):
-        while at < len(spans) and spans[at][1] < place:
-            at += 1
-        if place <= start or (at < len(spans) and spans[at][0] < place < spans[at][1]):
+        while index < len(spans) and spans[index][1] < place:
+            index += 1
+        if place <= start or (index < len(spans) and spans[index][0] < place < spans[index][1]):
             continue
         space = _SPACE.match(text, place)
         end = space.end() if space else place

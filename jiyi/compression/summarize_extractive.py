@@ -45,11 +45,11 @@ class _Selection:
     shown: set[str] = field(default_factory=set)
     counts: Counter[int] = field(default_factory=Counter)
 
-    def gain(self, place: int, worth: float) -> float:
+    def measure_gain(self, place: int, worth: float) -> float:
         terms = self.terms[place]
-        known = len(terms & self.shown) / len(terms) if terms else 1.0
+        covered = len(terms & self.shown) / len(terms) if terms else 1.0
         crowded = self.counts[self.stretch_of[place]] if worth < _DECISION_WORTH else 0
-        return worth * (1 - _COVERED_PENALTY * known) / (1 + _SECTION_PENALTY * crowded)
+        return worth * (1 - _COVERED_PENALTY * covered) / (1 + _SECTION_PENALTY * crowded)
 
     def repeats(self, place: int) -> bool:
         """Return whether a taken point has the same content and numbers."""
@@ -90,8 +90,8 @@ def summarise(
 def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[Point]:
     """Return the points that together are worth most within ``limit`` tokens, in their order."""
     distinct = _merge_repetitions(points)
-    terms = [frozenset(analyse(point.said)) for point in distinct]
-    numbers = [frozenset(_NUMBER.findall(point.said)) for point in distinct]
+    terms = [frozenset(analyse(point.words)) for point in distinct]
+    numbers = [frozenset(_NUMBER.findall(point.words)) for point in distinct]
     distinct = _discount_superseded(distinct, terms, numbers)
     worth = [point.worth for point in distinct]
     for n, value in enumerate(worth):
@@ -126,9 +126,9 @@ def _take_best(
     used = misses = 0
     while heap and misses < _MAX_MISSES:
         stale, place = heappop(heap)
-        gain = taken.gain(place, worth[place])
-        if heap and gain < -stale - 1e-12 and gain < -heap[0][0]:
-            heappush(heap, (-gain, place))
+        measure_gain = taken.measure_gain(place, worth[place])
+        if heap and measure_gain < -stale - 1e-12 and measure_gain < -heap[0][0]:
+            heappush(heap, (-measure_gain, place))
             continue
         if taken.repeats(place):
             continue
@@ -143,7 +143,7 @@ def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
     """Return the points without exact repetitions; a repeated point is worth a little more."""
     distinct: dict[str, Point] = {}
     for point in points:
-        key = "".join(point.said.casefold().split())
+        key = "".join(point.words.casefold().split())
         first = distinct.setdefault(key, point)
         if first is not point:
             distinct[key] = replace(
@@ -163,18 +163,18 @@ def _discount_superseded(
     newer point says so.
     """
     new = [place for place, point in enumerate(points) if point.message >= 0]
-    done = [place for place in new if signs().done.search(points[place].said)]
-    out = list(points)
+    done = [place for place in new if signs().done.search(points[place].words)]
+    discounted = list(points)
     for place, point in enumerate(points):
         if point.message < 0 and any(_replaces(terms, numbers, n, place) for n in new):
-            out[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
-        if signs().todo.search(point.said) and any(
+            discounted[place] = replace(point, worth=point.worth * _SUPERSEDED_FACTOR)
+        if signs().todo.search(point.words) and any(
             later > place
             and 2 * len(terms[later] & terms[place]) >= min(len(terms[later]), len(terms[place]))
             for later in done
         ):
-            out[place] = replace(point, worth=_MIN_WORTH / 2)
-    return out
+            discounted[place] = replace(point, worth=_MIN_WORTH / 2)
+    return discounted
 
 
 def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer: int, older: int) -> bool:
@@ -193,10 +193,10 @@ def _write_bullets(points: Sequence[Point]) -> str:
             previous is not None
             and point.label
             and (point.message, point.place) == (previous.message, previous.place + 1)
-            and len(lines[-1]) + len(point.said) < _MAX_BULLET_CHARS
+            and len(lines[-1]) + len(point.words) < _MAX_BULLET_CHARS
         )
         if continues:
-            lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.said
+            lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.words
         else:
             lines.append(_BULLET + (f"[{point.day}] " if new_day else "") + point.text)
         previous = point

@@ -35,8 +35,8 @@ _FADE_FACTOR, _KEPT_FADE_FACTOR = 0.9, 0.98
 class Point:
     """A statement or action."""
 
-    said: str  # in one line, without who said it
-    label: str  # who, with the colon; "" where ``said`` names it
+    words: str  # in one line, without the speaker
+    label: str  # who, with the colon; "" where ``words`` name it
     sources: tuple[str, ...]  # ids of the messages it is from; none for the summary before
     worth: float  # how much it is worth keeping, about 0 to 1
     message: int  # the place of its message; below 0 for the summary before
@@ -46,7 +46,7 @@ class Point:
     @property
     def text(self) -> str:
         """The point as it stands in a summary, without the bullet."""
-        return self.label + self.said
+        return self.label + self.words
 
 
 def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Point]:
@@ -56,23 +56,20 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     to-dos lose next to nothing. ``messages`` give the names of speakers.
     """
     lines = bullets(previous)
-    known = {_label(message, language) for message in messages for language in _LANGUAGES}
-    known |= {
+    labels = {_label(message, language) for message in messages for language in _LANGUAGES}
+    labels |= {
         word + _COLON[language] for language in _LANGUAGES for word in wording("speaker", language).values()
     }
     points, day = [], ""
     for place, dated in enumerate(lines):
         mark = _DAY.match(dated)
         day, line = (mark[1], dated[mark.end() :]) if mark else (day, dated)
-        label = next((label for label in known if line.startswith(label)), "")
-        said = line[len(label) :]
-        worth = salience(said)
+        label = next((label for label in labels if line.startswith(label)), "")
+        words = line[len(label) :]
+        worth = salience(words)
         worth *= _KEPT_FADE_FACTOR if worth >= _KEPT_WORTH else _FADE_FACTOR
-        points.append(
-            Point(
-                said=said, label=label, sources=(), worth=worth, message=place - len(lines), place=0, day=day
-            )
-        )
+        at = place - len(lines)
+        points.append(Point(words=words, label=label, sources=(), worth=worth, message=at, place=0, day=day))
     return points
 
 
@@ -83,16 +80,16 @@ def find_points(messages: Sequence[Message], language: Language, zone: tzinfo = 
     and its result are one point: what was called, with what, and what came of it.
     """
     points: list[Point] = []
-    tools = _tool_points(messages, language)
-    asked = False
+    tools = _make_tool_points(messages, language)
+    answers = False
     for place, message in enumerate(messages):
         if message.role == "tool":
             points += tools.get(place, ())
             continue
-        points += _message_points(message, place, language, answers=asked and message.role == "assistant")
+        points += _read_points(message, place, language, answers=answers and message.role == "assistant")
         points += tools.get(place, ())
         if message.role == "user":
-            asked = bool(_QUESTION_END.search(message.text[-40:]))
+            answers = bool(_QUESTION_END.search(message.text[-40:]))
     return [replace(point, day=_day(messages[point.message], zone)) for point in points]
 
 
@@ -136,21 +133,21 @@ def _label(message: Message, language: Language) -> str:
     return speaker + _COLON[language]
 
 
-def _message_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
+def _read_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
     label = _label(message, language)
     number = 0
     for sentence in sentences(_message_text(message)):
         is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
-        for said in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
-            worth = salience(sentence if is_nod else said)
+        for words in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
+            worth = salience(sentence if is_nod else words)
             if message.importance is not None:
                 worth = (worth + message.importance) / 2
-            if worth >= _MIN_SALIENCE and message.role == "user" and _QUESTION_END.search(said[-40:]):
+            if worth >= _MIN_SALIENCE and message.role == "user" and _QUESTION_END.search(words[-40:]):
                 worth += _QUESTION_BONUS
             elif worth >= _MIN_SALIENCE and answers:
                 worth, answers = worth + _ANSWER_BONUS, False
             yield Point(
-                said=said, label=label, sources=(message.id,), worth=worth, message=place, place=number
+                words=words, label=label, sources=(message.id,), worth=worth, message=place, place=number
             )
             number += 1
 
@@ -169,41 +166,41 @@ def _split_sentence(sentence: str, longest: int) -> Iterator[str]:
         yield line
 
 
-def _tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
+def _make_tool_points(messages: Sequence[Message], language: Language) -> dict[int, list[Point]]:
     """Return the points of tool calls and results, by the place of the call, else of the result."""
     points: dict[int, list[Point]] = {}
     for atom in atoms(messages):
         first = messages[atom.first]
         results = [messages[i] for i in atom.indices if messages[i].role == "tool"]
         if first.role == "tool":
-            points[atom.first] = [_tool_point(None, first, at=(atom.first, 0), language=language)]
+            points[atom.first] = [_make_tool_point(None, first, at=(atom.first, 0), language=language)]
         elif first.tool_calls:
-            points[atom.first] = list(_call_points(first, results, atom.first, language))
+            points[atom.first] = list(_pair_calls(first, results, atom.first, language))
     return points
 
 
-def _call_points(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
+def _pair_calls(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
     unmatched = list(results)
     for number, call in enumerate(first.tool_calls):
         answer = next((result for result in unmatched if result.tool_call_id == call.id), None)
         if answer is not None:
             unmatched.remove(answer)
-        point = _tool_point(call, answer, at=(place, 1_000 + number), language=language)
+        point = _make_tool_point(call, answer, at=(place, 1_000 + number), language=language)
         yield replace(point, sources=(first.id, *point.sources))
 
 
-def _tool_point(
+def _make_tool_point(
     call: ToolCall | None, result: Message | None, *, at: tuple[int, int], language: Language
 ) -> Point:
     name = call.name if call else (result.name if result else None) or ""
     arguments = f"({shown})" if call and (shown := _format_arguments(call.arguments)) else ""
     outcome, failed = _find_outcome(_message_text(result)) if result is not None else ("", False)
-    said = " ".join(f"{wording('speaker', language)['tool']} {name}{arguments}".split())
+    action = " ".join(f"{wording('speaker', language)['tool']} {name}{arguments}".split())
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
     return Point(
-        said=f"{said} → {outcome or '…'}",
+        words=f"{action} → {outcome or '…'}",
         label="",
         sources=(result.id,) if result is not None else (),
         worth=worth,

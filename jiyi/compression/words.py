@@ -88,7 +88,7 @@ def _scan_words(text: str, forced: Sequence[str]) -> Iterator[Word]:
                 continue
             phrase = bisect_right(starts, match.start()) - 1
             is_filler = phrase >= 0 and match.start() < phrases[phrase][1]
-            for word in _words_of_match(match, chinese, is_start):
+            for word in _read_token(match, chinese, is_start):
                 if is_filler and word.worth < KEPT:
                     word.worth = min(word.worth, _FILLER)
                 word.space = space and word.kind != "line"
@@ -102,7 +102,7 @@ def _scan_words(text: str, forced: Sequence[str]) -> Iterator[Word]:
         position = end
 
 
-def _words_of_match(token: re.Match[str], chinese: bool, is_start: bool) -> list[Word]:
+def _read_token(token: re.Match[str], chinese: bool, is_start: bool) -> list[Word]:
     raw = token[0]
     match token.lastgroup:
         case "line":
@@ -110,11 +110,11 @@ def _words_of_match(token: re.Match[str], chinese: bool, is_start: bool) -> list
         case "bullet":
             return [Word(raw.strip(), "bullet", False, KEPT)]
         case "han":
-            return [Word(piece, "han", False, worth) for piece, worth in _chinese_words(raw)]
+            return [Word(piece, "han", False, worth) for piece, worth in _split_chinese(raw)]
         case "word":
-            worth = _english_worth(raw, is_start)
+            worth = _rate_english(raw, is_start)
             if chinese and _FUNCTION <= worth < KEPT:
-                worth = _FOREIGN  # a Latin word amid Chinese: a name or a term
+                worth = _FOREIGN  # a Latin word in Chinese text: a name or a term
             return [Word(raw, "word", False, worth)]
         case "sign":
             return [Word(raw, "word", False, _SIGN)]
@@ -126,7 +126,7 @@ def _ends_sentence(raw: str, text: str, at: int) -> bool:
     return raw in _SENTENCE_ENDS or (raw == "." and bool(_FINAL_DOT.match(text, at)))
 
 
-def _english_worth(raw: str, is_start: bool) -> float:
+def _rate_english(raw: str, is_start: bool) -> float:
     words = _tables()
     lower = raw.lower().replace("’", "'")
     if words.negation.fullmatch(raw):
@@ -153,17 +153,17 @@ def _english_worth(raw: str, is_start: bool) -> float:
 
 
 @lru_cache(maxsize=1 << 13)
-def _chinese_words(run: str) -> tuple[tuple[str, float], ...]:
+def _split_chinese(run: str) -> tuple[tuple[str, float], ...]:
     """Return the words of a run of Chinese with their worth."""
-    out: list[tuple[str, float]] = []
+    weighted: list[tuple[str, float]] = []
     before = ""
     for word, tag in _join_words(_tag_words(run)):
-        worth = _chinese_worth(word, tag)
+        worth = _rate_chinese(word, tag)
         if before[:1] in ("m", "q") and tag[:1] in ("q", "n", "m") and word not in _LOOSE_UNITS:
             worth = _NAMED
-        out.append((word, worth))
+        weighted.append((word, worth))
         before = "" if before == "q" else tag
-    return tuple(out)
+    return tuple(weighted)
 
 
 def _tag_words(run: str) -> Iterator[tuple[str, str]]:
@@ -193,7 +193,7 @@ def _join_words(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _chinese_worth(word: str, tag: str) -> float:
+def _rate_chinese(word: str, tag: str) -> float:
     words = _tables()
     denial = word[0] in "不没未勿别無沒莫" and word not in words.no_denial_zh
     if denial or words.negation.fullmatch(word):
@@ -271,7 +271,7 @@ def _weigh_sentences(words: list[Word]) -> None:
             continue
         sentence = words[start : place + 1]
         if any(word.worth < KEPT for word in sentence):
-            factor = _sentence_factor("".join((" " if word.space else "") + word.text for word in sentence))
+            factor = _rate_sentence("".join((" " if word.space else "") + word.text for word in sentence))
             for word in sentence:
                 word.factor = factor
         for word in sentence:
@@ -279,7 +279,7 @@ def _weigh_sentences(words: list[Word]) -> None:
         start, number = place + 1, number + 1
 
 
-def _sentence_factor(sentence: str) -> float:
+def _rate_sentence(sentence: str) -> float:
     """Return the factor of the words of a sentence: low for greetings and questions, high for decisions."""
     signs = traits(sentence)
     if signs & Trait.GREETING:

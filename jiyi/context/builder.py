@@ -138,7 +138,7 @@ class _Assembly:
         # Tokens left by prefix, current message and tool definitions.
         self._available = budget.max_input_tokens - counter.count_all(fixed) - self._tool_tokens
         if self._available < 0:
-            raise self._too_small(self._count_pinned_tokens() - self._available)
+            raise self._too_small_error(self._count_pinned_tokens() - self._available)
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
         profile_keys = {block.key for block in prefix.profile}
@@ -231,7 +231,7 @@ class _Assembly:
             decision = budget(remaining, allowance + opening)
         except BudgetTooSmall as error:
             if error.needed - opening > self._available:
-                raise self._too_small(error.needed - opening - self._available) from error
+                raise self._too_small_error(error.needed - opening - self._available) from error
             decision = budget(remaining, error.needed)
         dropped += decision.dropped
         kept = {m.id for m in decision.kept}
@@ -279,7 +279,7 @@ class _Assembly:
         messages = [*self._materials.history, *self._materials.tail]
         return sum(self._counter.count(messages[i]) for i in Candidates.of(messages).required_places)
 
-    def _too_small(self, excess: int) -> BudgetTooSmall:
+    def _too_small_error(self, excess: int) -> BudgetTooSmall:
         available = self._budget.max_input_tokens
         needed = available + excess
         return BudgetTooSmall(

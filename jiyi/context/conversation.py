@@ -89,7 +89,7 @@ def shorten_tool_results(
     protected = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
     if not newest_is_apart:
         protected |= set(turns(history)[-1] if history else ())
-    out = list(history)
+    result = list(history)
     changed: dict[str, tuple[int, int]] = {}
     for place, message in enumerate(history):
         before = counter.count(message)
@@ -101,6 +101,6 @@ def shorten_tool_results(
         smaller = counter.counted(replace(message, content=shortened.content, tokens=None, tokens_by=None))
         after = counter.count(smaller)
         if after < before:
-            out[place] = smaller
+            result[place] = smaller
             changed[message.id] = (before, after)
-    return out, changed
+    return result, changed

@@ -83,7 +83,7 @@ def handover(
     purpose = goal or (task.request if task else "") or find_goal(talk)
     words = wording("handover", language_of(purpose) if language == "auto" else language)
     line_limit = max(max_tokens // _LINE_FRACTION, 1)
-    section_texts = {  # in the order of the text
+    texts = {  # in the order of the text
         "goal": [purpose],
         "summary": [line for line in summary.splitlines() if line.strip()],
         "decided": _find_decisions(talk),
@@ -97,7 +97,7 @@ def handover(
             text=_one_line(text, line_limit * (2 if section == "goal" else 1), counter),
             priority=_SECTION_WEIGHTS[section] + place / (len(section_texts) + 1),  # later lines rank higher
         )
-        for section, section_texts in section_texts.items()
+        for section, section_texts in texts.items()
         for place, text in enumerate(section_texts)
     ]
     return _render_best([line for line in lines if line.text], words, max_tokens, counter)
@@ -135,14 +135,14 @@ def _render(lines: Sequence[_Line], words: Mapping[str, str]) -> str:
 
 
 def _one_line(text: str, max_tokens: int, counter: TokenCounter) -> str:
-    """Return a text as one line of about ``most`` tokens or fewer."""
+    """Return a text as one line of about ``max_tokens`` or fewer."""
     line = " ".join(text.removeprefix("- ").split())
     if counter.count_text(line) <= max_tokens:
         return line
     return f"{counter.truncate(line, max_tokens).rstrip()}…"
 
 
-def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
+def _find_sentences(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         if message.role in ("user", "assistant"):
             yield from split_sentences(message.text)
@@ -151,7 +151,7 @@ def _spoken_sentences(messages: Sequence[Message]) -> Iterator[str]:
 def _find_decisions(messages: Sequence[Message]) -> list[str]:
     """Return the sentences that decide something, without repeats, oldest first."""
     decisions: dict[str, None] = {}
-    for sentence in _spoken_sentences(messages):
+    for sentence in _find_sentences(messages):
         signs = traits(sentence)
         if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO_WORDS.search(sentence):
             decisions.pop(sentence, None)
@@ -171,10 +171,10 @@ def _format_steps(task: Task | None, words: Mapping[str, str]) -> list[str]:
 def _find_open_todos(messages: Sequence[Message]) -> list[str]:
     """Return the sentences about open to-dos, oldest first."""
     open_: dict[str, set[str]] = {}
-    for sentence in _spoken_sentences(messages):
+    for sentence in _find_sentences(messages):
         terms = set(query_terms(_TODO_WORDS.sub(" ", sentence)))
         if _DONE_WORDS.search(sentence):
-            closed = [s for s, wanted in open_.items() if len(terms & wanted) >= _DONE_OVERLAP * len(wanted)]
+            closed = [s for s, todo in open_.items() if len(terms & todo) >= _DONE_OVERLAP * len(todo)]
             for done in closed:
                 del open_[done]
         elif _TODO_WORDS.search(sentence) and Trait.QUESTION not in traits(sentence):

@@ -111,7 +111,7 @@ def health(
     return Health(
         length=counter.count_all(talk) / max_tokens,
         stale=stale / sum(sizes) if talk else 0.0,
-        repeated=_repeated_share([m.search_text for m in talk if m.role != "system"]),
+        repeated=_measure_repetition([m.search_text for m in talk if m.role != "system"]),
         misses=None if hit_rate is None else 1 - hit_rate,
         drift=drift,
     )
@@ -129,7 +129,7 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
       it helps to state the goal again.
     """
     limits = thresholds or Thresholds()
-    signs = _warning_signs(health, limits)
+    signs = _find_warning_signs(health, limits)
     is_long, is_half_long = health.length >= limits.length, health.length >= limits.length / 2
     is_worn = "stale" in signs or "repeated" in signs
     action: Action = "continue"
@@ -145,11 +145,11 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
 
 def find_goal(messages: Sequence[Message]) -> str:
     """Return the session's goal: its first user message that is more than a greeting, or ""."""
-    asked = [m.text for m in messages if m.role == "user" and m.text.strip()]
-    return next((text for text in asked if Trait.GREETING not in traits(text)), asked[0] if asked else "")
+    texts = [m.text for m in messages if m.role == "user" and m.text.strip()]
+    return next((text for text in texts if Trait.GREETING not in traits(text)), texts[0] if texts else "")
 
 
-def _warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:
+def _find_warning_signs(health: Health, limits: Thresholds) -> dict[str, str]:
     """Return the warning signs other than the length, each as a sentence."""
     signs: dict[str, str] = {}
     if health.stale >= limits.stale:
@@ -173,7 +173,7 @@ def _measure_drift(goal: str, fresh: set[str]) -> float | None:
     return 1 - len(terms & fresh) / len(terms) if terms else None
 
 
-def _repeated_share(texts: Sequence[str]) -> float:
+def _measure_repetition(texts: Sequence[str]) -> float:
     seen: set[int] = set()
     units = repeated = 0
     for text in texts:

@@ -28,27 +28,27 @@ class Prefix:
     def messages(self) -> tuple[Message, ...]:
         """Return the messages to send: the sections follow the last system message's own text."""
         appended, separate = ("".join(text for text, _ in pieces) for pieces in self._split_pieces())
-        out = list(self.system)
-        if appended and out:
-            out[-1] = _append_text(out[-1], appended)
+        messages = list(self.system)
+        if appended and messages:
+            messages[-1] = _append_text(messages[-1], appended)
         elif appended:
-            out.append(Message(role="system", content=appended))
+            messages.append(Message(role="system", content=appended))
         if separate:
             # A user message: quoted statements have no more authority now than when they were made.
-            out.append(Message(role="user", content=separate))
-        return tuple(out)
+            messages.append(Message(role="user", content=separate))
+        return tuple(messages)
 
     def count_blocks(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
         """Return the blocks shown in ``messages()``, each with the tokens it takes there."""
         appended, separate = self._split_pieces()
-        out: list[tuple[Block, int]] = []
+        counted: list[tuple[Block, int]] = []
         if appended:
             place = -2 if separate else -1
             bare = self.system[-1] if self.system else Message(role="system", content="")
-            out += tokens_by_block([("\n\n", None), *appended], messages[place], bare, counter)
+            counted += tokens_by_block([("\n\n", None), *appended], messages[place], bare, counter)
         if separate:
-            out += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
-        return out
+            counted += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
+        return counted
 
     def _split_pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces appended to the last system message, and those of a separate message."""

@@ -87,11 +87,11 @@ def render_skills(skills: Sequence[Block]) -> list[Piece]:
         return []
     first = ordered[0]
     heading = wording("window", language_of(first.text))["skills"]
-    out: list[Piece] = [(f"## {heading}\n", None), (first.text, first)]
+    pieces: list[Piece] = [(f"## {heading}\n", None), (first.text, first)]
     for before, block in pairwise(ordered):
         lines = "\n" in before.text or "\n" in block.text
-        out.append((("\n\n" if lines else "\n") + block.text, block))
-    return out
+        pieces.append((("\n\n" if lines else "\n") + block.text, block))
+    return pieces
 
 
 def render_profile(profile: Sequence[Block]) -> list[Piece]:
@@ -99,8 +99,8 @@ def render_profile(profile: Sequence[Block]) -> list[Piece]:
     if not profile:
         return []
     headings = wording("window", language_of(profile[0].text))
-    out: list[Piece] = [(f"## {headings['profile']}\n{headings['told']}\n", None)]
-    return [*out, *(("\n" + quote(block.text), block) for block in profile)]
+    pieces: list[Piece] = [(f"## {headings['profile']}\n{headings['told']}\n", None)]
+    return [*pieces, *(("\n" + quote(block.text), block) for block in profile)]
 
 
 def render_summary(summary: Block | None) -> list[Piece]:
@@ -128,12 +128,12 @@ def render_opening(
 
 def render_frame(sections: Set[Section], opening: str, language: str) -> str:
     """Return the context message of these sections without their blocks, to count the framing."""
-    return opening + "".join([_heading(name, language) for name in CONTEXT_SECTIONS if name in sections])
+    return opening + "".join([_render_heading(s, language) for s in CONTEXT_SECTIONS if s in sections])
 
 
 def render_block(block: Block, language: str, zone: tzinfo = UTC) -> str:
     """Return a block as it is shown alone in the context message."""
-    return "".join([text for text, _ in _passage_pieces([block], set(), language, zone)])
+    return "".join([text for text, _ in _render_passage([block], set(), language, zone)])
 
 
 def context_pieces(
@@ -157,12 +157,12 @@ def context_pieces(
         chosen = blocks.get(section)
         if not chosen:
             continue
-        pieces.append((_heading(section, language), None))
+        pieces.append((_render_heading(section, language), None))
         groups = passages(chosen) if section == "recalled" else [[block] for block in edges(chosen)]
         for number, group in enumerate(groups):
             if number:
                 pieces.append(("\n\n", None))
-            pieces += _passage_pieces(group, shown, language, zone)
+            pieces += _render_passage(group, shown, language, zone)
     return [(opening, None), *pieces] if pieces or always else []
 
 
@@ -178,7 +178,7 @@ def render_window(
     headings = wording("window", language)
     parts = [message.text for message in system]
     if history:
-        lines = "\n".join(_message_line(message, language) for message in history)
+        lines = "\n".join(_render_message(message, language) for message in history)
         parts.append(f"## {headings['history']}\n{lines}")
     parts.append(context)
     if current is not None:
@@ -186,11 +186,11 @@ def render_window(
     return "\n\n".join(filter(None, parts))
 
 
-def _heading(section: Section, language: str) -> str:
+def _render_heading(section: Section, language: str) -> str:
     return f"\n\n## {wording('window', language)[section]}\n"
 
 
-def _passage_pieces(
+def _render_passage(
     group: Sequence[Block], shown: set[tuple[str, str]], language: str, zone: tzinfo
 ) -> list[Piece]:
     pieces: list[Piece] = []
@@ -224,7 +224,7 @@ def _to_zone(zone: tzinfo, moment: datetime) -> datetime:
         return moment
 
 
-def _message_line(message: Message, language: str) -> str:
+def _render_message(message: Message, language: str) -> str:
     role = wording("role", language).get(message.role, message.role)
     speaker = f"{role} {message.name}" if message.name else role
     return f"- **{speaker}**: " + "\n  ".join(message.search_text.splitlines())

@@ -59,23 +59,23 @@ class WindowText:
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()
-        whole_lines = "```" in block.text
-        remaining = [self._line_without_repeats(line, whole=whole_lines) for line in lines]
+        lines_only = "```" in block.text
+        remaining = [self._line_without_repeats(line, lines_only=lines_only) for line in lines]
         if remaining == lines:
             return block
         pairs = zip(remaining, lines, strict=True)
-        if all(part == _GAP or (part == line and _too_short(line)) for part, line in pairs):
+        if all(part == _GAP or (part == line and _is_too_short(line)) for part, line in pairs):
             return None
         kept = [line for before, line in pairwise(["", *remaining]) if (before, line) != (_GAP, _GAP)]
         return replace(block, text="\n".join(kept), whole=False)
 
-    def _line_without_repeats(self, line: str, *, whole: bool) -> str:
-        """Return a line with gaps for sentences already shown; with ``whole`` only entire lines count."""
+    def _line_without_repeats(self, line: str, *, lines_only: bool) -> str:
+        """Return a line with gaps for sentences already shown; with ``lines_only`` only whole lines."""
         parts = (_split_line if len(line) <= _CACHED_LENGTH else _split_line.__wrapped__)(line)
         is_line_shown, *shown = [bool(comparable) and comparable in self.text for _, comparable in parts]
         if is_line_shown:
             return _GAP
-        if whole or "{" in line or not any(shown):
+        if lines_only or "{" in line or not any(shown):
             return line
         kept: list[str] = []
         for is_shown, (part, _) in zip(shown, parts[1:], strict=True):
@@ -89,14 +89,14 @@ class WindowText:
 @lru_cache(maxsize=4096)
 def _split_line(line: str) -> tuple[tuple[str, str], ...]:
     """Return the line and its sentences, each with its text to compare, or "" if it is too short."""
-    return tuple((s, "" if _too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
+    return tuple((s, "" if _is_too_short(s) else _collapse_spaces(s)) for s in (line, *sentences(line)))
 
 
 def _collapse_spaces(line: str) -> str:
     return " ".join(line.split())
 
 
-def _too_short(line: str) -> bool:
+def _is_too_short(line: str) -> bool:
     return len(line.strip().encode("utf-8", "replace")) < _MIN_COMPARED_BYTES
 
 
@@ -226,11 +226,11 @@ class ContextMessage:
     def _drop_redundant(self) -> None:
         """Drop facts whose source message is shown, and outdated blocks whose successor is shown."""
         blocks = [block for chosen in self._chosen.values() for block in chosen]
-        whole = self._already_shown.union(block.key for block in blocks if block.whole)
+        shown_whole = self._already_shown.union(block.key for block in blocks if block.whole)
         for block in blocks:
-            if block.outdated == "surely" and block.successor and block.successor.key in whole:
+            if block.outdated == "surely" and block.successor and block.successor.key in shown_whole:
                 reason = _SUCCESSOR_SHOWN
-            elif block.kind == "fact" and any(("message", id_) in whole for id_ in block.sources):
+            elif block.kind == "fact" and any(("message", id_) in shown_whole for id_ in block.sources):
                 reason = _TEXT_SHOWN
             else:
                 continue

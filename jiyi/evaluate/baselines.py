@@ -137,12 +137,12 @@ class BaselineSystem:
 
     def rank(self, question: Question, limit: int) -> Ranking:
         """Return the best messages; asked again, it gives the same order."""
-        return Ranking(ids=tuple(self.messages[place].id for place in self._order(question)[:limit]))
+        return Ranking(ids=tuple(self.messages[place].id for place in self._rank_all(question)[:limit]))
 
     def window(self, question: Question, budget: int) -> InWindow:
         """Return the part of the ranking that fits with the question."""
         room, shown = budget - _count_question(question, budget, self.counter), set[str]()
-        order = self._order(question)
+        order = self._rank_all(question)
         for place in reversed(order) if self.pack_backwards else order:
             message = self.messages[place]
             if (tokens := self.counter.count(message)) <= room:
@@ -150,7 +150,7 @@ class BaselineSystem:
                 shown.add(message.id)
         return InWindow(ids=frozenset(shown))
 
-    def _order(self, question: Question) -> list[int]:
+    def _rank_all(self, question: Question) -> list[int]:
         if self.last is None or self.last[0] is not question:
             self.last = question, rank_places(self.scorer(question.text), self.random)
         return self.last[1]
@@ -238,7 +238,7 @@ class PolicySystem:
         if self._select is None:
             return InWindow(ids=by_relevance(self._messages, question.text, budget - needed, self._counter))
         if budget in self._selected:
-            return InWindow(ids=self._selected[budget], made=False)
+            return InWindow(ids=self._selected[budget], is_new=False)
         longest = max(size for size in [*self._question_tokens, needed] if size + opening <= budget)
         self._selected[budget] = self._select(self._messages, budget - longest, self._counter)
         return InWindow(ids=self._selected[budget])
@@ -256,7 +256,7 @@ class _SummaryWriter:
         summary = self._write(given, **options)
         for point in find_points(as_messages(given), language_of(summary.text)):
             for source in point.sources:
-                self._points.setdefault(source, []).append(point.said)
+                self._points.setdefault(source, []).append(point.words)
         earlier = [id for id in self.source_ids if any(point in summary.text for point in self._points[id])]
         self.source_ids = list(dict.fromkeys([*earlier, *summary.sources]))
         return summary

@@ -174,8 +174,8 @@ def _read_conversation(data: Any, where: str) -> Conversation:
     if not ids:
         raise ImportFailed(f"{where} has no messages; there is nothing to ask about, leave it out")
     _check_ids(ids, "message id", where)
-    known = set(ids)
-    questions = tuple(_read_question(*item, known) for item in _read_entries(entry, "questions", where))
+    message_ids = set(ids)
+    questions = tuple(_read_question(*item, message_ids) for item in _read_entries(entry, "questions", where))
     _check_ids([question.id for question in questions], "question id", where)
     return Conversation(id=name, sessions=sessions, questions=questions)
 
@@ -204,7 +204,7 @@ def _read_message(data: Any, where: str, started: datetime | None, place: int) -
         raise ImportFailed(f"{where}: {error}") from error
 
 
-def _read_question(data: Any, where: str, known: set[str]) -> Question:
+def _read_question(data: Any, where: str, message_ids: set[str]) -> Question:
     entry, name, where = _read_id(data, "id", where)
     text = _read_text(entry, "question", where)
     if not text.strip():
@@ -221,9 +221,9 @@ def _read_question(data: Any, where: str, known: set[str]) -> Question:
         text=text,
         asked_at=_read_moment(entry, "asked_at", where),
         answer=_read_text(entry, "answer", where, optional=True),
-        evidence=_read_message_ids(entry, "evidence", where, known),
+        evidence=_read_message_ids(entry, "evidence", where, message_ids),
         one_is_enough=mode == "any",
-        stale=_read_message_ids(entry, "stale", where, known),
+        stale=_read_message_ids(entry, "stale", where, message_ids),
         category=_read_text(entry, "category", where, optional=True) or kind or _NO_CATEGORY,
         kind=kind,
         abstain=abstain,
@@ -231,13 +231,13 @@ def _read_question(data: Any, where: str, known: set[str]) -> Question:
 
 
 def _read_message_ids(
-    entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, known: set[str]
+    entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, message_ids: set[str]
 ) -> tuple[str, ...]:
     if entry.get(field) is None:
         return ()
     ids = _read_list(entry, field, where)
     for id_ in ids:
-        if not isinstance(id_, str) or id_ not in known:
+        if not isinstance(id_, str) or id_ not in message_ids:
             raise ImportFailed(
                 f"{where} names {_quote_value(id_)} as {field}, which is no message of its conversation; "
                 "name ids of messages there"
@@ -265,7 +265,7 @@ def _read_id(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str,
 
 def _read_entries(entry: Mapping[str, Any], field: str, where: str) -> list[tuple[Any, str]]:
     """Return the entries of a list, each with a description of where it is."""
-    return [(one, f"{where} {field}[{i}]") for i, one in enumerate(_read_list(entry, field, where))]
+    return [(entry, f"{where} {field}[{i}]") for i, entry in enumerate(_read_list(entry, field, where))]
 
 
 def _read_list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:

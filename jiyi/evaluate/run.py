@@ -255,7 +255,7 @@ class _Runner:
             shown = frozenset[str]()
         else:
             cost, shown = self.embedder.read() - before, window.ids
-            if window.made:
+            if window.is_new:
                 tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
@@ -269,12 +269,12 @@ def _find_sessions(
     system: System, question: Question, ids: tuple[str, ...], session_ids: dict[str, str]
 ) -> tuple[str, ...]:
     """Return the first distinct sessions of the ranking, asking for more of it while there are too few."""
-    wanted = min(SESSIONS, len(set(session_ids.values())))
-    asked = DEPTH
-    for limit in _DEEPER_LIMITS:
-        if len(ids) < asked or len(_unique(session_ids[id_] for id_ in ids)) >= wanted:
+    needed = min(SESSIONS, len(set(session_ids.values())))
+    limit = DEPTH
+    for deeper in _DEEPER_LIMITS:
+        if len(ids) < limit or len(_unique(session_ids[id_] for id_ in ids)) >= needed:
             break
-        ids, asked = system.rank(question, limit).ids, limit
+        ids, limit = system.rank(question, deeper).ids, deeper
     return _unique(session_ids[id_] for id_ in ids)[:SESSIONS]
 
 

@@ -46,7 +46,7 @@ class InWindow:
     """The messages in a window."""
 
     ids: frozenset[str]  # of the messages
-    made: bool = True  # False: it was made for an earlier question, so its time is not counted
+    is_new: bool = True  # False: it was made for an earlier question, so its time is not counted
 
 
 class System(Protocol):

@@ -156,8 +156,8 @@ class _Assembly:
     _refusal: str = ""
     _calls: list[_Call] = field(default_factory=list)
     _call_by_index: dict[int, _Call] = field(default_factory=dict)  # the newest call of each index
-    _answer: dict[str, Any] = field(default_factory=dict)  # model, usage
-    _finish: str | None = None
+    _answer_fields: dict[str, Any] = field(default_factory=dict)  # model, usage
+    _finish_reason: str | None = None
 
     def feed(self, line: str) -> str:
         """Return the new text of a line; _StreamBroken: it is an error, ValueError: it holds no text."""
@@ -182,11 +182,11 @@ class _Assembly:
         """Return the whole answer as if it had not been streamed; _StreamBroken: it is incomplete."""
         if not self._has_events and not self._partial_event:
             return "\n".join(self._other_lines).encode("utf-8", "replace")
-        if not self.ended and self._finish is None:
+        if not self.ended and self._finish_reason is None:
             raise _StreamBroken("it ended without an end")
         message = {"content": "".join(self._text_pieces), "tool_calls": self._calls, "refusal": self._refusal}
-        choice = {"message": message, "finish_reason": self._finish}
-        return json.dumps({**self._answer, "choices": [choice]}).encode()
+        choice = {"message": message, "finish_reason": self._finish_reason}
+        return json.dumps({**self._answer_fields, "choices": [choice]}).encode()
 
     def _read_event(self, event: dict[str, Any]) -> str:
         if event.get("error"):
@@ -195,13 +195,13 @@ class _Assembly:
             raise _StreamBroken(str(words or error))
         for name in ("model", "usage"):
             if event.get(name):
-                self._answer[name] = event[name]
+                self._answer_fields[name] = event[name]
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict):
             return ""
         if isinstance(choice.get("finish_reason"), str):
-            self._finish = choice["finish_reason"]
+            self._finish_reason = choice["finish_reason"]
         delta = choice.get("delta") or choice.get("message")
         if not isinstance(delta, dict):
             return ""

@@ -72,7 +72,7 @@ def ask_json(
 ) -> dict[str, Any]:
     """Return an answer to `messages` that fits `schema`.
 
-    - The object is found in plain JSON, in a fenced block, and amid prose.
+    - The object is found in plain JSON, in a fenced block, and within prose.
     - An answer that does not fit is shown to the model once, with what is wrong and the
       schema, in `language`; it may answer again. At most two calls.
     - Every string in the result can be encoded; numbers are finite.
@@ -154,7 +154,7 @@ def _find_valid_object(reply: Reply, check: Callable[[Any], None]) -> dict[str, 
 
 
 def _find_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects in a text: the whole, those in fences, those amid other words."""
+    """Yield the JSON objects in a text: the text itself, those in fences, those within other words."""
     text = text.rpartition(_THOUGHT_END)[2]
     for part in (text, *_FENCED_BLOCK.findall(text)):
         try:

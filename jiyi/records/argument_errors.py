@@ -73,9 +73,9 @@ def explain_mismatch(value: object, hint: Any, name: str) -> str:
         places = [[part for part in detail["loc"][1:] if isinstance(part, int)] for detail in details]
         deepest = max(places, key=len)  # an error about a part says more than one about the value
         relevant = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
-        wanted = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
+        expected = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
         where, checked = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
-        return f"{where} must be {wanted}, not {short_repr(checked)} ({type(checked).__name__})"
+        return f"{where} must be {expected}, not {short_repr(checked)} ({type(checked).__name__})"
     except InputError as error:
         return str(error)
     return ""

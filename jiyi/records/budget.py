@@ -186,19 +186,19 @@ class Budget:
     note: str = ""  # what had to be assumed, for a window's report
 
     def __post_init__(self) -> None:
-        for name, least in (("max_input_tokens", 1), ("max_output_tokens", 0)):
+        for name, minimum in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
                 raise BadBudget(f"{name}={short_repr(value)} must be a whole number of tokens")
-            if value < least:
-                raise BadBudget(f"{name}={short_repr(value)} must be at least {least}")
+            if value < minimum:
+                raise BadBudget(f"{name}={short_repr(value)} must be at least {minimum}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                known = ", ".join(SHARED_SECTIONS)
-                raise BadBudget(f"no share for {short_repr(section)}; sharing are {known}")
+                sections = ", ".join(SHARED_SECTIONS)
+                raise BadBudget(f"no share for {short_repr(section)}; sharing are {sections}")
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise BadBudget(f"the share of {section} is {short_repr(share)}, not a number from 0 to 1")
         share = self.profile_share
@@ -229,12 +229,12 @@ class Budget:
         if not isinstance(model, str):
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
         known = model_size(model)
-        size = known or ASSUMED
-        reserved = size.reserve if max_output_tokens is None else max_output_tokens
-        budget = cls.of_window(size.context_window, reserved)
+        limits = known or ASSUMED
+        reserved = limits.reserve if max_output_tokens is None else max_output_tokens
+        budget = cls.of_window(limits.context_window, reserved)
         if known is not None:
             return budget
-        window = f"a context window of {size.context_window:,} tokens was assumed"
+        window = f"a context window of {limits.context_window:,} tokens was assumed"
         return replace(budget, note=f"the limits of the model {model!r} are not known: {window}")
 
     @classmethod

@@ -75,9 +75,9 @@ class Fact:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)  # the caller's own labels
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES:
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
+        for name, choices in _CHOICES:
+            if getattr(self, name) not in choices:
+                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(choices)}")
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
         if self.metadata != {}:

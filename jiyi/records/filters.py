@@ -305,24 +305,24 @@ def _check_storable(text: str, where: str) -> str:
 
 def _read_value(field: str, value: Any, where: str) -> Value:
     """Return a value converted to the type of its field."""
-    wanted = _field_type(field)
-    if isinstance(wanted, tuple):
-        if value not in wanted:
-            raise BadQuery(f"{where} {value!r} is not one of {', '.join(wanted)}")
+    field_type = _field_type(field)
+    if isinstance(field_type, tuple):
+        if value not in field_type:
+            raise BadQuery(f"{where} {value!r} is not one of {', '.join(field_type)}")
         return cast("str", value)
-    if wanted is datetime:
+    if field_type is datetime:
         return _read_datetime(value, where)
-    if isinstance(value, str) and wanted in (str, object):
+    if isinstance(value, str) and field_type in (str, object):
         return _check_storable(value, where)
-    if isinstance(value, bool) and wanted in (bool, object):
+    if isinstance(value, bool) and field_type in (bool, object):
         return value
-    if isinstance(value, int | float) and not isinstance(value, bool) and wanted in (float, object):
+    if isinstance(value, int | float) and not isinstance(value, bool) and field_type in (float, object):
         if not math.isfinite(value) or (isinstance(value, int) and not -_MAX_INTEGER <= value < _MAX_INTEGER):
             raise BadQuery(f"{where} cannot be compared with {str(value)[:40]}; keep such a number as text")
-        return float(value) if wanted is float else value
-    if value is None and wanted is object:
+        return float(value) if field_type is float else value
+    if value is None and field_type is object:
         return None
-    name = _TYPE_NAMES[wanted]
+    name = _TYPE_NAMES[field_type]
     raise BadQuery(f"{where} is {type(value).__name__}; it is filtered by {name}")
 
 

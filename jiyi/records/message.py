@@ -173,21 +173,21 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the Chat Completions dict with all fields, known and unknown."""
-        out: dict[str, Any] = {"role": self.role}
+        fields: dict[str, Any] = {"role": self.role}
         if isinstance(self.content, str):
-            out["content"] = self.content
+            fields["content"] = self.content
         elif self.content is not None:
-            out["content"] = [deepcopy(dict(part)) for part in self.content]
+            fields["content"] = [deepcopy(dict(part)) for part in self.content]
         if self.name is not None:
-            out["name"] = self.name
+            fields["name"] = self.name
         if self.tool_calls:
-            out["tool_calls"] = [call.to_openai() for call in self.tool_calls]
+            fields["tool_calls"] = [call.to_openai() for call in self.tool_calls]
         if self.tool_call_id is not None:
-            out["tool_call_id"] = self.tool_call_id
+            fields["tool_call_id"] = self.tool_call_id
         for key, value in self.extra.items():
-            if key == "role" or key not in out:
-                out[key] = deepcopy(value)
-        return out
+            if key == "role" or key not in fields:
+                fields[key] = deepcopy(value)
+        return fields
 
     @property
     def metadata(self) -> Mapping[str, Any]:

@@ -142,24 +142,24 @@ class Query:
             if not isinstance(flag := getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
         for name in ("entity", "subject", "predicate", "target"):
-            given = getattr(self, name)
-            if name == "predicate" and isinstance(given, tuple) and all(isinstance(p, str) for p in given):
+            value = getattr(self, name)
+            if name == "predicate" and isinstance(value, tuple) and all(isinstance(p, str) for p in value):
                 continue
-            if not isinstance(given, str | None):
-                raise BadQuery(f"{name} must be text, not {type(given).__name__}")
+            if not isinstance(value, str | None):
+                raise BadQuery(f"{name} must be text, not {type(value).__name__}")
         if self.namespace is not None:
             check_labels(self.namespace)
         if self.since and self.until and self.since > self.until:
             raise BadQuery(f"since={self.since} lies after until={self.until}; swap them")
         if not isinstance(self.where, Condition | Junction | None):
             raise BadQuery(f"where is what read_filter returns, not {type(self.where).__name__}")
-        for what, names, known in (
+        for what, names, choices in (
             ("role", self.roles, _ROLES),
             ("fact_status", self.fact_status, _STATUSES),
         ):
             for name in names or ():
-                if name not in known:
-                    raise BadQuery(f"{what} {name!r} is not one of {', '.join(known)}")
+                if name not in choices:
+                    raise BadQuery(f"{what} {name!r} is not one of {', '.join(choices)}")
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.

@@ -75,15 +75,15 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
         metrics=metrics,
         max_bytes=served.settings.server_body_mb * 1e6,
         hosts=LOCAL_HOSTS if unlocked else None,
-        refusal=_refusal_response,
+        refusal=_answer_refusal,
     )
-    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _error_response)
+    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _answer_error)
     app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
     app.state.served, app.state.metrics = served, metrics
     return app
 
 
-def _refusal_response(scope: Scope, error: JiyiError) -> Response:
+def _answer_refusal(scope: Scope, error: JiyiError) -> Response:
     """Answer a request refused at the gate in the form of the API it is for."""
     if scope["path"].startswith(OPENAI):
         return openai_failure(problem_of(error).status, str(error), type(error).__name__)
@@ -156,13 +156,13 @@ async def _show_openapi(_: Request) -> Response:
     return JSONResponse(describe_api())
 
 
-def _allowed_methods(request: Request) -> set[str]:
+def _find_methods(request: Request) -> set[str]:
     """Return the methods of a path: several routes share it."""
     routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
     return set().union(*(getattr(route, "methods", None) or () for route in routes))
 
 
-async def _error_response(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; unexpected ones reveal nothing."""
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
@@ -170,7 +170,7 @@ async def _error_response(request: Request, error: Exception) -> Response:
         refused = fault(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
         status, body, headers = problem_response(refused, status=error.status_code)
         if status == 405:
-            headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
+            headers["Allow"] = ", ".join(sorted(_find_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
     shown = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))

@@ -50,9 +50,9 @@ LOCAL_CALLER = Caller(access=frozenset(get_args(Access)))
 
 def parse_access(names: Collection[str]) -> frozenset[Access]:
     """Return what scopes allow, by their names; InputError: there is no such scope, or none is named."""
-    known = get_args(Access)
-    if unknown := sorted(set(names) - set(known)):
-        raise InputError(f"no scope is named {', '.join(unknown)}; there are {', '.join(known)}")
+    scopes = get_args(Access)
+    if unknown := sorted(set(names) - set(scopes)):
+        raise InputError(f"no scope is named {', '.join(unknown)}; there are {', '.join(scopes)}")
     if not names:
-        raise InputError(f"name at least one scope: {', '.join(known)}")
-    return frozenset(name for name in known if name in names)
+        raise InputError(f"name at least one scope: {', '.join(scopes)}")
+    return frozenset(name for name in scopes if name in names)

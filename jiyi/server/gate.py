@@ -72,7 +72,7 @@ class Gate:
             return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
         if scope["path"] != _IMPORT_PATH and length.isdigit() and int(length) > self.max_bytes:
-            return self._too_large()
+            return self._too_large_error()
         return None
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
@@ -85,12 +85,12 @@ class Gate:
             message = await receive()
             size += len(message.get("body", b""))
             if size > self.max_bytes:
-                raise self._too_large()
+                raise self._too_large_error()
             return message
 
         return limited
 
-    def _too_large(self) -> RequestTooLarge:
+    def _too_large_error(self) -> RequestTooLarge:
         return RequestTooLarge(f"the body is larger than {self.max_bytes / 1e6:g} MB; send less at once")
 
     def _log_request(self, scope: Scope, status: int, seconds: float) -> None:

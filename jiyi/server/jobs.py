@@ -82,9 +82,9 @@ class Jobs:
             RateLimited: too many of the tenant's jobs wait.
         """
         with self._lock:
-            known = self._jobs.get(id or "")
-            if known is not None and _same_caller(known.caller, caller) and known.user == user:
-                return known
+            existing = self._jobs.get(id or "")
+            if existing is not None and _same_caller(existing.caller, caller) and existing.user == user:
+                return existing
             jobs = [job for job in self._jobs.values() if _same_caller(job.caller, caller)]
             waiting = [job for job in jobs if job.state == "waiting"]
             if len(waiting) >= _MAX_WAITING:
@@ -147,5 +147,5 @@ class Jobs:
             del self._jobs[id_]
 
 
-def _same_caller(one: Caller, other: Caller) -> bool:
-    return (one.tenant, one.user) == (other.tenant, other.user)
+def _same_caller(first: Caller, second: Caller) -> bool:
+    return (first.tenant, first.user) == (second.tenant, second.user)

@@ -70,7 +70,7 @@ class Memories:
             if not infer or message.role != _LEARNED_ROLE:
                 statement = {"subject": speaker, "predicate": "note", "object": text, "category": "note"}
             learned = self._memory.remember(**statement, speaker=speaker, **shared)
-            for event in _memory_events(learned):
+            for event in _list_events(learned):
                 events.setdefault(event["id"], event)
         return {"results": list(events.values())}
 
@@ -129,7 +129,7 @@ class Memories:
     def history(self, memory_id: str) -> list[_MemoryDict]:
         """Return the versions of a memory, oldest first."""
         record = self._get_record(memory_id)
-        versions: list[Fact | Knowledge] = [*self._superseded_facts(record)[::-1], record]
+        versions: list[Fact | Knowledge] = [*self._find_superseded(record)[::-1], record]
         texts = [None, *(record_text(version) for version in versions)]
         return [
             {
@@ -150,7 +150,7 @@ class Memories:
         """Forget memories; with ``linked`` also those they superseded."""
         for memory_id in memory_ids:
             record = self._get_record(memory_id)
-            records = [record, *(self._superseded_facts(record) if linked else ())]
+            records = [record, *(self._find_superseded(record) if linked else ())]
             self._forget(record.scope.user_id, ids=[each.id for each in records])
 
     def delete_all(self, given: Mapping[str, Any]) -> None:
@@ -209,7 +209,7 @@ class Memories:
                 return record
         raise NotFound(f"there is no memory with the id {memory_id!r}")
 
-    def _superseded_facts(self, record: Fact | Knowledge) -> list[Fact]:
+    def _find_superseded(self, record: Fact | Knowledge) -> list[Fact]:
         """Return the facts that a fact superseded, newest first."""
         facts: list[Fact] = []
         fact_id = record.supersedes if isinstance(record, Fact) else None
@@ -242,7 +242,7 @@ def _is_visible(record: Any, given: Mapping[str, Any]) -> bool:
     return single_valued(record.predicate) and (bool(given.get("show_expired")) or not is_expired)
 
 
-def _memory_events(learned: Learned) -> Iterable[_MemoryDict]:
+def _list_events(learned: Learned) -> Iterable[_MemoryDict]:
     names = {**dict.fromkeys(learned.reinforced, "NONE"), **dict.fromkeys(learned.new, "ADD")}
     names |= dict.fromkeys((*learned.superseded, *learned.retracted), "DELETE")
     for fact in learned.facts:
@@ -290,7 +290,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
             if any(parts):
                 translated[operator] = [part for part in parts if part]
         elif name == "keywords":
-            translated[name] = _keyword_filter(value)
+            translated[name] = _make_keyword_filter(value)
         else:
             translated[_FIELD_NAMES.get(name, name)] = _to_datetime(value) if name in _DATE_FIELDS else value
     if (words := translated.pop("keywords", None)) is not None:
@@ -298,7 +298,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
     return translated
 
 
-def _keyword_filter(value: Any) -> dict[str, Any]:
+def _make_keyword_filter(value: Any) -> dict[str, Any]:
     """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
     note = {"predicate": "note"}
     return {"or": [{**note, "object": value}, {"not": [note], "text": value}]}

@@ -76,9 +76,9 @@ def read_secret(headers: Mapping[str, str]) -> str | None:
     Raises:
         Unauthorized: it is sent in another way.
     """
-    given = headers.get("x-jiyi-key") or headers.get("x-api-key")
-    if given is None and (said := headers.get("authorization")) is not None:
-        how, _, given = said.strip().partition(" ")
-        if how.lower() not in ("bearer", "token"):
+    secret = headers.get("x-jiyi-key") or headers.get("x-api-key")
+    if secret is None and (authorization := headers.get("authorization")) is not None:
+        scheme, _, secret = authorization.strip().partition(" ")
+        if scheme.lower() not in ("bearer", "token"):
             raise Unauthorized("send the API key as Authorization: Bearer jiyi_…")
-    return given.strip() if given else None
+    return secret.strip() if secret else None

@@ -1,4 +1,4 @@
-"""Endpoints besides the verbs: export and import of files, jobs, users and monitoring."""
+"""Endpoints other than the verbs: export and import of files, jobs, users and monitoring."""
 
 import json
 import re
@@ -144,7 +144,7 @@ def _safe_file_name(name: str) -> str:
 
 
 async def _save_body(request: Request, path: Path, limit: float) -> None:
-    """Write a body of at most ``most`` bytes into a file."""
+    """Write a body of at most ``limit`` bytes into a file."""
     size = 0
     async with await anyio.open_file(path, "wb") as file:
         async for piece in request.stream():

@@ -145,8 +145,8 @@ def _read_access(claims: dict[str, Any]) -> frozenset[Any]:
     """Return what the scopes of a token allow; scopes of other servers are ignored."""
     scopes = claims.get("scope", claims.get("scp", ()))
     names = set(scopes.split() if isinstance(scopes, str) else scopes if isinstance(scopes, list) else ())
-    known = [name for name in _SCOPES if name in names]
-    return parse_access(known) if known else frozenset()
+    granted = [name for name in _SCOPES if name in names]
+    return parse_access(granted) if granted else frozenset()
 
 
 USER = "x-jiyi-user"

@@ -77,7 +77,7 @@ class SlidingWindow:
         return f"older than the last {self.max_messages} user and assistant messages"
 
     def _choose_leaving(self, candidates: Candidates, leaving: dict[int, str]) -> dict[int, str]:
-        """Return what to drop in addition to ``gone`` and the broken atoms."""
+        """Return what to drop in addition to ``leaving`` and the broken atoms."""
         choosable = {i for atom in candidates.optional for i in atom.indices if i not in leaving}
         required = candidates.required_places
         present = [i for i in range(len(candidates.messages)) if i in choosable or i in required]
@@ -85,11 +85,11 @@ class SlidingWindow:
         old = max(0, len(rounds) - (self.k or 0))
         dropped = {i: f"older than the last {self.k} turns" for places in rounds[:old] for i in places}
         if self.max_messages is not None:
-            excess = self._excess_messages(candidates, rounds[old:], choosable)
+            excess = self._find_excess(candidates, rounds[old:], choosable)
             dropped |= dict.fromkeys(excess, self._reason)
         return {i: why for i, why in dropped.items() if i in choosable}
 
-    def _excess_messages(
+    def _find_excess(
         self, candidates: Candidates, rounds: list[list[int]], choosable: set[int]
     ) -> Iterator[int]:
         messages, newest = candidates.messages, len(rounds) - 1
@@ -103,9 +103,9 @@ class SlidingWindow:
         for places in rounds[: number + (number < newest)]:
             yield from places
         if rounds and number == newest:
-            yield from self._oldest_in_turn(candidates, rounds[newest], choosable, -free)
+            yield from self._find_oldest_in_turn(candidates, rounds[newest], choosable, -free)
 
-    def _oldest_in_turn(
+    def _find_oldest_in_turn(
         self, candidates: Candidates, turn: list[int], choosable: set[int], excess: int
     ) -> Iterator[int]:
         messages = candidates.messages
@@ -270,7 +270,7 @@ class ImportanceSampling:
         if excess <= 0:
             return {}
         choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
-        ranked = _least_important_first(candidates, [(a, 0) for a in choosable])
+        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])
         reason = f"over the limit of {self.max_messages:,} messages"
         return {
             i: f"importance {score:.2f}, the least there was, {reason}"
@@ -281,7 +281,7 @@ class ImportanceSampling:
     def _drop_by_tokens(
         self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
     ) -> dict[int, str]:
-        """Return the messages to drop, besides those in ``gone``, so that the rest fits the limit."""
+        """Return the messages to drop in addition to ``dropped``, so that the rest fits the limit."""
         leaving: dict[int, str] = {}
         excess = -limit.room
         chosen: list[tuple[Atom, int]] = []
@@ -295,7 +295,7 @@ class ImportanceSampling:
                 chosen.append((atom, size))
                 excess += size
         if excess > 0:
-            for score, atom, size in _least_important_first(candidates, chosen):
+            for score, atom, size in _sort_by_importance(candidates, chosen):
                 reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
                 leaving |= dict.fromkeys(atom.indices, reason)
                 excess -= size
@@ -304,16 +304,16 @@ class ImportanceSampling:
         return leaving
 
 
-def _least_important_first(
+def _sort_by_importance(
     candidates: Candidates, chosen: Sequence[tuple[Atom, int]]
 ) -> list[tuple[float, Atom, int]]:
     """Return atoms and their sizes with the importance of each, of equals the oldest first."""
-    scores = [max(_message_importance(candidates.messages[i]) for i in a.indices) for a, _ in chosen]
+    scores = [max(_rate_message(candidates.messages[i]) for i in a.indices) for a, _ in chosen]
     scored = [(score, *sized) for score, sized in zip(scores, chosen, strict=True)]
     return sorted(scored, key=itemgetter(0))
 
 
-def _message_importance(message: Message) -> float:
+def _rate_message(message: Message) -> float:
     if message.importance is not None:
         return message.importance
     text = message.search_text[:_SCORED_CHARACTERS]

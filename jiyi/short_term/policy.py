@@ -177,7 +177,7 @@ class TokenLimit:
         Raises:
             BudgetTooSmall: these take more than ``tokens``.
         """
-        last = _newest_optional(candidates) if keep_last else ()
+        last = _find_newest_optional(candidates) if keep_last else ()
         stay = (*candidates.required, *last)
         needed = counter.count_all(()) + _count_tokens(candidates, stay, counter)
         if needed > tokens:
@@ -216,7 +216,7 @@ def _count_tokens(candidates: Candidates, atoms: Iterable[Atom], counter: TokenC
     return sum(counter.count(candidates.messages[i]) for atom in atoms for i in atom.indices)
 
 
-def _newest_optional(candidates: Candidates) -> tuple[Atom, ...]:
+def _find_newest_optional(candidates: Candidates) -> tuple[Atom, ...]:
     """Return the newest optional atom, or nothing if a pinned one is newer and stays anyway."""
     last = candidates.optional[-1:]
     stays = (a for a in candidates.required if candidates.messages[a.first].role != "system")

@@ -38,7 +38,7 @@ class SessionWindow:
         """Return the window of these messages of a session, given in order."""
         candidates = Candidates.of(messages)
         kept = policy(messages)
-        dropped_at = _newest_dropped_place(candidates, kept.kept)
+        dropped_at = _find_newest_dropped(candidates, kept.kept)
         open_seqs = {_seq(messages[i]) for a in candidates.broken if a.first > dropped_at for i in a.indices}
         kept_seqs = {_seq(message) for message in kept.kept}
         chosen = (a.first for a in candidates.optional if _seq(messages[a.first]) in kept_seqs)
@@ -47,7 +47,7 @@ class SessionWindow:
             messages=tuple(m for m in messages if _seq(m) in kept_seqs or _seq(m) in open_seqs),
             last_seq=last_seq,
             kept=Kept(kept=kept.kept, dropped=tuple(d for d in kept.dropped if _seq(d.message) in open_seqs)),
-            joined=any(atom.indices[-1] > oldest for atom in _atoms_across_turns(messages)),
+            joined=any(atom.indices[-1] > oldest for atom in _find_atoms_across_turns(messages)),
         )
 
     def extend(self, new: Sequence[Message], policy: SlidingWindow) -> "SessionWindow | None":
@@ -61,7 +61,7 @@ class SessionWindow:
             return self
         messages, cached = (*self.messages, *new), len(self.messages)
         is_orphaned = any(a.first >= cached and messages[a.first].role == "tool" for a in atoms(messages))
-        joins = self.joined or any(a.indices[-1] >= cached for a in _atoms_across_turns(messages))
+        joins = self.joined or any(a.indices[-1] >= cached for a in _find_atoms_across_turns(messages))
         if is_orphaned or joins or any(m.role == "user" and m.pinned for m in new):
             return None
         return SessionWindow.of(messages, _seq(new[-1]), policy)
@@ -107,7 +107,7 @@ def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: Se
 def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
     """Say whether older messages cannot change what the policy keeps."""
     candidates, kept = Candidates.of(tail), policy(tail).kept
-    oldest = _newest_dropped_place(candidates, kept)
+    oldest = _find_newest_dropped(candidates, kept)
     if oldest < 0:
         return False
     if len(tail) >= _MAX_LOOK_BACK:
@@ -120,11 +120,11 @@ def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], polic
     # turn too long for the window.
     free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
     chosen = [places for places in turns(kept) if any(_seq(kept[i]) in free for i in places)]
-    known = not chosen or kept[chosen[0][0]].role == "user"
-    return known or all(message.role != "user" for message in kept)
+    is_known = not chosen or kept[chosen[0][0]].role == "user"
+    return is_known or all(message.role != "user" for message in kept)
 
 
-def _newest_dropped_place(candidates: Candidates, kept: Sequence[Message]) -> int:
+def _find_newest_dropped(candidates: Candidates, kept: Sequence[Message]) -> int:
     """Return the place of the newest sound atom that was dropped, -1 if none was."""
     kept_seqs = {_seq(message) for message in kept}
     dropped = (a.first for a in candidates.optional if _seq(candidates.messages[a.first]) not in kept_seqs)
@@ -141,7 +141,7 @@ def _find_turn_opener(store: Store, scope: Scope, low: int, pinned: Sequence[lis
     return []
 
 
-def _atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
+def _find_atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms that reach into a later turn."""
     users = list(accumulate(message.role == "user" for message in messages))
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]

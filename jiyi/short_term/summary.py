@@ -117,13 +117,13 @@ class RunningSummary:
         """Decide which messages go into the summary, if it is time."""
         return self._decide(messages, self.due(messages, budget))
 
-    def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, beside: int = 0) -> str:
+    def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, more_tokens: int = 0) -> str:
         """Return why it is time to fold, in words; "" if it is not.
 
         Args:
             messages: the conversation, oldest first.
             budget: tokens of the window, if fewer than ``max_tokens``.
-            beside: tokens of other parts of the window, such as the summary.
+            more_tokens: of other parts of the window, such as the summary.
         """
         if budget is not None:
             check_tokens("budget", budget)
@@ -135,7 +135,7 @@ class RunningSummary:
         if not limits:
             return ""
         window = min(limits)
-        tokens = self.counter.count_all(sound) + beside
+        tokens = self.counter.count_all(sound) + more_tokens
         if tokens > self.at * window:
             return f"{tokens:,} tokens, more than {100 * self.at:g} % of {window:,}"
         return ""
@@ -164,8 +164,8 @@ class RunningSummary:
             budget: tokens of the window, if fewer than ``max_tokens``.
         """
         parsed = as_messages(messages)
-        beside = previous.tokens if previous is not None else 0
-        trigger = self.due(parsed, budget, beside=beside) or ("asked for" if force else "")
+        summary_tokens = previous.tokens if previous is not None else 0
+        trigger = self.due(parsed, budget, more_tokens=summary_tokens) or ("asked for" if force else "")
         folded = self._fold_messages(parsed, previous, summarize or Summarize(counter=self.counter), trigger)
         originals = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, parsed)
         return replace(folded, kept=originals.kept, dropped=originals.dropped)

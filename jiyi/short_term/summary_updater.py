@@ -102,7 +102,7 @@ class SummaryState:
     error: LLMError | None = None  # why a model did not write it
 
     def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages to show besides the summary: later, system and pinned ones."""
+        """Return the messages to show in addition to the summary: later, system and pinned ones."""
         if self.summary is None:
             return tuple(messages)
         upto, required = self.summary.upto_seq, Candidates.of(messages).required_places
@@ -167,9 +167,9 @@ class SummaryUpdater:
     def _fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
         state = self.current_state(scope)
         uncovered = state.uncovered(recent)
-        beside = state.summary.tokens if state.summary else 0
+        tokens = state.summary.tokens if state.summary else 0
         policy = replace(self.policy, max_tokens=max_tokens)
-        if not policy.due(uncovered, beside=beside) and not self._has_uncovered(scope, state, uncovered):
+        if not policy.due(uncovered, more_tokens=tokens) and not self._has_uncovered(scope, state, uncovered):
             return state
         if self.background is None:
             return self._fold(scope, state.summary)
@@ -207,16 +207,16 @@ class SummaryUpdater:
             write = self.summarize if last and not extract else self.backlog
             folded = self.policy.fold(page, summary, write, force=True)
             notes += [folded.note] if folded.note and (folded.changed or page) else []
-            if isinstance(made := folded.summary, Summarized):
+            if isinstance(summarized := folded.summary, Summarized):
                 if last and extract:
-                    shown = next_version(scope, made, summary)
+                    shown = next_version(scope, summarized, summary)
                     break
                 try:
-                    stored = self.summaries.add(scope, made, summary)
+                    stored = self.summaries.add(scope, summarized, summary)
                 except NotFound:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
-                messages += len(made.covers)
+                messages += len(summarized.covers)
                 before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
             elif not last and limit < _MAX_PAGE:

@@ -216,7 +216,7 @@ class WorkingMemory:
                 args=dict(args or {}),
                 result=result,
             )
-            (stored,) = self.store.put([_with_status(step, status, now)])
+            (stored,) = self.store.put([_set_status(step, status, now)])
             self.store.put([replace(task, updated_at=now)])
             return cast("Step", stored)
 
@@ -256,7 +256,7 @@ class WorkingMemory:
             now = at or self.clock()
             changes: dict[str, Any] = {"description": description, "result": result}
             step = replace(step, **{name: text for name, text in changes.items() if text is not None})
-            step = step if status is None else _with_status(step, status, now)
+            step = step if status is None else _set_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
 
@@ -313,7 +313,7 @@ class WorkingMemory:
         return task
 
 
-def _with_status(step: Step, status: StepStatus, now: datetime) -> Step:
+def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
     _check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)

@@ -97,15 +97,15 @@ def test_what_no_question_changes_is_made_once_for_each_budget(name):
     short, long = asked("Port?", "a"), asked("Which port has edge-02? " * 5, "b")
     policy = system(name, [DECISION, *chatter(40)], short, long)
     first, second = policy.window(short, 400), policy.window(long, 400)
-    assert (first.made, second.made) == (True, False)
+    assert (first.is_new, second.is_new) == (True, False)
     assert first.ids == second.ids
-    assert policy.window(short, 500).made
+    assert policy.window(short, 500).is_new
 
 
 def test_relevance_is_made_for_each_question():
     policy = system("relevance", [DECISION, *chatter(40)])
-    assert policy.window(asked(), 200).made
-    assert policy.window(asked(), 200).made
+    assert policy.window(asked(), 200).is_new
+    assert policy.window(asked(), 200).is_new
 
 
 def test_room_is_kept_for_the_longest_question_that_fits():

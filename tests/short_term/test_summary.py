@@ -89,7 +89,7 @@ def test_the_summary_counts_as_part_of_the_window():
     talk = rounds(10)
     policy = RunningSummary(2 * COUNTER.count_all(talk))
     assert policy.due(talk) == ""
-    assert policy.due(talk, beside=COUNTER.count_all(talk))
+    assert policy.due(talk, more_tokens=COUNTER.count_all(talk))
 
 
 def test_system_pinned_and_tool_pairs_stay_together():
@@ -193,7 +193,7 @@ def test_folding_holds_its_promises_for_any_conversation(talk, keep_turns, works
     previous = policy.fold(rounds(30), None, Recorder("- before")).summary
     folded = policy.fold(talk, previous, Recorder() if works else fails, force=force)
     check(talk, folded)
-    assert bool(folded.trigger) == (force or bool(policy.due(talk, beside=previous.tokens)))
+    assert bool(folded.trigger) == (force or bool(policy.due(talk, more_tokens=previous.tokens)))
     if folded.changed:
         assert works
         gone = {d.message.id for d in folded.dropped if d.reason == "goes into the summary"}

@@ -177,7 +177,7 @@ def _build_onnx_model(weights: Weights) -> bytes:
     for layer in (f"l{number}." for number in range(LAYERS)):
         mixed = graph.linear(graph.attention(hidden, layer), [layer + "ao"], DIMS)
         hidden = graph.normalize(graph.add("Add", hidden, mixed), layer + "aln")
-        inner = graph.add("Gelu", graph.linear(hidden, [layer + "fi"], DIMS), own=True)
+        inner = graph.add("Gelu", graph.linear(hidden, [layer + "fi"], DIMS), from_ort=True)
         skipped = graph.add("Add", hidden, graph.linear(inner, [layer + "fo"], INNER))
         hidden = graph.normalize(skipped, layer + "oln")
     mean = graph.add("ReduceMean", hidden, axes=[0], keepdims=0)
@@ -195,9 +195,9 @@ class _Graph:
         self._heads_shape = self._add_const("heads_shape", np.array([-1, 3 * HEADS, size], np.int64))
         self._joined_shape = self._add_const("joined_shape", np.array([-1, DIMS], np.int64))
 
-    def add(self, operator: str, *inputs: str, own: bool = False, **attributes: _Attribute) -> str:
+    def add(self, operator: str, *inputs: str, from_ort: bool = False, **attributes: _Attribute) -> str:
         result = f"value{len(self.nodes)}"
-        self.nodes.append(_make_node(operator, inputs, [result], own, **attributes))
+        self.nodes.append(_make_node(operator, inputs, [result], from_ort, **attributes))
         return result
 
     def normalize(self, value: str, name: str) -> str:
@@ -206,7 +206,7 @@ class _Graph:
 
     def linear(self, value: str, names: list[str], columns: int) -> str:
         """Multiply with the matrices called `names`, stacked, and add their biases."""
-        packed = [self._weights.blocks(name + ".w", columns).paired() for name in names]
+        packed = [self._weights.blocks(name + ".w", columns).pair_codes() for name in names]
         codes, scales = (np.concatenate(parts) for parts in zip(*packed, strict=True))
         bias = np.concatenate([self._weights.floats(name + ".b") for name in names])
         constants = [
@@ -214,16 +214,16 @@ class _Graph:
             for part, values in ((".codes", codes), (".scales", scales), (".bias", bias))
         ]
         sizes = {"N": len(bias), "K": columns, "bits": 4, "block_size": BLOCK, "accuracy_level": 4}
-        product = self.add("MatMulNBits", value, *constants[:2], own=True, **sizes)
+        product = self.add("MatMulNBits", value, *constants[:2], from_ort=True, **sizes)
         return self.add("Add", product, constants[2])
 
     def attention(self, hidden: str, layer: str) -> str:
         projected = self.linear(hidden, [layer + "q", layer + "k", layer + "v"], DIMS)
         heads = self.add("Transpose", self.add("Reshape", projected, self._heads_shape), perm=[1, 0, 2])
         queries, keys, values = (f"{layer}{part}.heads" for part in "qkv")
-        self.nodes.append(_make_node("Split", [heads], [queries, keys, values], own=False, axis=0))
+        self.nodes.append(_make_node("Split", [heads], [queries, keys, values], from_ort=False, axis=0))
         scale = 1 / sqrt(DIMS // HEADS)
-        weights = self.add("FusedMatMul", queries, keys, own=True, transB=1, alpha=scale)
+        weights = self.add("FusedMatMul", queries, keys, from_ort=True, transB=1, alpha=scale)
         mixed = self.add("MatMul", self.add("Softmax", weights, axis=-1), values)
         return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined_shape)
 
@@ -233,11 +233,11 @@ class _Graph:
 
 
 def _make_node(
-    operator: str, inputs: Sequence[str], outputs: Sequence[str], own: bool, **attributes: _Attribute
+    operator: str, inputs: Sequence[str], outputs: Sequence[str], from_ort: bool, **attributes: _Attribute
 ) -> bytes:
-    """Return a node; `own` says whether the operator is one that onnxruntime adds."""
+    """Return a node; `from_ort` says whether the operator is one that onnxruntime adds."""
     parts = [_field(1, name) for name in inputs] + [_field(2, name) for name in outputs]
-    parts += [_field(4, operator), _field(7, _ORT_DOMAIN if own else "")]
+    parts += [_field(4, operator), _field(7, _ORT_DOMAIN if from_ort else "")]
     parts += [_field(5, _make_attribute(name, value)) for name, value in attributes.items()]
     return b"".join(parts)
 

@@ -36,14 +36,14 @@ def model_file(given: str | Path | None = None) -> Path:
     Raises:
         ModelMissing: there is none; says how to get it.
     """
-    named = given or os.environ.get("JIYI_MODEL_FILE")
-    if named:
-        if not Path(named).is_file():
+    path = given or os.environ.get("JIYI_MODEL_FILE")
+    if path:
+        if not Path(path).is_file():
             raise ModelMissing(
-                f"model_file names {named}, which is no file: name {NAME}, or unset it and run "
+                f"model_file names {path}, which is no file: name {NAME}, or unset it and run "
                 "`jiyi model fetch`"
             )
-        return Path(named)
+        return Path(path)
     file = find_model()
     if file is None:
         raise ModelMissing(
@@ -67,8 +67,8 @@ def cache_folder() -> Path:
     elif sys.platform == "darwin":
         base = home / "Library" / "Caches"
     else:
-        named = os.environ.get("XDG_CACHE_HOME", "")
-        base = named if os.path.isabs(named) else home / ".cache"
+        folder = os.environ.get("XDG_CACHE_HOME", "")
+        base = folder if os.path.isabs(folder) else home / ".cache"
     return Path(base, "jiyi")
 
 

@@ -62,7 +62,7 @@ class Blocks:
         numbers *= packed["scale"].astype(np.float32)[..., np.newaxis]
         return numbers.reshape(len(packed), -1)
 
-    def paired(self) -> tuple[NDArray[np.uint8], _Floats]:
+    def pair_codes(self) -> tuple[NDArray[np.uint8], _Floats]:
         """Return the codes with numbers 2i and 2i + 1 in byte i, and the scales."""
         codes = self.packed["codes"]
         even, odd = codes[..., 0::2], codes[..., 1::2]

@@ -90,7 +90,7 @@ class Relay:
         if form and request.headers.get("x-jiyi-memory", "").lower() != "off":
             ready = await to_thread.run_sync(self._prepare, request, form, content)
         try:
-            answer = await _unless_disconnected(request.receive, self._send(request, path, ready.content))
+            answer = await _run_until_disconnect(request.receive, self._send(request, path, ready.content))
         except httpx.HTTPError as error:
             timed_out = isinstance(error, httpx.TimeoutException)
             _log.warning("the proxy's upstream could not be asked: %s", type(error).__name__)
@@ -113,7 +113,7 @@ class Relay:
             body = None
         if not isinstance(body, dict):
             recalled = Recalled(notes=("the body is no JSON object",))
-            return _Prepared(content=content, headers=_memory_headers(recalled))
+            return _Prepared(content=content, headers=_make_memory_headers(recalled))
         talk = form.read(items_of(body, form))
         owner, may_keep = self._find_owner(request, body, talk)
         recalled = self._recall(owner, talk)
@@ -130,7 +130,7 @@ class Relay:
 
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
-            headers={**_memory_headers(recalled), "X-Jiyi-Session": _header_value(owner.session_id)},
+            headers={**_make_memory_headers(recalled), "X-Jiyi-Session": _clean_header(owner.session_id)},
             keep=keep if may_keep else None,
         )
 
@@ -147,13 +147,13 @@ class Relay:
     async def _send(self, request: Request, path: str, content: bytes) -> httpx.Response:
         """Return the beginning of the upstream's answer."""
         query = f"?{request.url.query}" if request.url.query else ""
-        headers = _forwarded_headers(request.headers, _NOT_FORWARDED)
+        headers = _filter_headers(request.headers, _NOT_FORWARDED)
         headers["accept-encoding"] = "identity"  # streams are read on the way
         if self._key and (key := self._key.get_secret_value()):
             headers["authorization"] = f"Bearer {key}"
         url = f"{self._upstream}{path}{query}"
-        asked = self._client.build_request(request.method, url, content=content, headers=headers)
-        return await self._client.send(asked, stream=True)
+        outgoing = self._client.build_request(request.method, url, content=content, headers=headers)
+        return await self._client.send(outgoing, stream=True)
 
     def _start_saving(self, keep: _SaveTurn, answer: bytes, streamed: bool) -> None:
         saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
@@ -177,14 +177,14 @@ class _StreamedResponse(Response):
         ended: Callable[[bytes, bool], None] | None,
     ) -> None:
         super().__init__(status_code=answer.status_code)
-        merged = {**_forwarded_headers(answer.headers, _NOT_RETURNED), **headers}
+        merged = {**_filter_headers(answer.headers, _NOT_RETURNED), **headers}
         self.raw_headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in merged.items()]
         self._answer = answer
         self._ended = ended
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
-        await _unless_disconnected(receive, self._stream(send))
+        await _run_until_disconnect(receive, self._stream(send))
 
     async def _stream(self, send: Send) -> None:
         collected, is_complete = bytearray(), False
@@ -206,7 +206,7 @@ class _StreamedResponse(Response):
                 self._ended(bytes(collected) if is_complete else b"", streamed)
 
 
-async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
+async def _run_until_disconnect(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
     """Return the result of ``work``, or None if the client disconnects first, which cancels it."""
     working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
@@ -223,7 +223,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-def _forwarded_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> dict[str, str]:
+def _filter_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> dict[str, str]:
     """Return the headers to forward."""
     hop = {name.strip().lower() for name in headers.get("connection", "").split(",")}
     return {
@@ -233,16 +233,16 @@ def _forwarded_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> di
     }
 
 
-def _memory_headers(recalled: Recalled) -> dict[str, str]:
-    out = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_MAX_IDS])}
+def _make_memory_headers(recalled: Recalled) -> dict[str, str]:
+    headers = {"X-Jiyi-Tokens": str(recalled.tokens), "X-Jiyi-Recalled": ",".join(recalled.ids[:_MAX_IDS])}
     if recalled.nothing_relevant is not None:
-        out["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
+        headers["X-Jiyi-Nothing-Relevant"] = f"{recalled.nothing_relevant:.3f}"
     if recalled.notes:
-        out["X-Jiyi-Notes"] = _header_value("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
-    return out
+        headers["X-Jiyi-Notes"] = _clean_header("; ".join(recalled.notes))[:_MAX_NOTES_LENGTH]
+    return headers
 
 
-def _header_value(text: str) -> str:
+def _clean_header(text: str) -> str:
     """Return a text as a valid header value."""
     return " ".join(text.encode("ascii", "replace").decode().split())
 
@@ -291,7 +291,7 @@ class Proxy:
 
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
-            (await authenticate(request, self._served, _own_headers(request.headers))).check("read")
+            (await authenticate(request, self._served, _select_own_headers(request.headers))).check("read")
             if self._relay is None:
                 return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
             return await self._relay.pass_on(request, path, form)
@@ -323,7 +323,7 @@ def session_of(talk: Sequence[Message]) -> str:
     return f"openai:{digest(first.strip())}"
 
 
-def _own_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def _select_own_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers for this server. Authorization is the upstream's unless it holds a key of ours."""
     if "x-jiyi-key" in headers:
         return {"x-jiyi-key": headers["x-jiyi-key"]}
