@@ -195,7 +195,9 @@ class _Reader:
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
         if not predicate and subject:
-            subject, predicate = self._split_subject(subject, alone=bool(groups.get("old")))
+            owner, point = attribution.split_point(subject, is_chinese(subject))
+            if point and (owner or groups.get("old")):  # no owner: "the port is not 8443"
+                subject, predicate = owner.strip(" 的"), point
             if is_listed(subject, "points") and (is_chinese(subject) or is_listed(subject, "personal")):
                 subject, predicate = self.speaker, subject
         predicate = "alias" if phrase.action == "rename" else predicate
@@ -245,11 +247,6 @@ class _Reader:
         my = _MY.match(name)
         name = _DETERMINER.sub("", name[my.end() :] if my else name, count=1).strip(_PUNCTUATION)
         return attribution.possessive(name, self.speaker, is_chinese(name)) if my else name
-
-    def _split_subject(self, name: str, *, alone: bool) -> tuple[str, str]:
-        """Split "edge-02's port"; with ``alone`` a point needs no owner: "the port is not 8443"."""
-        owner, point = attribution.split_point(name, is_chinese(name))
-        return (owner.strip(" 的"), point) if point and (owner or alone) else (name, "")
 
     def _resolve_pronoun(self, pronoun: str, at: int) -> str:
         """Return whom or what a pronoun at a position of the sentence means, "" if unknown."""
