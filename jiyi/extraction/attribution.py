@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
@@ -210,10 +211,8 @@ def first_name(clause: Clause) -> str:
     words = clause.words
     for place, word in enumerate(words):
         if word.tag in _NAME_TAGS and len(word.text) > 1:
-            last = place + 1
-            while last < len(words) and words[last].tag == word.tag == "N":
-                last += 1
-            return " ".join(part.text for part in words[place:last])
+            rest = takewhile(lambda part: part.tag == "N", words[place + 1 :]) if word.tag == "N" else ()
+            return " ".join(part.text for part in (word, *rest))
     return ""
 
 
@@ -274,14 +273,12 @@ def _noun_phrases(clause: Clause, span: Span, sentence: str) -> list[_NounPhrase
             is_noun[at] or (words[at].text in _POSSESSIVE_MARKS and any(is_noun[at + 1 : at + 2]))
         ):
             at += 1
-        before = [word.text.lower() for word in words[max(0, first - 2) : first]]
-        own = before[-1:] in (["my"], ["our"]) or (
-            clause.chinese
-            and before[-1:] != []
-            and (before[-1] if words[first].tag == "kin" or before[-1] != "的" else before[0])
-            in _lists()["me"]
-            and (words[first].tag in ("kin", "point") or before[-1] == "的")
-        )
+        earlier, before = ["", "", *(word.text.lower() for word in words[:first])][-2:]
+        me, tag = _lists()["me"], words[first].tag
+        of_me = tag in ("kin", "point") and before in me  # 我妈
+        if before == "的" and tag != "kin":
+            of_me = earlier in me  # 我的网关
+        own = before in ("my", "our") or (clause.chinese and of_me)
         names = [word for word in words[first:at] if word.tag in _NAME_TAGS and _IDENTIFIER.match(word.text)]
         text, last = sentence[words[first].start : words[at - 1].end], words[at - 1]
         if names and (last.tag not in ("point", names[0].tag) or (last is names[0] and clause.chinese)):

@@ -7,18 +7,9 @@ from datetime import datetime, tzinfo
 from itertools import islice
 from typing import Any
 
-from jiyi.extraction import attribution
+from jiyi.extraction import attribution, forms
 from jiyi.extraction.attribution import Attribution, Question, attribute_value, first_name, is_listed
 from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
-from jiyi.extraction.forms import (
-    Phrase,
-    asserted_end,
-    find_phrases,
-    has_cue,
-    is_retraction,
-    tool_settings,
-    without_speech,
-)
 from jiyi.extraction.rules import Rule, find_rules
 from jiyi.extraction.scoring import SentenceContext, Span, select_spans
 from jiyi.extraction.statement import Statement
@@ -40,7 +31,7 @@ _MIN_QUOTE_WORDS_EN, _MIN_QUOTE_CHARS_ZH = 4, 8  # of a clause that is quoted wi
 _MIN_UNNAMED_CHARS_ZH = 5  # of a quote without a point; shorter ones say nothing
 _MAX_QUOTED_SENTENCE = 200  # characters of a sentence that is quoted whole
 _NO_QUESTION, _NO_MODE = Question(), Mode(0)
-_PLAN = Phrase("", "plans", "plan")
+_PLAN = forms.Phrase("", "plans", "plan")
 _PERSONAL = frozenset({"profile", "relation"})
 _FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
@@ -79,12 +70,12 @@ class _Reader:
         self.question = attribution.parse_question(self.earlier[-1]) if self.earlier else _NO_QUESTION
         for index, sentence in enumerate(split_sentences(self.text)):
             mode = modes(sentence)
-            asserted = asserted_end(sentence, mode)
+            asserted = forms.asserted_end(sentence, mode)
             rules = list(find_rules(sentence, self.text)) if self.role == "user" else []
-            rules = [rule for rule in rules if not is_retraction(rule.text)]
-            if self.role == "user" and not rules and mode & Mode.RETRACTED and is_retraction(sentence):
+            rules = [rule for rule in rules if not forms.is_retraction(rule.text)]
+            if self.role == "user" and not rules and mode & Mode.RETRACTED and forms.is_retraction(sentence):
                 if asserted == len(sentence):
-                    erases = has_cue("taking_back.erases", sentence)
+                    erases = forms.has_cue("taking_back.erases", sentence)
                     yield self._statement(sentence, category="note", action="retract", erases=erases)
             elif not (asserted or rules):
                 self.topic = next(filter(None, map(first_name, split_clauses(sentence))), self.topic)
@@ -102,14 +93,14 @@ class _Reader:
         values, subjects, predicates = list(taken), list[tuple[tuple[int, int], str]](), set[str]()
         clauses = split_clauses(sentence)
         self.sentence, self.current = sentence, ""
-        for phrase, match in find_phrases(sentence[:asserted]):
+        for phrase, match in forms.find_phrases(sentence[:asserted]):
             at = match.span()
             value = match.span("o" if match.re.groupindex.get("o") and match["o"] else 0)
             # "I work as a nurse at St James's" states two points of a person in one phrase.
             beside = phrase.category in _PERSONAL and not _overlaps(value, values)
             supposed = context.modes & Mode.HYPOTHETICAL and phrase.category not in _FUTURE
             ends = phrase.action in ("end", "over")
-            uncertain = supposed or (ends and has_cue("unmeant.open", _quote_around(match, clauses)))
+            uncertain = supposed or (ends and forms.has_cue("unmeant.open", _quote_around(match, clauses)))
             fits = not uncertain and (beside or not _overlaps(at, taken))
             if fits and (statement := self._phrase_statement(phrase, match, context.modes, clauses)):
                 taken.append(at)
@@ -192,7 +183,7 @@ class _Reader:
         return self._build_statement(quote, found, value, mode, at=validity, confidence=score)
 
     def _phrase_statement(
-        self, phrase: Phrase, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
+        self, phrase: forms.Phrase, match: re.Match[str], mode: Mode, clauses: Sequence[Clause]
     ) -> Statement | None:
         groups, quote = match.groupdict(), _quote_around(match, clauses) or self.sentence
         value = (groups.get("o") or groups.get("q") or "").strip(_PUNCTUATION)
@@ -204,13 +195,15 @@ class _Reader:
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
         if not predicate and subject:
-            subject, predicate = self._split_subject(subject, alone=bool(groups.get("old")))
+            owner, point = attribution.split_point(subject, is_chinese(subject))
+            if point and (owner or groups.get("old")):  # no owner: "the port is not 8443"
+                subject, predicate = owner.strip(" 的"), point
             if is_listed(subject, "points") and (is_chinese(subject) or is_listed(subject, "personal")):
                 subject, predicate = self.speaker, subject
         predicate = "alias" if phrase.action == "rename" else predicate
         validity: _Validity = None, None
         taste = phrase.category == "preference"
-        if taste and has_cue("times.for_now", self.sentence):
+        if taste and forms.has_cue("times.for_now", self.sentence):
             mode |= Mode.TEMPORARY
         if phrase.category in _FUTURE or phrase.later:
             start = first_upcoming_day(self.sentence, self.said_at, self.zone)
@@ -254,11 +247,6 @@ class _Reader:
         my = _MY.match(name)
         name = _DETERMINER.sub("", name[my.end() :] if my else name, count=1).strip(_PUNCTUATION)
         return attribution.possessive(name, self.speaker, is_chinese(name)) if my else name
-
-    def _split_subject(self, name: str, *, alone: bool) -> tuple[str, str]:
-        """Split "edge-02's port"; with ``alone`` a point needs no owner: "the port is not 8443"."""
-        owner, point = attribution.split_point(name, is_chinese(name))
-        return (owner.strip(" 的"), point) if point and (owner or alone) else (name, "")
 
     def _resolve_pronoun(self, pronoun: str, at: int) -> str:
         """Return whom or what a pronoun at a position of the sentence means, "" if unknown."""
@@ -309,11 +297,11 @@ def extract(
         return []
     if role == "tool":
         name = "tool" if speaker in (None, "", "user") else speaker  # no tool speaks for the user
-        return list(islice(tool_settings(sample, speaker=name, said_at=said_at), _MAX_STATEMENTS))
-    if has_cue("unmeant.message", sample):
+        return list(islice(forms.tool_settings(sample, speaker=name, said_at=said_at), _MAX_STATEMENTS))
+    if forms.has_cue("unmeant.message", sample):
         return []
     name = speaker or ("user" if role == "user" else role)
-    reader = _Reader(name, role, said_at, zone, context, without_speech(sample))
+    reader = _Reader(name, role, said_at, zone, context, forms.without_speech(sample))
     statements: dict[tuple[str, str, str, str], Statement] = {}
     for statement in reader.read():
         key = (statement.action, statement.subject, statement.predicate, statement.object or statement.quote)

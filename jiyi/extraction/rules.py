@@ -98,7 +98,7 @@ class _RuleFinder:
                 lasting = lasting or self._cues.matches("for_good", part)
                 continue
             first = start if pending_start < 0 else pending_start
-            rule = self._read_part(first, end, part, (lasting, about_others))
+            rule = self._read_part(first, end, part, lasting, about_others)
             if rule is not None:
                 if self._cues.matches("reports", self._text):
                     return
@@ -107,8 +107,7 @@ class _RuleFinder:
                 lasting, about_others = False, True
             pending_start = -1
 
-    def _read_part(self, start: int, end: int, part: str, context: tuple[bool, bool]) -> Rule | None:
-        lasting, about_others = context
+    def _read_part(self, start: int, end: int, part: str, lasting: bool, about_others: bool) -> Rule | None:
         if len(part) > _MAX_RULE_CHARS:
             return None
         cues = self._cues
@@ -209,11 +208,9 @@ def _leading_verb(text: str, verbs: frozenset[str], *, ending: bool = True) -> s
     if match is None:
         return ""
     word = match[0].lower()
-    without_ing = word.removesuffix("ing")
-    for base in (word, without_ing, f"{without_ing}e", without_ing[:-1]):
-        if base in verbs and (base == word or (ending and word.endswith("ing"))):
-            return base
-    return ""
+    stem = word.removesuffix("ing")
+    bases = (word, stem, f"{stem}e", stem[:-1]) if ending and stem != word else (word,)
+    return next((base for base in bases if base in verbs), "")
 
 
 def rule_predicate(point: str, chinese: bool) -> str:

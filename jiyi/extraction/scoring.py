@@ -178,11 +178,9 @@ def _all_spans(clause: Clause) -> Iterator[Span]:
             yield Span(place - 1, place + 1, "name")
     yield from _tag_runs(tags, _NAME_TAGS, "name")
     yield from _tag_runs(tags, _THING_TAGS, "thing", values=True)
-    first, last = 0, count
     leading = _LEADING_TAGS - {"neg", "prep"} if clause.chinese else _LEADING_TAGS
-    while first < last and tags[first] in leading:
-        first += 1
-    last = next((place for place in range(first + 1, last) if _starts_time_limit(clause, place)), last)
+    first = next((place for place, tag in enumerate(tags) if tag not in leading), count)
+    last = next((place for place in range(first + 1, count) if _starts_time_limit(clause, place)), count)
     while last > first and tags[last - 1] in _TRAILING_TAGS:
         last -= 1
     verbs_seen = 0
@@ -221,13 +219,9 @@ def _starts_time_limit(clause: Clause, place: int) -> bool:
 
 def _tag_runs(tags: list[str], wanted: frozenset[str], kind: str, values: bool = False) -> Iterator[Span]:
     start = None
-    for place in range(len(tags) + 1):
-        inside = place < len(tags) and (
-            tags[place] in wanted
-            or (values and tags[place][0] == VALUE)
-            or (values and tags[place] == "own" and start is not None)
-        )
-        splits = inside and tags[place - 1] == "point" and tags[place][0] == VALUE
+    for place, tag in enumerate([*tags, ""]):
+        inside = tag in wanted or (values and (tag[:1] == VALUE or (tag == "own" and start is not None)))
+        splits = inside and tags[place - 1] == "point" and tag[0] == VALUE
         if start is not None and (splits or not inside):
             yield Span(start, place, kind)
             start = None

@@ -30,26 +30,22 @@ def parse_validity(
         for span in find_dates(sentence, said_at, zone)
         if span.at not in in_value and not cues["repeated"].search(sentence[: span.at])
     ]
-    for index, span in enumerate(spans):
+    temporary = bool(mode & Mode.TEMPORARY)
+    brief = [span for span in spans if temporary and said_at < span.end <= said_at + _LONGEST_EXCEPTION]
+    for span, later in zip(spans, [*spans[1:], None], strict=False):
         head, end = sentence[: span.at], span.at + len(span.text)
         if cues["begins"].search(head) or cues["begins_after"].match(sentence, end):
-            next_span = spans[index + 1] if index + 1 < len(spans) else None
-            bounded = next_span is not None and cues["to"].search(sentence[: next_span.at]) is not None
             if (day := cues["to_day"].match(sentence, end)) is not None:
                 return span.start, _next_day_of_month(span, int(day[1]), span.start).end
-            if mode & Mode.TEMPORARY and next_span is not None and bounded and next_span.end > span.start:
-                return span.start, next_span.end
-            is_range = span.end - span.start > timedelta(days=1)
-            if mode & Mode.TEMPORARY and is_range and said_at < span.end <= said_at + _LONGEST_EXCEPTION:
+            to = later if temporary and later and cues["to"].search(sentence[: later.at]) else None
+            if to and to.end > span.start:
+                return span.start, to.end
+            if span in brief and span.end - span.start > timedelta(days=1):
                 return _start_if_future(span, said_at), span.end
             return span.start, None
         if cues["until"].search(head) or cues["until_after"].match(sentence, end):
             return None, (span.end if span.end > said_at else None)
-    if mode & Mode.TEMPORARY:
-        for span in spans:
-            if said_at < span.end <= said_at + _LONGEST_EXCEPTION:
-                return _start_if_future(span, said_at), span.end
-    return None, None
+    return (_start_if_future(brief[0], said_at), brief[0].end) if brief else (None, None)
 
 
 def first_upcoming_day(sentence: str, said_at: datetime, zone: tzinfo) -> datetime | None:

@@ -38,6 +38,14 @@ _MAX_EARLIER = 8
 _TOPIC_CHARS = 80
 _LANGUAGE_SAMPLE = 50  # newest episodes that decide the language
 
+# What a model is shown, and what it may answer.
+_MAX_RECORDS_TOKENS = 3_000  # of all records
+_MAX_RECORD_TOKENS = 300  # of one record
+_MAX_KNOWN_TOKENS = 600  # of the known lesson, and of the counts
+_MAX_ANSWER_TOKENS = 1_500
+_MODEL_TOPIC_CHARS = 120
+_COUNTER = counter_for("o200k_base")
+
 _VARIABLE_PARTS = re.compile(  # ids, times and long numbers, which differ between runs of the same step
     r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?[\d.]*z?)?"
     r"|\b\d\d:\d\d:\d\d\b|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,}\b|\d{5,}"
@@ -280,14 +288,6 @@ def _failure_causes(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list
     if unknown := sum(not brief.cause for brief in failures):
         points.append(phrases["unknown"].format(n=unknown, of=len(failures)))
     return points
-
-
-_MAX_RECORDS_TOKENS = 3_000  # of all records shown
-_MAX_RECORD_TOKENS = 300  # of one record
-_MAX_KNOWN_TOKENS = 600  # of the known lesson, and of the counts
-_MAX_ANSWER_TOKENS = 1_500
-_MODEL_TOPIC_CHARS = 120
-_COUNTER = counter_for("o200k_base")
 
 
 def generate_lesson(

@@ -241,11 +241,8 @@ class GroupWriter:
             lesson, shown = generate_lesson(self.llm, briefs, counted, total, language, known=known)
         except Exception as error:  # third-party models may raise anything
             self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
-            return (
-                counted,
-                "extractive",
-                f"the language model failed: {one_line(str(error), _MAX_ERROR_CHARS)}",
-            )
+            note = f"the language model failed: {one_line(str(error), _MAX_ERROR_CHARS)}"
+            return counted, "extractive", note
         self.failures = 0
         note = f"shown the newest {shown} of {total} episodes" if shown < total else ""
         return lesson, "llm", note

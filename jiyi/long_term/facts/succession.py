@@ -150,11 +150,9 @@ def _read_vectors(vectors: VectorIndex, snapshot: Snapshot, keys: Sequence[Key |
     """Return the vectors of the first parts of records (keys, dims), zeros for none."""
     asked = list(dict.fromkeys(key for key in keys if key))
     parts = vectors.read(Scope(user_id=snapshot.user_id), asked, snapshot=snapshot)
-    dims = parts.vectors.shape[1] if parts.vectors.ndim == 2 else 0
-    of_key = {
-        asked[row]: parts.vectors[place] for place, row in reversed(list(enumerate(parts.rows.tolist())))
-    }
-    out = np.zeros((len(keys), dims))
+    rows, first = np.unique(parts.rows, return_index=True)
+    of_key = {asked[row]: parts.vectors[place] for row, place in zip(rows, first, strict=True)}
+    out = np.zeros((len(keys), parts.vectors.shape[1]))
     for place, key in enumerate(keys):
         if key in of_key:
             out[place] = of_key[key]

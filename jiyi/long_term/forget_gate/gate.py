@@ -7,16 +7,8 @@ from datetime import timedelta
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError
-from jiyi.long_term.forget_gate.rules import (
-    OTHER_RULES,
-    FactRule,
-    ForgetRule,
-    ItemRule,
-    KindRule,
-    KnowledgeRule,
-    MessageRule,
-    Rule,
-)
+from jiyi.long_term.forget_gate import rules
+from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.long_term.forget_gate.run import GateReceipt, GateRun
 from jiyi.records import Scope
 from jiyi.settings import Settings
@@ -49,7 +41,7 @@ class ForgetGate:
     trash: Trash  # of the same database
     _: KW_ONLY
     rule: Rule = field(default_factory=ForgetRule)  # decides about episodes
-    others: Sequence[KindRule] = OTHER_RULES  # about other kinds; a kind without a rule is left alone
+    others: Sequence[KindRule] = rules.OTHER_RULES  # about other kinds; a kind without a rule is left alone
     clock: Clock = utc_now  # read once per run
     grace: timedelta = timedelta(days=30)  # how long what went can be restored
     batch: int = 500  # records held and changed at once, 1 to 10,000
@@ -115,10 +107,10 @@ def gate_of(store: Store, trash: Trash, *, settings: Settings, rule: Rule | None
             weights=settings.forget_weights,
         ),
         others=(
-            KnowledgeRule(),
-            FactRule(),
-            MessageRule(max_age=timedelta(days=messages) if messages else None),
-            ItemRule(),
+            rules.KnowledgeRule(),
+            rules.FactRule(),
+            rules.MessageRule(max_age=timedelta(days=messages) if messages else None),
+            rules.ItemRule(),
         ),
         clock=clock,
         grace=timedelta(days=settings.forget_grace_days),

@@ -102,7 +102,8 @@ class GateRun:
         reason = f"importance below {rule.threshold:g}"
 
         def judge(episodes: Sequence[Episode]) -> _Reasons:
-            return {e.id: reason for e in episodes if self._is_unimportant(rule, e)}
+            old = [e for e in episodes if not e.pinned and self.now - e.created_at > rule.min_age]
+            return {e.id: reason for e in old if self._importance(rule, e) < rule.threshold}
 
         count, ranked = 0, list[_RankedEpisode]()
         for page in self._pages("episode"):
@@ -265,13 +266,6 @@ class GateRun:
 
             self._record("episode", discard() if self.dry_run else self._write(discard), rule)
             self._report_checked(len(importance))
-
-    def _is_unimportant(self, rule: Rule, episode: Episode) -> bool:
-        return (
-            not episode.pinned
-            and self.now - episode.created_at > rule.min_age
-            and self._importance(rule, episode) < rule.threshold
-        )
 
     def _importance(self, rule: Rule, episode: Episode) -> float:
         importance = rule.importance(episode, self.now)

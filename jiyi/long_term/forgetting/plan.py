@@ -7,15 +7,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Literal
 
-from jiyi.long_term.forgetting.provenance import (
-    Forgettable,
-    RecordReader,
-    batched,
-    dependent_messages,
-    reduce_fact,
-    relink_facts,
-    text_of,
-)
+from jiyi.long_term.forgetting import provenance
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched, relink_facts
 from jiyi.long_term.forgetting.select import RequiredWords
 from jiyi.records import (
     Episode,
@@ -111,7 +104,7 @@ class RestoreReceipt:
 
 def describe(record: Record, action: _Action, why: str, *, with_text: bool = True) -> Forgotten:
     """Return the item of a receipt for a record, with the beginning of its text on one line."""
-    text = record.line if isinstance(record, Fact) else text_of(record)
+    text = record.line if isinstance(record, Fact) else provenance.text_of(record)
     text = record.request if isinstance(record, Task) else text
     shown = first_words(text, _MAX_TEXT_CHARS) if with_text else ""
     return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=shown)
@@ -268,7 +261,7 @@ class Planner:
             session = self.reader.user.in_session(session_id)
             messages = self.reader.scan(Message, session, roles=("assistant", "tool"))
             parts = [_without_content(m) for m in messages if m.tool_calls or m.role == "tool"]
-            for message in dependent_messages(parts, {id_ for _, id_ in self.plan.removed}):
+            for message in provenance.dependent_messages(parts, {id_ for _, id_ in self.plan.removed}):
                 (stored,) = self.reader.find(Message, [message.id])
                 part = "call of a result" if message.tool_calls else "result of a call"
                 self.plan.remove(stored, f"the {part} that goes")
@@ -298,7 +291,7 @@ class Planner:
                 continue
             left = messages([id_ for id_ in fact.sources if id_ not in gone])
             lost = messages([id_ for id_ in fact.sources if id_ in gone])
-            reduced = reduce_fact(fact, lost, left)
+            reduced = provenance.reduce_fact(fact, lost, left)
             if reduced is not None:
                 self.plan.change(fact, reduced, "rests on fewer messages")
                 continue

@@ -241,10 +241,8 @@ def relink_facts(
         scope = user_scope(fact.scope)
         if scope not in known:
             aliases = _find(store, scope, predicate=ALIAS)
-            known[scope] = (
-                Names([*aliases, fact]),
-                Names(alias for alias in aliases if alias.id not in without),
-            )
+            kept = [alias for alias in aliases if alias.id not in without]
+            known[scope] = Names([*aliases, fact]), Names(kept)
         before, after = known[scope]
         if is_alias(fact):
             before.join(fact)
@@ -274,9 +272,8 @@ def _relinked_slots(facts: Iterable[Fact], names: Names, at: datetime, linked: C
     slots: dict[Slot, list[Fact]] = {}
     for fact in known.values():
         slots.setdefault(slot_of(fact, names), []).append(fact)
-    return [
-        new for slot in slots.values() for new in relink(slot, at, elsewhere=linked) if new != known[new.id]
-    ]
+    relinked = (fact for slot in slots.values() for fact in relink(slot, at, elsewhere=linked))
+    return [fact for fact in relinked if fact != known[fact.id]]
 
 
 def text_of(record: Record) -> str:

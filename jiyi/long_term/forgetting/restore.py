@@ -7,25 +7,9 @@ from typing import Any, cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
-from jiyi.long_term.forgetting.plan import (
-    Forgotten,
-    Learn,
-    RestoreReceipt,
-    Rewrite,
-    count_kinds,
-    describe,
-    limit_items,
-)
-from jiyi.long_term.forgetting.provenance import (
-    DERIVED,
-    Forgettable,
-    RecordReader,
-    batched,
-    reduce_fact,
-    relink_facts,
-    sources_of,
-    with_sources,
-)
+from jiyi.long_term.forgetting import plan, provenance
+from jiyi.long_term.forgetting.plan import Forgotten, Learn, RestoreReceipt, Rewrite
+from jiyi.long_term.forgetting.provenance import DERIVED, Forgettable, RecordReader, batched, relink_facts
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
 from jiyi.storage import Amendment, Discarded, Key, key_of
 
@@ -65,9 +49,9 @@ class Restorer:
         self.reader.store.put(relink_facts(self.reader.store, self.facts, self.at))
         self._release_episodes(episodes)
         return RestoreReceipt(
-            counts=count_kinds(self.restored),
-            left=count_kinds(self.left),
-            items=(*limit_items(self.restored.values()), *limit_items(self.left.values())),
+            counts=plan.count_kinds(self.restored),
+            left=plan.count_kinds(self.left),
+            items=(*plan.limit_items(self.restored.values()), *plan.limit_items(self.left.values())),
         )
 
     def _find_companions(self, entries: Sequence[Discarded]) -> list[Discarded]:
@@ -75,7 +59,7 @@ class Restorer:
         for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]
             moments = {entry.discarded_at for entry in derived}
-            ids = [id_ for e in derived for id_ in sources_of(cast("Fact | Knowledge", e.record))]
+            ids = [id_ for e in derived for id_ in provenance.sources_of(cast("Fact | Knowledge", e.record))]
             entries_of_source = self.reader.find_trashed(source, ids)
             sources += [entry for entry in entries_of_source if entry.discarded_at in moments]
         roots = [*entries, *sources]
@@ -121,7 +105,7 @@ class Restorer:
         fact = trashed
         if lost_ids and sources:  # what only the lost messages say must not be restored
             lost = [cast("Message", e.record) for e in self.reader.find_trashed("message", lost_ids)]
-            reduced = reduce_fact(trashed, lost, list(sources.values()))
+            reduced = provenance.reduce_fact(trashed, lost, list(sources.values()))
             if reduced is None:
                 self.learn(list(sources.values()))
                 self._note_left(entry, _NO_SOURCE)
@@ -186,10 +170,10 @@ class Restorer:
             self.facts.append(record)
 
     def _note_restored(self, entry: Discarded, record: Forgettable) -> None:
-        self.restored[key_of(entry)] = describe(record, "restored", "brought back")
+        self.restored[key_of(entry)] = plan.describe(record, "restored", "brought back")
 
     def _note_left(self, entry: Discarded, why: str) -> None:
-        self.left[key_of(entry)] = describe(entry.record, "left", why)
+        self.left[key_of(entry)] = plan.describe(entry.record, "left", why)
 
 
 def _sort_key(entry: Discarded) -> tuple[str, int]:
@@ -203,7 +187,7 @@ def _merge_stored(trashed: Fact, stored: Fact) -> Fact:
     """Return a restored fact with the further sources, links and accesses of the one stored meanwhile."""
     kept = ("status", "valid_to", "supersedes", "superseded_by", "access_count", "last_accessed_at")
     return replace(
-        cast("Fact", with_sources(trashed, (*trashed.sources, *stored.sources))),
+        cast("Fact", provenance.with_sources(trashed, (*trashed.sources, *stored.sources))),
         confidence=max(trashed.confidence, stored.confidence),
         pinned=trashed.pinned or stored.pinned,
         **{name: getattr(stored, name) for name in kept},
