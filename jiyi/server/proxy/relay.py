@@ -4,13 +4,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,6 +33,7 @@ from jiyi.wire import problem_of, shown_text
 __all__ = ["Proxy", "Relay", "Whose", "session_of"]
 
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
+_MAX_SAVERS = 16  # conversations saved at once
 _MAX_COLLECTED_BYTES = 32_000_000  # of an answer; longer ones are passed on and not saved
 _MAX_NOTES_LENGTH = 500  # characters
 _MAX_IDS = 100  # in a header
@@ -43,7 +45,7 @@ _OWN = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor retu
 _KEY_START = "jiyi_"  # every key of this server begins so
 
 _T = TypeVar("_T")
-_Keep = Callable[[bytes, bool], int]
+_Ended = Callable[[bytes, bool], None]
 
 Whose = Callable[[Request, Mapping[str, Any], Sequence[Message]], tuple[Owner, bool]]
 """Says whose conversation a request is of, and whether it may be kept; raises `JiyiError`."""
@@ -57,7 +59,7 @@ class _Prepared:
 
     content: bytes  # sent to the upstream
     headers: Mapping[str, str] = field(default_factory=dict)  # added to its answer
-    keep: _Keep | None = None  # saves the conversation with its answer
+    ended: _Ended | None = None  # gets the whole answer, b"" if it broke off, and saves the conversation
 
 
 class Relay:
@@ -76,11 +78,12 @@ class Relay:
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
         )
-        self._saving: set[asyncio.Task[None]] = set()
+        self._saving: dict[Future[None], str | None] = {}  # whose conversation each saves
+        self._savers = CapacityLimiter(_MAX_SAVERS)  # not the threads of requests, which wait for them
 
     async def aclose(self) -> None:
         """Wait until conversations are saved, and close all connections."""
-        await asyncio.gather(*self._saving, return_exceptions=True)
+        await asyncio.gather(*map(asyncio.wrap_future, self._saving), return_exceptions=True)
         await self._client.aclose()
 
     async def pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
@@ -102,8 +105,7 @@ class Relay:
             await answer.aclose()
             told = "the upstream of this proxy redirects; its address has to be set right"
             return openai_failure(502, told, "upstream_error", dict(passing.headers))
-        keep = passing.keep if answer.is_success else None
-        return _StreamedResponse(answer, passing.headers, partial(self._start_saving, keep) if keep else None)
+        return _StreamedResponse(answer, passing.headers, passing.ended if answer.is_success else None)
 
     def _prepare(self, request: Request, form: Form, content: bytes) -> _Prepared:
         """Return the request with what the memory recalls for it."""
@@ -131,11 +133,16 @@ class Relay:
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
             headers={**_memory_headers(recalled), "X-Jiyi-Session": _header_value(owner.session_id)},
-            keep=keep if may_keep else None,
+            ended=partial(self._start_saving, owner, keep) if may_keep else None,
         )
 
     def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
-        recall = partial(self._talk.recall, owner, talk)
+        """Return what the memory has for a question, once the user's earlier conversations are saved."""
+
+        def recall() -> Recalled:
+            wait([saving for saving, user in [*self._saving.items()] if user == owner.user_id])
+            return self._talk.recall(owner, talk)
+
         try:
             return run_within(recall, self._seconds, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as error:
@@ -155,26 +162,27 @@ class Relay:
         asked = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(asked, stream=True)
 
-    def _start_saving(self, keep: _Keep, answer: bytes, streamed: bool) -> None:
-        saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
-        self._saving.add(saving)
-        saving.add_done_callback(self._saving.discard)
+    def _start_saving(self, owner: Owner, keep: Callable[..., int], answer: bytes, streamed: bool) -> None:
+        saving = self._save(partial(keep, answer, streamed))
+        future = asyncio.run_coroutine_threadsafe(saving, asyncio.get_running_loop())  # threads wait for it
+        self._saving[future] = owner.user_id
+        future.add_done_callback(self._saving.pop)
 
     async def _save(self, keep: Callable[[], int]) -> None:
         try:
-            await to_thread.run_sync(keep)
+            await to_thread.run_sync(keep, limiter=self._savers)
         except Exception as error:
             _log.warning("the proxy could not keep a conversation: %s", type(error).__name__)
 
 
 class _StreamedResponse(Response):
-    """An answer of the upstream, passed back as it comes; ``ended`` gets all of it, b"" if incomplete."""
+    """An answer of the upstream, passed back as it comes."""
 
     def __init__(
         self,
         answer: httpx.Response,
         headers: Mapping[str, str],
-        ended: Callable[[bytes, bool], None] | None,
+        ended: _Ended | None,
     ) -> None:
         super().__init__(status_code=answer.status_code)
         told = {**_forwarded_headers(answer.headers, _NOT_RETURNED), **headers}
@@ -200,10 +208,10 @@ class _StreamedResponse(Response):
         except httpx.HTTPError as error:  # the client is cut off as the proxy was
             _log.warning("the answer of the proxy's upstream broke off: %s", type(error).__name__)
         finally:
-            await self._answer.aclose()
-            if self._ended:
+            if self._ended:  # before the client may ask again
                 streamed = self._answer.headers.get("content-type", "").startswith("text/event-stream")
                 self._ended(bytes(collected) if whole else b"", streamed)
+            await self._answer.aclose()
 
 
 async def _unless_disconnected(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
