@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,18 +19,18 @@ from starlette.types import Receive, Scope, Send
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
-from jiyi.integrations.recalling import Owner, Recalled, Recaller, digest
+from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.asking import authenticate
 from jiyi.server.callers import Caller
 from jiyi.server.openai_form import OPENAI, openai_failure
-from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
+from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
 from jiyi.server.served import Served
 from jiyi.settings import Settings
 from jiyi.time_limit import OutOfTime, run_within
 from jiyi.wire import problem_of, shown_text
 
-__all__ = ["Proxy", "Relay", "Whose", "session_of"]
+__all__ = ["Proxy", "Relay", "Whose"]
 
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
 _MAX_SAVERS = 16  # conversations saved at once
@@ -47,8 +47,10 @@ _KEY_START = "jiyi_"  # every key of this server begins so
 _T = TypeVar("_T")
 _Ended = Callable[[bytes, bool], None]
 
-Whose = Callable[[Request, Mapping[str, Any], Sequence[Message]], tuple[Owner, bool]]
-"""Says whose conversation a request is of, and whether it may be kept; raises `JiyiError`."""
+Whose = Callable[[Request, Mapping[str, Any], str], tuple[Owner, bool]]
+"""Says whose conversation a request is of, in this session if it names none, and whether it may be kept.
+
+May raise `JiyiError`."""
 
 _log = logging.getLogger("jiyi.server")
 
@@ -116,8 +118,9 @@ class Relay:
         if not isinstance(body, dict):
             nothing = Recalled(notes=("the body is no JSON object",))
             return _Prepared(content=content, headers=_memory_headers(nothing))
-        talk = form.read(items_of(body, form))
-        owner, may_keep = self._find_owner(request, body, talk)
+        items = items_of(body, form)
+        talk = form.read(items)
+        owner, may_keep = self._find_owner(request, body, session_of(items))
         recalled = self._recall(owner, talk)
         # Where the upstream keeps the conversation, the client sends what is new.
         whole = not (body.get("previous_response_id") or body.get("conversation"))
@@ -273,10 +276,11 @@ class Proxy:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
+        talks = {form.path: partial(self._pass_on, path=form.path, form=form) for form in (CHAT, RESPONSES)}
         return [
             Route(f"{OPENAI}/models", self._models, methods=["GET"]),
             Route(f"{OPENAI}/models/{{model:path}}", self._models, methods=["GET"]),
-            *(Route(OPENAI + form.path, self._talk(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            *(Route(OPENAI + path, talk, methods=["POST"]) for path, talk in talks.items()),
             Route(OPENAI + "/{rest:path}", _nothing, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
@@ -291,12 +295,6 @@ class Proxy:
             return openai_failure(404, "no such model", "model_not_found")
         return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
 
-    def _talk(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await self._pass_on(request, form.path, form)
-
-        return answer
-
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
             (await authenticate(request, self._served, _own(request.headers))).check("read")
@@ -308,9 +306,7 @@ class Proxy:
             told = shown_text(str(error), caller.tenant if caller else "")
             return openai_failure(problem_of(error).status, told, type(error).__name__)
 
-    def _find_owner(
-        self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
-    ) -> tuple[Owner, bool]:
+    def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
         """Return whose conversation it is: the key's user's, or that of ``user``; and whether it is kept."""
         caller: Caller = request.state.caller
         try:
@@ -320,15 +316,9 @@ class Proxy:
         kept = body.get("conversation")
         kept = kept.get("id") if isinstance(kept, dict) else kept
         named = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
-        session = named or (f"openai:{kept}" if kept else session_of(talk))
+        session = named or (f"openai:{kept}" if kept else session)
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
-
-
-def session_of(talk: Sequence[Message]) -> str:
-    """Return a session id derived from the first user message, which the client sends each time."""
-    first = next((message.text for message in talk if message.role == "user"), "")
-    return f"openai:{digest(first.strip())}"
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:
