@@ -102,7 +102,10 @@ class RemoteMemory(MemoryManager):
     @property
     def parts(self) -> Parts:
         """Raise `WrongState`: they are on the server."""
-        raise WrongState("the parts of this memory are on the server; this program has its verbs only")
+        raise WrongState(
+            "the parts of this memory and its settings are on the server: open the memory itself with "
+            "jiyi.open, or give what was left to a setting, such as budget="
+        )
 
     def close(self) -> None:
         """Close the connections; the memory on the server stays open."""
