@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jiyi.clock import utc_now
 from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
 from jiyi.server.metrics import Metrics
-from jiyi.wire import problem_of
+from jiyi.wire import MARK, problem_of
 
 __all__ = ["LOCAL_HOSTS", "Gate", "problem_response"]
 
@@ -49,6 +49,8 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if scope["path"].startswith("/v1/"):
+                    message = {**message, "headers": [*message["headers"], (MARK.encode(), b"1")]}
             await send(message)
 
         self.metrics.begin()

@@ -12,7 +12,7 @@ __all__ = ["check_tenant", "shown_text", "shown_user", "stored_user"]
 
 _NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _TENANT = re.compile(_NAME)
-_STORED = re.compile(rf"{_NAME}//")
+_STORED = re.compile(rf"\A{_NAME}//")
 
 
 def check_tenant(name: str) -> str:
@@ -37,8 +37,7 @@ def stored_user(tenant: str, user: str) -> str:
 
 def shown_user(stored: str) -> str:
     """Return the id of a user as their tenant knows it."""
-    found = _STORED.match(stored)
-    return stored[found.end() :] if found else stored
+    return _STORED.sub("", stored)
 
 
 def shown_text(text: str, tenant: str) -> str:
