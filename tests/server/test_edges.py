@@ -31,6 +31,12 @@ def test_what_no_verb_could_use_is_refused(server, method, path, body, headers):
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
 
 
+@pytest.mark.parametrize("path", ["GET /v1/monitor", "GET /v1/users", "GET /v1/export", "POST /v1/import"])
+def test_a_parameter_that_would_be_ignored_is_refused(server, path):
+    answer = server.client().request(*path.split(), params={"odd": "u1"})
+    assert (answer.status_code, answer.json()["detail"][:4]) == (400, "odd:")
+
+
 def test_dates_are_taken_as_iso_8601(server):
     client, at = server.client(), "2026-01-31T09:00:00Z"
     said = {**ANA, "message": {"role": "user", "content": "hi"}, "created_at": at}
