@@ -2,10 +2,10 @@
 
 import html
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -119,11 +119,6 @@ def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
     return ToolsApp(served, local=local)
 
 
-async def _alive(_: Request) -> Response:
-    """Say that the process runs."""
-    return JSONResponse({"status": "ok"})
-
-
 async def _ready(request: Request) -> Response:
     """Say that the database answers and can be written to."""
     served = get_served(request)
@@ -177,8 +172,8 @@ async def _error_response(request: Request, error: Exception) -> Response:
     return Response(body, status, headers)
 
 
-_OWN_ROUTES = {
-    "/healthz": _alive,
+_OWN_ROUTES: Mapping[str, Callable[..., Any]] = {
+    "/healthz": JSONResponse({"status": "ok"}),
     "/readyz": _ready,
     "/metrics": _metrics,
     "/errors": _errors,

@@ -28,6 +28,7 @@ KNOWN_SECONDS = 5.0
 
 _SECRET = re.compile(r"jiyi_([a-z0-9]{10})_[A-Za-z0-9_-]{43}")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_DATES = ("created_at", "expires_at", "revoked_at")
 _MOST_KNOWN = 10_000
 _NEVER = (-KNOWN_SECONDS, None)
 _MARGIN = 0.5  # seconds between asking whether a key is known and using what is known
@@ -53,14 +54,13 @@ class Key:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what may be shown of it, as JSON values."""
+        dates = {at: getattr(self, at) for at in _DATES}
         return {
             "name": self.name,
             "tenant": self.caller.tenant,
             "scopes": sorted(self.caller.access),
             "user": self.caller.user,
-            "created_at": self.created_at.isoformat(),
-            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
-            "revoked_at": self.revoked_at.isoformat() if self.revoked_at else None,
+            **{at: date and date.isoformat() for at, date in dates.items()},
         }
 
 
@@ -207,14 +207,6 @@ def _digest(secret: str) -> str:
 
 def _read(name: str, text: str) -> Key:
     kept = json.loads(text)
-    ends = [datetime.fromisoformat(kept[at]) if kept[at] else None for at in ("expires_at", "revoked_at")]
-    return Key(
-        name=name,
-        digest=kept["digest"],
-        caller=Caller(
-            key=name, tenant=kept["tenant"], access=parse_access(kept["scopes"]), user=kept["user"]
-        ),
-        created_at=datetime.fromisoformat(kept["created_at"]),
-        expires_at=ends[0],
-        revoked_at=ends[1],
-    )
+    caller = Caller(key=name, tenant=kept["tenant"], access=parse_access(kept["scopes"]), user=kept["user"])
+    dates: dict[str, Any] = {at: kept[at] and datetime.fromisoformat(kept[at]) for at in _DATES}
+    return Key(name=name, digest=kept["digest"], caller=caller, **dates)
