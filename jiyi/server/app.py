@@ -162,8 +162,8 @@ async def _error_response(request: Request, error: Exception) -> Response:
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         found = NotFound if error.status_code == 404 else InputError
-        refused = found(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
-        status, body, headers = problem_response(refused, status=error.status_code)
+        refused = found(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
+        status, body, headers = problem_response(refused, status=error.status_code, title=error.detail)
         if status == 405:
             headers["Allow"] = ", ".join(sorted(_allowed_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})

@@ -120,12 +120,10 @@ def _host_name(place: bytes) -> str:
 
 
 def problem_response(
-    error: JiyiError, detail: str | None = None, *, status: int | None = None
+    error: JiyiError, detail: str | None = None, **fields: Any
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Return status, body and headers of the answer for an error."""
-    problem = problem_of(error, detail)
-    if status is not None:
-        problem = replace(problem, status=status)
+    """Return status, body and headers of the answer for an error; ``fields`` of its problem are these."""
+    problem = replace(problem_of(error, detail), **fields)
     headers = {"content-type": "application/problem+json"}
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"

@@ -172,16 +172,19 @@ def _read_arguments(route: Route, call: Call, request: Request, body: bytes) -> 
             query = request.query_params
             given = {n: v[0] if len(v := query.getlist(n)) == 1 else v for n in query}
             said = call.request.model_validate(given)
+        elif request.query_params:
+            raise InputError(f"{route.method} takes its arguments from the JSON body, none from the query")
         else:
             said = call.request.model_validate_json(body or b"{}", strict=True)
     except ValidationError as error:
-        raise InputError("; ".join(map(_describe_error, error.errors(include_url=False)))) from error
+        told = dict.fromkeys(map(_describe_error, error.errors(include_url=False)))
+        raise InputError("; ".join(told)) from error
     arguments = {name: getattr(said, name) for name in said.model_fields_set}
     return arguments | {name: unquote(request.path_params[name]) for name in call.in_path}
 
 
 def _describe_error(error: Any) -> str:
-    where = ".".join(map(str, error["loc"]))
+    where = ".".join(part for part in map(str, error["loc"]) if "[" not in part)  # but which of several types
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
