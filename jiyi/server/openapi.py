@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from jiyi.server.rest import PREFIX
+from jiyi.server.rest import PREFIX, VERSIONED
 from jiyi.wire import ROUTES, Route, adapter, call_of
 
 __all__ = ["description"]
 
 _REF = "#/components/schemas/{model}"
 _IN_PATH = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+_ETAG_HEADER = {"in": "header", "description": "The ETag of an answer.", "schema": {"type": "string"}}
 _KEY_HEADER = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -55,7 +56,7 @@ def _operation(
         "summary": call.summary,
         "description": call.description,
         "tags": [route.path.split("/")[1]],
-        "security": [{"key": [route.access]}],
+        "security": [{"key": [route.access]}, {"header": [route.access]}],
         "parameters": [{"name": name, **_IN_PATH} for name in call.in_path],
         "responses": _responses(route, answered),
     }
@@ -69,6 +70,9 @@ def _operation(
         operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
     if route.writes:
         operation["parameters"].append(_KEY_HEADER)
+    if route.verb in VERSIONED:
+        names = ("If-Match", "If-None-Match") if route.method == "GET" else ("If-Match",)
+        operation["parameters"] += [{"name": name, **_ETAG_HEADER} for name in names]
     return operation
 
 
@@ -77,13 +81,11 @@ def _in_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> list[di
     out = []
     for name, schema in request.get("properties", {}).items():
         options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+        own = schema
         if options:
             rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
             own = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
-        else:
-            own = schema
-        needed = name in request.get("required", ())
-        parameter = {"name": name, "in": "query", "required": needed}
+        parameter = {"name": name, "in": "query", "required": name in request.get("required", ())}
         parameter |= {"content": _json(own["contentSchema"])} if "contentSchema" in own else {"schema": own}
         if name in example:
             parameter["example"] = example[name]

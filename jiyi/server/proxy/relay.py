@@ -258,9 +258,6 @@ def _header_value(text: str) -> str:
     return " ".join(text.encode("ascii", "replace").decode().split())
 
 
-_USER_MISSING = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
-
-
 class Proxy:
     """What speaks OpenAI's API: the same requests and answers, with memory; see the settings ``proxy_*``."""
 
@@ -312,7 +309,8 @@ class Proxy:
         try:
             user = caller.stored_user(None if caller.user else body.get("user"))
         except ScopeMissing:
-            raise ScopeMissing(_USER_MISSING) from None
+            told = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
+            raise ScopeMissing(told) from None
         kept = body.get("conversation")
         kept = kept.get("id") if isinstance(kept, dict) else kept
         named = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
