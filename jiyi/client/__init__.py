@@ -4,7 +4,7 @@ import os
 from urllib.parse import urlsplit
 
 from jiyi.client.memory import AsyncRemoteMemory, RemoteMemory
-from jiyi.endpoint import Endpoint
+from jiyi.endpoint import Endpoint, is_web_address
 from jiyi.errors import SettingsError
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory", "connect", "connect_async"]
@@ -37,6 +37,8 @@ def connect(
         MissingExtra: ``pip install "jiyi[client]"``.
     """
     key = os.environ.get("JIYI_API_KEY", "") if api_key is None else api_key
+    if not is_web_address(url):
+        raise SettingsError("the address of a server is a web address such as http://127.0.0.1:8710")
     endpoint = Endpoint(base_url=url, api_key=key, timeout=timeout, retries=retries)
     parts = urlsplit(endpoint.url)
     if parts.query or parts.fragment or "@" in parts.netloc:

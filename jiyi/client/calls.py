@@ -6,6 +6,7 @@ a `NoResponse` with the reason; it returns the result of the call.
 
 import json
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Any, Literal, Protocol, TypeVar, cast
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 
 from jiyi.endpoint import Endpoint
 from jiyi.errors import JiyiError, NotFound, ServerError, ServerUnreachable
-from jiyi.wire import adapter, error_of
+from jiyi.wire import MARK, adapter, error_of
 
 __all__ = ["NoResponse", "Request", "Response", "Sink", "Steps", "decode", "run_job", "send"]
 
@@ -105,13 +106,11 @@ def _error(outcome: Response | NoResponse | None, endpoint: Endpoint) -> JiyiErr
     if not isinstance(outcome, Response):
         reason = endpoint.short(outcome.reason if outcome else "")
         return ServerUnreachable(f"{shown} could not be asked ({reason}): check that it runs")
-    if 200 <= outcome.status < 300:
+    if 200 <= outcome.status < 300 and MARK in outcome.headers:
         return None
     if "problem+json" in outcome.headers.get("content-type", ""):
-        try:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
             return error_of(json.loads(outcome.body))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            pass
     if 300 <= outcome.status < 400:
         location = endpoint.short(outcome.headers.get("location", ""))
         return ServerError(f"{shown} sends on to {location}, which is not followed: give that address")

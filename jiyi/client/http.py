@@ -93,7 +93,6 @@ class AsyncConnections:
     """Runs calls in asyncio; each event loop has its own connections."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        _check_package()
         self._endpoint = endpoint
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
         self._closed = False
@@ -186,8 +185,7 @@ async def _async_chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 def _to_response(response: "httpx.Response", body: bytes) -> Response:
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return Response(status=response.status_code, headers=headers, body=body)
+    return Response(status=response.status_code, headers=dict(response.headers), body=body)
 
 
 def _no_response(error: Exception) -> NoResponse:

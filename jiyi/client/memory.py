@@ -1,7 +1,7 @@
 """A memory on a server: the verbs of `MemoryManager` and `AsyncMemoryManager` over HTTP."""
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from typing import IO, Any, cast
 
 from jiyi.async_manager import AsyncMemoryManager
@@ -23,8 +23,6 @@ from jiyi.wire import ROUTES
 
 __all__ = ["AsyncRemoteMemory", "RemoteMemory", "export_steps", "import_steps"]
 
-_COUNTS_HEADER = "x-jiyi-counts"
-
 
 def export_steps(endpoint: Endpoint, owner: Owner, *args: Any, **kwargs: Any) -> Steps[ExportReceipt]:
     """Return the steps of `MemoryManager.export`; the file appears when it is complete."""
@@ -35,7 +33,7 @@ def export_steps(endpoint: Endpoint, owner: Owner, *args: Any, **kwargs: Any) ->
         request = Request(method="GET", path=f"{PREFIX}/export", query=query, sink=sink)
         response = yield from send(request, endpoint)
         size = file.tell()
-    counts = decode(Mapping[Kind, int], response.headers.get(_COUNTS_HEADER, "").encode(), endpoint)
+    counts = decode(Mapping[Kind, int], response.headers.get("x-jiyi-counts", "").encode(), endpoint)
     if progress is not None:
         progress(sum(counts.values()))
     return ExportReceipt(path=path, counts=counts, bytes=size)
@@ -95,14 +93,16 @@ class RemoteMemory(MemoryManager):
         return f"{type(self).__name__}({self._endpoint.shown!r})"
 
     def _steps(self, verb: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        if verb in _FILE_VERBS:
-            return _FILE_VERBS[verb](self._endpoint, self._owner, *args, **kwargs)
-        return verb_steps(verb, self._endpoint, self._owner, *args, **kwargs)
+        steps: Callable[..., Steps[Any]] = _FILE_VERBS.get(verb) or partial(verb_steps, verb)
+        return steps(self._endpoint, self._owner, *args, **kwargs)
 
     @property
     def parts(self) -> Parts:
         """Raise `WrongState`: they are on the server."""
-        raise WrongState("the parts of this memory are on the server; this program has its verbs only")
+        raise WrongState(
+            "the parts of this memory and its settings are on the server: open the memory itself with "
+            "jiyi.open, or give what was left to a setting, such as budget="
+        )
 
     def close(self) -> None:
         """Close the connections; the memory on the server stays open."""

@@ -48,6 +48,7 @@ class _Files:
 
     def __init__(self, memory: MemoryManager, *, user_id: str | None = None, **options: Any) -> None:
         super().__init__(**options)
+        _ = memory.parts  # raises for a memory on a server
         self._memory = memory
         self._user_id = user_id
 

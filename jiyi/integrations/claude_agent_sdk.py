@@ -67,6 +67,9 @@ class JiyiSessionStore:
     last_receipts: list[ForgetReceipt] = field(default_factory=list, init=False)
     """Of the newest `delete`, one for each transcript."""
 
+    def __post_init__(self) -> None:
+        _ = self.memory.parts  # raises for a memory on a server
+
     async def append(self, key: _Key, entries: Sequence[_Entry]) -> None:
         """Add entries to a transcript, all or none.
 

@@ -7,9 +7,9 @@ makes one batch of the calls of one turn of an event loop.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Literal
+from typing import Any
 
 from jiyi.integrations.keeping import needed
 from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
@@ -19,10 +19,8 @@ from jiyi.wiring import open_memory
 
 with needed("LangGraph", "langgraph"):
     from langgraph.store.base import (
-        NOT_PROVIDED,
         BaseStore,
         IndexConfig,
-        NotProvided,
         Op,
         PutOp,
         Result,
@@ -142,7 +140,6 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         self._store = JiyiStore(memory, **options)
         self.index_config = self._store.index_config
         self.ttl_config = self._store.ttl_config
-        self._check = self._store.check
 
     @classmethod
     @asynccontextmanager
@@ -164,22 +161,14 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         """Do operations in a worker thread; see `JiyiStore.batch`."""
         return await self._store.abatch(ops)
 
-    async def aput(
-        self,
-        namespace: tuple[str, ...],
-        key: str,
-        value: Mapping[str, Any],
-        index: Literal[False] | list[str] | None = None,
-        *,
-        ttl: float | NotProvided | None = NOT_PROVIDED,
-    ) -> None:
+    async def aput(self, namespace: tuple[str, ...], key: str, value: Any, *more: Any, **named: Any) -> None:
         """Put an item; one that cannot be kept is refused alone, not with the calls of the same turn."""
-        self._check(PutOp(namespace, key, value))
-        await super().aput(namespace, key, value, index, ttl=ttl)
+        self._store.check(PutOp(namespace, key, value))
+        await super().aput(namespace, key, value, *more, **named)
 
     async def asearch(self, namespace_prefix: tuple[str, ...], /, **asked: Any) -> list[SearchItem]:
         """Search; a filter that cannot be is refused alone, not with the calls of the same turn."""
-        self._check(SearchOp(namespace_prefix, asked.get("filter")))
+        self._store.check(SearchOp(namespace_prefix, asked.get("filter")))
         found: list[SearchItem] = await super().asearch(namespace_prefix, **asked)
         return found
 

@@ -77,6 +77,7 @@ class Operations:
         user_from: UserFrom | None,
         index: IndexConfig | None,
     ) -> None:
+        _ = memory.parts  # raises for a memory on a server
         self.memory = memory
         self._user_id = user_id
         self._user_from = user_from

@@ -83,6 +83,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     ) -> None:
         if serde is not None and allow:
             raise InputError("a serde has its own list of allowed classes; leave allow out")
+        if isinstance(allow, str) or not all(isinstance(one, type | tuple) for one in allow):
+            raise InputError("allow= is a list of classes, or of (module, name): allow=[Plan]")
         strict = JsonPlusSerializer(allowed_msgpack_modules=None).with_msgpack_allowlist(allow)
         super().__init__(serde=serde or strict)
         self._threads = Threads(memory)

@@ -138,6 +138,8 @@ class Tools:
         confirm: str | None = None,
     ) -> answers.Forgetting:
         """Plan to forget, or with the plan's word do it."""
+        if query is None and ids is None and session is None:
+            raise BadQuery("say what to forget: query, ids or session")
         caller, memory = current_caller(self._host), self._host.memory
         selection = {"query": query, "ids": ids, "session_id": session, **caller.scope("forget")}
         plan = memory.forget(**selection, dry_run=True)
@@ -153,10 +155,8 @@ class Tools:
         return self._forgetting_answer(receipt, done=True, restore=self._host.restore_hint(receipt.at))
 
     def _forgetting_answer(self, receipt: "ForgetReceipt", **fields: Any) -> answers.Forgetting:
-        items = [
-            answers.Gone(id=item.id, kind=item.kind, why=item.why, text=item.text)
-            for item in receipt.items[:_MAX_ITEMS]
-        ]
+        listed = receipt.items[:_MAX_ITEMS]
+        items = [answers.Gone(id=one.id, kind=one.kind, why=one.why, text=one.text) for one in listed]
         counts = {str(kind): count for kind, count in receipt.counts.items() if count}
         return answers.Forgetting(total=receipt.total, counts=counts, items=items, **fields)
 

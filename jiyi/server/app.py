@@ -2,10 +2,10 @@
 
 import html
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from starlette.applications import Starlette
@@ -119,11 +119,6 @@ def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
     return ToolsApp(served, local=local)
 
 
-async def _show_alive(_: Request) -> Response:
-    """Say that the process runs."""
-    return JSONResponse({"status": "ok"})
-
-
 async def _show_ready(request: Request) -> Response:
     """Say that the database answers and can be written to."""
     served = get_served(request)
@@ -167,8 +162,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         fault = NotFound if error.status_code == 404 else InputError
-        refused = fault(f"{request.method} {request.scope['path'][:100]}: {error.detail}; see /openapi.json")
-        status, body, headers = problem_response(refused, status=error.status_code)
+        refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
+        status, body, headers = problem_response(refused, status=error.status_code, title=error.detail)
         if status == 405:
             headers["Allow"] = ", ".join(sorted(_find_methods(request)))
         return Response(body, status, {**(error.headers or {}), **headers})
@@ -177,8 +172,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     return Response(body, status, headers)
 
 
-_OWN_ROUTES = {
-    "/healthz": _show_alive,
+_OWN_ROUTES: Mapping[str, Callable[..., Any]] = {
+    "/healthz": JSONResponse({"status": "ok"}),
     "/readyz": _show_ready,
     "/metrics": _show_metrics,
     "/errors": _show_errors,

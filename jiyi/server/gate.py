@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jiyi.clock import utc_now
 from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
 from jiyi.server.metrics import Metrics
-from jiyi.wire import problem_of
+from jiyi.wire import MARK, problem_of
 
 __all__ = ["LOCAL_HOSTS", "Gate", "problem_response"]
 
@@ -49,6 +49,8 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if scope["path"].startswith("/v1/"):
+                    message = {**message, "headers": [*message["headers"], (MARK.encode(), b"1")]}
             await send(message)
 
         self.metrics.begin()
@@ -118,12 +120,10 @@ def _host_name(address: bytes) -> str:
 
 
 def problem_response(
-    error: JiyiError, detail: str | None = None, *, status: int | None = None
+    error: JiyiError, detail: str | None = None, **fields: Any
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Return status, body and headers of the answer for an error."""
-    problem = problem_of(error, detail)
-    if status is not None:
-        problem = replace(problem, status=status)
+    """Return status, body and headers of the answer for an error; ``fields`` of its problem are these."""
+    problem = replace(problem_of(error, detail), **fields)
     headers = {"content-type": "application/problem+json"}
     if problem.status == 401:
         headers["www-authenticate"] = "Bearer"

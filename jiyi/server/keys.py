@@ -28,6 +28,7 @@ KNOWN_SECONDS = 5.0
 
 _SECRET = re.compile(r"jiyi_([a-z0-9]{10})_[A-Za-z0-9_-]{43}")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_DATES = ("created_at", "expires_at", "revoked_at")
 _MAX_CACHED_KEYS = 10_000
 _NEVER = (-KNOWN_SECONDS, None)
 _CACHE_MARGIN = 0.5  # seconds between `is_known` and the use of the cache
@@ -53,14 +54,13 @@ class Key:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what may be shown of it, as JSON values."""
+        dates = {at: getattr(self, at) for at in _DATES}
         return {
             "name": self.name,
             "tenant": self.caller.tenant,
             "scopes": sorted(self.caller.access),
             "user": self.caller.user,
-            "created_at": self.created_at.isoformat(),
-            "expires_at": self.expires_at.isoformat() if self.expires_at else None,
-            "revoked_at": self.revoked_at.isoformat() if self.revoked_at else None,
+            **{at: date and date.isoformat() for at, date in dates.items()},
         }
 
 
@@ -206,15 +206,7 @@ def _hash_secret(secret: str) -> str:
 
 
 def _read_key(name: str, text: str) -> Key:
-    fields = json.loads(text)
-    ends = [datetime.fromisoformat(fields[at]) if fields[at] else None for at in ("expires_at", "revoked_at")]
-    return Key(
-        name=name,
-        digest=fields["digest"],
-        caller=Caller(
-            key=name, tenant=fields["tenant"], access=parse_access(fields["scopes"]), user=fields["user"]
-        ),
-        created_at=datetime.fromisoformat(fields["created_at"]),
-        expires_at=ends[0],
-        revoked_at=ends[1],
-    )
+    row = json.loads(text)
+    caller = Caller(key=name, tenant=row["tenant"], access=parse_access(row["scopes"]), user=row["user"])
+    dates: dict[str, Any] = {at: row[at] and datetime.fromisoformat(row[at]) for at in _DATES}
+    return Key(name=name, digest=row["digest"], caller=caller, **dates)

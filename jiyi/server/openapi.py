@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from jiyi.server.rest import PREFIX
+from jiyi.server.rest import PREFIX, VERSIONED_VERBS
 from jiyi.wire import ROUTES, Route, adapter, call_of
 
 __all__ = ["describe_api"]
 
 _SCHEMA_REF = "#/components/schemas/{model}"
 _PATH_PARAMETER = {"in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+_ETAG_HEADER = {"in": "header", "description": "The ETag of an answer.", "schema": {"type": "string"}}
 _IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -55,7 +56,7 @@ def _describe_operation(
         "summary": call.summary,
         "description": call.description,
         "tags": [route.path.split("/")[1]],
-        "security": [{"key": [route.access]}],
+        "security": [{"key": [route.access]}, {"header": [route.access]}],
         "parameters": [{"name": name, **_PATH_PARAMETER} for name in call.in_path],
         "responses": _describe_responses(route, answered),
     }
@@ -69,6 +70,9 @@ def _describe_operation(
         operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
     if route.writes:
         operation["parameters"].append(_IDEMPOTENCY_KEY)
+    if route.verb in VERSIONED_VERBS:
+        names = ("If-Match", "If-None-Match") if route.method == "GET" else ("If-Match",)
+        operation["parameters"] += [{"name": name, **_ETAG_HEADER} for name in names]
     return operation
 
 
@@ -77,14 +81,13 @@ def _describe_query(request: Mapping[str, Any], example: Mapping[str, Any]) -> l
     parameters = []
     for name, schema in request.get("properties", {}).items():
         options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+        own = schema
         if options:
             rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
-            typed = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
-        else:
-            typed = schema
+            own = {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
         parameter = {"name": name, "in": "query", "required": name in request.get("required", ())}
-        inner = typed.get("contentSchema")
-        parameter |= {"schema": typed} if inner is None else {"content": _content(inner)}
+        inner = own.get("contentSchema")
+        parameter |= {"schema": own} if inner is None else {"content": _content(inner)}
         if name in example:
             parameter["example"] = example[name]
         parameters.append(parameter)

@@ -23,7 +23,14 @@ from jiyi.server.streams import export, import_, job, job_events, monitor, users
 from jiyi.storage import StoredAnswer
 from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
 
-__all__ = ["PREFIX", "check_idempotency_key", "fingerprint_request", "rest_routes", "run_once"]
+__all__ = [
+    "PREFIX",
+    "VERSIONED_VERBS",
+    "check_idempotency_key",
+    "fingerprint_request",
+    "rest_routes",
+    "run_once",
+]
 
 _MAX_KEY = 255
 
@@ -97,7 +104,7 @@ _T = TypeVar("_T")
 
 _ACCESS_FIELDS = ("access_count", "last_accessed_at")  # changed by reading: no new version
 _SEPARATE_VERBS = ("summarize_session", "learn_facts")  # wait for a language model or a writing thread
-_VERSIONED_VERBS = ("get", "update")
+VERSIONED_VERBS = ("get", "update")
 
 
 def rest_routes() -> list[routing.BaseRoute]:
@@ -128,7 +135,7 @@ def _serve(route: Route) -> Callable[[Request], Awaitable[Response]]:
             user = arguments["user_id"] = caller.stored_user(arguments.get("user_id"))
             Scope(user_id=user, agent_id=arguments.get("agent_id"), session_id=arguments.get("session_id"))
         memory = served.memory_of(caller.tenant)
-        expected = request.headers.get("if-match") if route.verb in _VERSIONED_VERBS else None
+        expected = request.headers.get("if-match") if route.verb in VERSIONED_VERBS else None
         if route.how == "job":
             return _start_job(served, caller, route, arguments, request.headers.get("idempotency-key"))
 
@@ -172,16 +179,19 @@ def _read_arguments(route: Route, call: Call, request: Request, body: bytes) -> 
             query = request.query_params
             values = {n: v[0] if len(v := query.getlist(n)) == 1 else v for n in query}
             parsed = call.request.model_validate(values)
+        elif request.query_params:
+            raise InputError(f"{route.method} takes its arguments from the JSON body, none from the query")
         else:
             parsed = call.request.model_validate_json(body or b"{}", strict=True)
     except ValidationError as error:
-        raise InputError("; ".join(map(_describe_error, error.errors(include_url=False)))) from error
+        faults = dict.fromkeys(map(_describe_error, error.errors(include_url=False)))
+        raise InputError("; ".join(faults)) from error
     arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
     return arguments | {name: unquote(request.path_params[name]) for name in call.in_path}
 
 
 def _describe_error(error: Any) -> str:
-    where = ".".join(map(str, error["loc"]))
+    where = ".".join(part for part in map(str, error["loc"]) if "[" not in part)  # but which of several types
     return f"{where}: {error['msg']}" if where else str(error["msg"])
 
 
@@ -205,7 +215,7 @@ def _start_job(
 
 def _make_response(request: Request, route: Route, status: int, content: bytes) -> Response:
     headers = {}
-    if route.verb in _VERSIONED_VERBS:
+    if route.verb in VERSIONED_VERBS:
         headers["etag"] = _make_etag(json.loads(content))
         if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
             return Response(status_code=304, headers=headers)

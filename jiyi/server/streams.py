@@ -18,8 +18,10 @@ from jiyi.records import Scope
 from jiyi.records.checks import new_id
 from jiyi.server.asking import authenticate, get_served, run_in_thread
 from jiyi.server.audit import audit, audited
+from jiyi.server.callers import Caller
+from jiyi.server.served import Served
 from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.wire import adapter, shown_text, shown_user, to_json
+from jiyi.wire import Access, adapter, shown_text, shown_user, to_json
 
 __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 
@@ -31,8 +33,7 @@ _CHUNK_SIZE = 65_536
 
 async def export(request: Request) -> Response:
     """Stream everything of a user: as JSONL, or as Markdown with ``format=markdown``."""
-    served, caller = get_served(request), await authenticate(request)
-    caller.check("read")
+    served, caller = await _begin(request, "read", "user_id", "agent_id", "format")
     query = request.query_params
     form = query.get("format", "jsonl")
     if form not in _CONTENT_TYPES:
@@ -59,8 +60,7 @@ async def export(request: Request) -> Response:
 
 async def import_(request: Request) -> Response:
     """Import a file written by `export`, or one of conversations, as a job."""
-    served, caller = get_served(request), await authenticate(request)
-    caller.check("write")
+    served, caller = await _begin(request, "write", "user_id", "agent_id", "session_id", "name", "dry_run")
     query = request.query_params
     user, agent = caller.stored_user(query.get("user_id")), query.get("agent_id")
     scope = Scope(user_id=user, agent_id=agent, session_id=query.get("session_id"))  # refuses bad names
@@ -111,8 +111,7 @@ async def job_events(request: Request) -> Response:
 
 async def users(request: Request) -> Response:
     """List the tenant's users."""
-    served, caller = get_served(request), await authenticate(request)
-    caller.check("read")
+    served, caller = await _begin(request, "read")
     ledger = served.memory.parts.ledger
     names = await run_in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
     visible = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
@@ -121,13 +120,21 @@ async def users(request: Request) -> Response:
 
 async def monitor(request: Request) -> Response:
     """Return the gauges of the tenant's windows and replies in this process."""
-    served, caller = get_served(request), await authenticate(request)
-    caller.check("read")
+    served, caller = await _begin(request, "read")
     watched = served.memory_of(caller.tenant).monitor
     if watched is None or caller.user is not None:
         raise NotFound("there are no gauges: the setting monitor is off, or the key is for one user")
     gauges = await run_in_thread(served, watched.gauges)
     return Response(to_json(gauges, Gauges), media_type="application/json")
+
+
+async def _begin(request: Request, access: Access, *known: str) -> tuple[Served, Caller]:
+    """Return the server and the caller; raise if the key or a parameter of the query is wrong here."""
+    served, caller = get_served(request), await authenticate(request)
+    caller.check(access)
+    if odd := sorted(set(request.query_params) - set(known)):
+        raise InputError(f"{odd[0][:40]}: no such parameter here; there are {', '.join(known) or 'none'}")
+    return served, caller
 
 
 def _read_chunks(path: Path, tenant: str) -> Iterator[bytes]:

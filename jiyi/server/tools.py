@@ -114,11 +114,7 @@ class Issuer:
             "scopes_supported": list(_SCOPES),
             "bearer_methods_supported": ["header"],
         }
-
-        async def answer(_: Request) -> Response:
-            return JSONResponse(document)
-
-        return [Route(self._path, answer, methods=["GET"])]
+        return [Route(self._path, JSONResponse(document), methods=["GET"])]
 
     def _find_key(self, name: object) -> jwt.PyJWK:
         """Return the issuer's key of a name."""

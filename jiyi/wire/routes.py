@@ -20,7 +20,9 @@ from pydantic_core import PydanticCustomError
 from jiyi.manager import MemoryManager
 from jiyi.wire.codec import message_of
 
-__all__ = ["ROUTES", "Access", "Call", "Route", "call_of"]
+__all__ = ["MARK", "ROUTES", "Access", "Call", "Route", "call_of"]
+
+MARK = "x-jiyi-api"  # the header of all answers of a server below /v1, with the version of what it speaks
 
 Access = Literal["read", "write", "forget", "admin"]
 """What a key must allow; admin is for what concerns more than one user."""
@@ -29,7 +31,7 @@ _AnswerMode = Literal["answer", "job"]
 """Whether the request waits for the verb, or gets a job to poll."""
 
 _MessageInput = Annotated[dict[str, Any], AfterValidator(message_of)]
-_LOCAL_PARAMETERS = ("self", "progress", "policy", "compress", "path")
+_LOCAL_PARAMETERS = ("progress", "policy", "compress", "path")
 
 
 def _read_json(value: Any) -> Any:
@@ -162,12 +164,11 @@ def call_of(route: Route) -> Call:
     verb = getattr(MemoryManager, route.verb)
     hints = get_type_hints(verb)
     in_path = tuple(part[1:-1] for part in route.path.split("/") if part.startswith("{"))
-    shapes, fields, left_out = _load_tables()["shapes"], dict[str, Any](), list[str]()
-    for name, parameter in inspect.signature(verb).parameters.items():
-        if name in in_path:
-            continue
-        if name in _LOCAL_PARAMETERS:
-            left_out.append(name)
+    parameters = inspect.signature(verb).parameters
+    left_out = tuple(name for name in parameters if name in _LOCAL_PARAMETERS)
+    shapes, fields = _load_tables()["shapes"], dict[str, Any]()
+    for name, parameter in parameters.items():
+        if name in ("self", *in_path, *left_out):
             continue
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         annotation = _JSON_TYPES.get(name, hints[name])
@@ -185,7 +186,7 @@ def call_of(route: Route) -> Call:
             __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True),
             **fields,
         ),
-        left_out=tuple(name for name in left_out if name != "self"),
+        left_out=left_out,
         result=hints["return"],
         summary=summary.replace("\n", " "),
         description=description,

@@ -12,7 +12,7 @@ __all__ = ["check_tenant", "shown_text", "shown_user", "stored_user"]
 
 _TENANT_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 _TENANT_PATTERN = re.compile(_TENANT_NAME)
-_TENANT_PREFIX = re.compile(rf"{_TENANT_NAME}//")
+_TENANT_PREFIX = re.compile(rf"\A{_TENANT_NAME}//")
 
 
 def check_tenant(name: str) -> str:
@@ -37,8 +37,7 @@ def stored_user(tenant: str, user: str) -> str:
 
 def shown_user(stored: str) -> str:
     """Return the id of a user as their tenant knows it."""
-    prefix = _TENANT_PREFIX.match(stored)
-    return stored[prefix.end() :] if prefix else stored
+    return _TENANT_PREFIX.sub("", stored)
 
 
 def shown_text(text: str, tenant: str) -> str:

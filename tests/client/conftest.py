@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from jiyi.wire import MARK
+
 
 @dataclass
 class Scripted:
@@ -15,6 +17,7 @@ class Scripted:
     answers: list[tuple] = field(default_factory=lambda: [(200, {}, b'{"message": 1}')])
     asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
     url: str = ""
+    is_jiyi: bool = True  # says so
 
 
 @pytest.fixture
@@ -36,7 +39,8 @@ def scripted():
                 self.close_connection = True
                 return
             self.send_response(status)
-            for name, value in {"content-length": str(len(body)), **headers}.items():
+            own = {MARK: "1"} if script.is_jiyi else {}
+            for name, value in {"content-length": str(len(body)), **own, **headers}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body[: cut[0]] if cut else body)

@@ -92,6 +92,10 @@ def test_forgetting_is_planned_then_done_then_undone(call, host):
     assert call("recall", query="safe")["hits"]
 
 
+def test_forgetting_without_a_choice_names_the_tools_own_arguments(call):
+    assert "query, ids or session" in call("forget")
+
+
 def test_a_plan_that_changed_is_not_carried_out(call):
     call("remember", text="the safe opens with 1234")
     word = call("forget", query="safe")["confirm"]

@@ -31,6 +31,28 @@ def test_what_no_verb_could_use_is_refused(server, method, path, body, headers):
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
 
 
+@pytest.mark.parametrize("path", ["GET /v1/monitor", "GET /v1/users", "GET /v1/export", "POST /v1/import"])
+def test_a_parameter_that_would_be_ignored_is_refused(server, path):
+    answer = server.client().request(*path.split(), params={"odd": "u1"})
+    assert (answer.status_code, answer.json()["detail"][:4]) == (400, "odd:")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        ("GET", "/v1/nothing", None, "there is no GET /v1/nothing"),
+        ("DELETE", "/v1/search", None, "there is no DELETE /v1/search"),
+        ("POST", "/v1/search?user_id=ana", {"query": "x"}, "from the JSON body"),
+        ("POST", "/v1/search", {**ANA, "query": "x", "kinds": "bogus"}, "kinds: Input should be 'message', "),
+    ],
+)
+def test_a_mistake_is_named(server, method, path, body, told):
+    problem = server.client().request(method, path, json=body).json()
+    assert told in problem["detail"]
+    assert "[" not in problem["detail"]
+    assert "record" not in problem["title"]
+
+
 def test_dates_are_taken_as_iso_8601(server):
     client, at = server.client(), "2026-01-31T09:00:00Z"
     said = {**ANA, "message": {"role": "user", "content": "hi"}, "created_at": at}

@@ -227,6 +227,24 @@ def test_a_slow_memory_does_not_keep_a_request_waiting(proxy, upstream):
     assert upstream.asked == [ask()]
 
 
+def test_what_is_still_being_saved_is_waited_for(proxy, upstream, monkeypatch):
+    proxied = proxy(upstream.url)
+    saving, go_on, real = threading.Event(), threading.Event(), jiyi.MemoryManager.save_messages
+
+    def save_messages(memory: Any, *args: Any, **named: Any) -> Any:
+        saving.set()
+        go_on.wait(20)
+        return real(memory, *args, **named)
+
+    monkeypatch.setattr(jiyi.MemoryManager, "save_messages", save_messages)
+    proxied.post(ask(DOOR))
+    assert saving.wait(20)
+    assert "x-jiyi-notes" not in proxied.post(ask(user="bo")).headers  # nobody else waits
+    threading.Timer(0.3, go_on.set).start()
+    assert int(proxied.post(ask()).headers["x-jiyi-tokens"]) > 0
+    assert DOOR in json.dumps(upstream.asked[-1])
+
+
 def test_a_client_that_leaves_ends_the_upstreams_work(proxy):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         proxied = proxy(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")

@@ -12,8 +12,7 @@ from scripted_chat import call
 import jiyi
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
-from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, with_recalled
-from jiyi.server.proxy.relay import session_of
+from jiyi.server.proxy.forms import CHAT, RESPONSES, items_of, session_of, with_recalled
 
 DOOR = "The blue door's code is 7341"
 
@@ -201,5 +200,16 @@ def test_strange_items_are_no_messages(strange):
 
 
 def test_a_session_is_known_by_its_first_words():
-    first, again = CHAT.read(said("hello")), CHAT.read(said("hello", "hi", "go on"))
-    assert session_of(first) == session_of(again) != session_of(CHAT.read(said("good day")))
+    first, again = said("hello"), said("hello", "hi", "go on")
+    assert session_of(first) == session_of(again) != session_of(said("good day"))
+
+
+def test_a_session_without_first_words_is_known_by_its_picture():
+    cat, dog = ([{"type": "image_url", "image_url": {"url": f"data:{kind}"}}] for kind in ("cat", "dog"))
+    sessions = [session_of([{"role": "user", "content": picture}, *said("hello")]) for picture in (cat, dog)]
+    assert sessions[0] == session_of([{"role": "user", "content": cat}]) != sessions[1]
+
+
+def test_without_a_user_message_a_session_is_new():
+    for nothing in ([], said("hello")[1:], [{"role": "system", "content": "Be brief."}]):
+        assert session_of(nothing) != session_of(nothing)

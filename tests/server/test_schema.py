@@ -3,6 +3,17 @@
 import pytest
 from schemas import campaign
 
+from jiyi.server.openapi import describe_api
+
+
+def test_the_description_has_the_headers_that_are_read():
+    told = describe_api()
+    record = told["paths"]["/v1/records/{record_id}"]
+    headers = {method: {one["name"] for one in record[method]["parameters"]} for method in ("get", "patch")}
+    assert headers["get"] >= {"If-Match", "If-None-Match"}
+    assert headers["patch"] >= {"If-Match", "Idempotency-Key"}
+    assert told["components"]["securitySchemes"]["header"]["name"] == "X-API-Key"
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)

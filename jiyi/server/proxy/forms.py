@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadMessage
+from jiyi.integrations.recalling import digest
 from jiyi.llm import assemble_stream, read_turn, strip_thoughts
-from jiyi.records import Message
+from jiyi.records import Message, new_id
 
-__all__ = ["CHAT", "RESPONSES", "Form", "items_of", "with_recalled"]
+__all__ = ["CHAT", "RESPONSES", "Form", "items_of", "session_of", "with_recalled"]
 
 _CALL_ARGUMENTS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESULT_TYPES = ("function_call_output", "custom_tool_call_output")
@@ -36,6 +37,15 @@ def items_of(body: Mapping[str, Any], form: Form) -> list[Any]:
     if isinstance(items, str):
         return [{"role": "user", "content": items}]
     return items if isinstance(items, list) else []
+
+
+def session_of(items: Iterable[Any]) -> str:
+    """Return a session id: made from the first user message, which clients send each time, else a new one."""
+    for item in items:
+        if isinstance(item, dict) and item.get("role") == "user":
+            content = item.get("content")
+            return f"openai:{digest(_read_text(content).strip() or json.dumps(content))}"
+    return f"openai:{new_id()}"
 
 
 def with_recalled(body: Mapping[str, Any], form: Form, text: str) -> bytes:
@@ -122,10 +132,9 @@ def _read_text(content: Any) -> str:
     """Return the text of content, which may be text or parts."""
     if isinstance(content, str):
         return content
-    parts = (
-        [part.get("text") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    )
-    return "\n".join(part for part in parts if isinstance(part, str))
+    parts = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 CHAT = Form("/chat/completions", "messages", _read_chat, _read_chat_reply)

@@ -3,14 +3,15 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,20 +19,21 @@ from starlette.types import Receive, Scope, Send
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
-from jiyi.integrations.recalling import Owner, Recalled, Recaller, digest
+from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.asking import authenticate
 from jiyi.server.callers import Caller
 from jiyi.server.openai_form import OPENAI, openai_failure
-from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, with_recalled
+from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
 from jiyi.server.served import Served
 from jiyi.settings import Settings
 from jiyi.time_limit import OutOfTime, run_within
 from jiyi.wire import problem_of, shown_text
 
-__all__ = ["Proxy", "Relay", "Whose", "session_of"]
+__all__ = ["Proxy", "Relay", "Whose"]
 
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
+_MAX_SAVERS = 16  # conversations saved at once
 _MAX_COLLECTED_BYTES = 32_000_000  # of an answer; longer ones are passed on and not saved
 _MAX_NOTES_LENGTH = 500  # characters
 _MAX_IDS = 100  # in a header
@@ -43,10 +45,12 @@ _PRIVATE = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor 
 _KEY_PREFIX = "jiyi_"  # every key of this server begins so
 
 _T = TypeVar("_T")
-_SaveTurn = Callable[[bytes, bool], int]
+_EndTurn = Callable[[bytes, bool], None]
 
-Whose = Callable[[Request, Mapping[str, Any], Sequence[Message]], tuple[Owner, bool]]
-"""Says whose conversation a request is of, and whether it may be kept; raises `JiyiError`."""
+Whose = Callable[[Request, Mapping[str, Any], str], tuple[Owner, bool]]
+"""Says whose conversation a request is of, in this session if it names none, and whether it may be kept.
+
+May raise `JiyiError`."""
 
 _log = logging.getLogger("jiyi.server")
 
@@ -57,7 +61,7 @@ class _Prepared:
 
     content: bytes  # sent to the upstream
     headers: Mapping[str, str] = field(default_factory=dict)  # added to its answer
-    keep: _SaveTurn | None = None  # saves the conversation with its answer
+    ended: _EndTurn | None = None  # gets the whole answer, b"" if it broke off, and saves the conversation
 
 
 class Relay:
@@ -76,11 +80,12 @@ class Relay:
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
         )
-        self._saving: set[asyncio.Task[None]] = set()
+        self._saving: dict[Future[None], str | None] = {}  # whose conversation each saves
+        self._savers = CapacityLimiter(_MAX_SAVERS)  # not the threads of requests, which wait for them
 
     async def aclose(self) -> None:
         """Wait until conversations are saved, and close all connections."""
-        await asyncio.gather(*self._saving, return_exceptions=True)
+        await asyncio.gather(*map(asyncio.wrap_future, self._saving), return_exceptions=True)
         await self._client.aclose()
 
     async def pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
@@ -102,8 +107,7 @@ class Relay:
             await answer.aclose()
             message = "the upstream of this proxy redirects; its address has to be set right"
             return openai_failure(502, message, "upstream_error", dict(ready.headers))
-        keep = ready.keep if answer.is_success else None
-        return _StreamedResponse(answer, ready.headers, partial(self._start_saving, keep) if keep else None)
+        return _StreamedResponse(answer, ready.headers, ready.ended if answer.is_success else None)
 
     def _prepare(self, request: Request, form: Form, content: bytes) -> _Prepared:
         """Return the request with what the memory recalls for it."""
@@ -114,8 +118,9 @@ class Relay:
         if not isinstance(body, dict):
             recalled = Recalled(notes=("the body is no JSON object",))
             return _Prepared(content=content, headers=_make_memory_headers(recalled))
-        talk = form.read(items_of(body, form))
-        owner, may_keep = self._find_owner(request, body, talk)
+        items = items_of(body, form)
+        talk = form.read(items)
+        owner, may_keep = self._find_owner(request, body, session_of(items))
         recalled = self._recall(owner, talk)
         # Where the upstream keeps the conversation, the client sends what is new.
         is_complete = not (body.get("previous_response_id") or body.get("conversation"))
@@ -131,11 +136,16 @@ class Relay:
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
             headers={**_make_memory_headers(recalled), "X-Jiyi-Session": _clean_header(owner.session_id)},
-            keep=keep if may_keep else None,
+            ended=partial(self._start_saving, owner, keep) if may_keep else None,
         )
 
     def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
-        recall = partial(self._recaller.recall, owner, talk)
+        """Return what the memory has for a question, once the user's earlier conversations are saved."""
+
+        def recall() -> Recalled:
+            wait([saving for saving, user in [*self._saving.items()] if user == owner.user_id])
+            return self._recaller.recall(owner, talk)
+
         try:
             return run_within(recall, self._recall_seconds, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as error:
@@ -155,14 +165,15 @@ class Relay:
         outgoing = self._client.build_request(request.method, url, content=content, headers=headers)
         return await self._client.send(outgoing, stream=True)
 
-    def _start_saving(self, keep: _SaveTurn, answer: bytes, streamed: bool) -> None:
-        saving = asyncio.create_task(self._save(partial(keep, answer, streamed)))
-        self._saving.add(saving)
-        saving.add_done_callback(self._saving.discard)
+    def _start_saving(self, owner: Owner, keep: Callable[..., int], answer: bytes, streamed: bool) -> None:
+        saving = self._save(partial(keep, answer, streamed))
+        future = asyncio.run_coroutine_threadsafe(saving, asyncio.get_running_loop())  # threads wait for it
+        self._saving[future] = owner.user_id
+        future.add_done_callback(self._saving.pop)
 
     async def _save(self, keep: Callable[[], int]) -> None:
         try:
-            await to_thread.run_sync(keep)
+            await to_thread.run_sync(keep, limiter=self._savers)
         except Exception as error:
             _log.warning("the proxy could not keep a conversation: %s", type(error).__name__)
 
@@ -174,7 +185,7 @@ class _StreamedResponse(Response):
         self,
         answer: httpx.Response,
         headers: Mapping[str, str],
-        ended: Callable[[bytes, bool], None] | None,
+        ended: _EndTurn | None,
     ) -> None:
         super().__init__(status_code=answer.status_code)
         merged = {**_filter_headers(answer.headers, _NOT_RETURNED), **headers}
@@ -200,10 +211,10 @@ class _StreamedResponse(Response):
         except httpx.HTTPError as error:  # the client is cut off as the proxy was
             _log.warning("the answer of the proxy's upstream broke off: %s", type(error).__name__)
         finally:
-            await self._answer.aclose()
-            if self._ended:
+            if self._ended:  # before the client may ask again
                 streamed = self._answer.headers.get("content-type", "").startswith("text/event-stream")
                 self._ended(bytes(collected) if is_complete else b"", streamed)
+            await self._answer.aclose()
 
 
 async def _run_until_disconnect(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
@@ -247,9 +258,6 @@ def _clean_header(text: str) -> str:
     return " ".join(text.encode("ascii", "replace").decode().split())
 
 
-_USER_MISSING = "whose memory? Send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
-
-
 class Proxy:
     """OpenAI's API, with the same requests and answers, plus memory; see the settings ``proxy_*``."""
 
@@ -265,10 +273,11 @@ class Proxy:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
+        talks = {form.path: partial(self._pass_on, path=form.path, form=form) for form in (CHAT, RESPONSES)}
         return [
             Route(f"{OPENAI}/models", self._forward_models, methods=["GET"]),
             Route(f"{OPENAI}/models/{{model:path}}", self._forward_models, methods=["GET"]),
-            *(Route(OPENAI + form.path, self._serve(form), methods=["POST"]) for form in (CHAT, RESPONSES)),
+            *(Route(OPENAI + path, talk, methods=["POST"]) for path, talk in talks.items()),
             Route(OPENAI + "/{rest:path}", _refuse_path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ]
 
@@ -283,12 +292,6 @@ class Proxy:
             return openai_failure(404, "no such model", "model_not_found")
         return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
 
-    def _serve(self, form: Form) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await self._pass_on(request, form.path, form)
-
-        return answer
-
     async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
         try:
             (await authenticate(request, self._served, _select_own_headers(request.headers))).check("read")
@@ -300,27 +303,20 @@ class Proxy:
             message = shown_text(str(error), caller.tenant if caller else "")
             return openai_failure(problem_of(error).status, message, type(error).__name__)
 
-    def _find_owner(
-        self, request: Request, body: Mapping[str, Any], talk: Sequence[Message]
-    ) -> tuple[Owner, bool]:
+    def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
         """Return the owner of a conversation, by key or ``user``, and whether it is saved."""
         caller: Caller = request.state.caller
         try:
             user = caller.stored_user(None if caller.user else body.get("user"))
         except ScopeMissing:
-            raise ScopeMissing(_USER_MISSING) from None
+            ways = "send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
+            raise ScopeMissing(f"whose memory? {ways}") from None
         conversation = body.get("conversation")
         conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
         requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
-        session = requested or (f"openai:{conversation}" if conversation else session_of(talk))
+        session = requested or (f"openai:{conversation}" if conversation else session)
         owner = Owner(self._served.memory_of(caller.tenant), user, session)
         return owner, "write" in caller.access
-
-
-def session_of(talk: Sequence[Message]) -> str:
-    """Return a session id derived from the first user message, which the client sends each time."""
-    first = next((message.text for message in talk if message.role == "user"), "")
-    return f"openai:{digest(first.strip())}"
 
 
 def _select_own_headers(headers: Mapping[str, str]) -> dict[str, str]:

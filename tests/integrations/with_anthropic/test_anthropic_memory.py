@@ -19,6 +19,7 @@ from hypothesis import strategies as st  # noqa: E402
 from scripted_messages import model, says, uses  # noqa: E402
 
 import jiyi  # noqa: E402
+from jiyi.errors import WrongState  # noqa: E402
 from jiyi.integrations.anthropic import JiyiAsyncMemoryTool, JiyiMemoryTool  # noqa: E402
 from jiyi.testing import HashEmbedder  # noqa: E402
 
@@ -27,6 +28,11 @@ NOTE = "蓝色门的密码是 7341\r\n"
 
 def run(tool: Any, command: str, **arguments: Any) -> str:
     return tool.call({"command": command, **arguments})
+
+
+def test_a_memory_on_a_server_is_refused():
+    with pytest.raises(WrongState, match="open the memory"):
+        JiyiMemoryTool(jiyi.connect("http://127.0.0.1:9", user_id="ana"))
 
 
 def test_a_model_keeps_a_file_that_another_conversation_finds(memory):

@@ -13,7 +13,8 @@ pytest.importorskip("claude_agent_sdk")
 from claude_agent_sdk import list_sessions_from_store, project_key_for_directory
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from jiyi.errors import BadMessage, InputError
+import jiyi
+from jiyi.errors import BadMessage, InputError, WrongState
 from jiyi.integrations.claude_agent_sdk import JiyiSessionStore
 
 SAMPLE = Path(__file__).parents[2] / "importers" / "samples" / "claude_code.jsonl"
@@ -35,6 +36,11 @@ async def test_the_sdk_s_contracts_on_a_server(open_memory, postgres_url):
     await run_session_store_conformance(
         lambda: JiyiSessionStore(open_memory(postgres_url), user_id=f"user {next(made)}")
     )
+
+
+def test_a_memory_on_a_server_is_refused():
+    with pytest.raises(WrongState, match="open the memory"):
+        JiyiSessionStore(jiyi.connect("http://127.0.0.1:9", user_id="ana"))
 
 
 async def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memory):

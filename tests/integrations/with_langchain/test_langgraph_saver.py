@@ -189,6 +189,9 @@ def test_classes_are_allowed_by_name(memory):
     assert allowed.checkpoint["channel_values"] == {"seat": Seat(3)}
     with pytest.raises(InputError, match="allow"):
         JiyiSaver(memory, serde=JiyiSaver(memory).serde, allow=[Seat])
+    for wrong in ("__main__", ["__main__.Seat"]):
+        with pytest.raises(InputError, match="list of classes"):
+            JiyiSaver(memory, allow=wrong)
 
 
 def test_users_never_meet(open_memory):

@@ -19,7 +19,7 @@ from langgraph.store.base import (
 )
 
 import jiyi
-from jiyi.errors import InputError
+from jiyi.errors import InputError, WrongState
 from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.testing import HashEmbedder, ManualClock
 
@@ -54,6 +54,11 @@ def test_what_is_put_is_there_until_it_is_deleted(memory, store):
     assert store.get(("users", "ana"), "settings") is None
     memory.restore([kept.id])
     assert store.get(("users", "ana"), "settings").value == {"theme": "light"}
+
+
+def test_a_memory_on_a_server_is_refused():
+    with pytest.raises(WrongState, match="open the memory"):
+        JiyiStore(jiyi.connect("http://127.0.0.1:9", user_id="ana"))
 
 
 def test_a_batch_reads_first_and_the_last_put_of_a_key_counts(store):
