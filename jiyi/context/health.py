@@ -139,8 +139,9 @@ def advise(health: Health, thresholds: Thresholds | None = None) -> Advice:
         action = "split"
     elif is_long or (is_half_long and is_worn):
         action = "summarise"
-    sizes = [f"the messages take {health.length:.0%} of the window"]
-    return Advice(action=action, reasons=(*sizes[: is_long or action != "continue"], *signs.values()))
+    if is_long or action != "continue":
+        signs = {"length": f"the messages take {health.length:.0%} of the window", **signs}
+    return Advice(action=action, reasons=tuple(signs.values()))
 
 
 def find_goal(messages: Sequence[Message]) -> str:

@@ -61,9 +61,8 @@ class ReportBuilder:
         """Add the tokens that shortening saved in the messages that stayed."""
         pairs = [self.shortened[m.id] for m in messages if m.id in self.shortened]
         if pairs:
-            self.saved["tool_output"] = self.saved.get("tool_output", 0) + sum(
-                before - after for before, after in pairs
-            )
+            saved = sum(before - after for before, after in pairs)
+            self.saved["tool_output"] = self.saved.get("tool_output", 0) + saved
 
     def build(
         self,
