@@ -12,13 +12,7 @@ import psycopg
 from psycopg.rows import class_row
 
 from jiyi.errors import ForeignDatabase, NewerDatabase, StorageError
-from jiyi.storage.postgres.cluster import (
-    check_cluster,
-    count_machines,
-    distribute_tables,
-    drop_moved,
-    read_tables,
-)
+from jiyi.storage.postgres import cluster
 from jiyi.storage.postgres.errors import retry
 from jiyi.storage.postgres.pool import Raw, connect
 from jiyi.storage.postgres.statements import get_statement, set_tenant
@@ -163,7 +157,7 @@ def read_server_info(url: str) -> ServerInfo:
         cursor = server.cursor(row_factory=class_row(ServerInfo))
         found = cursor.execute(get_statement("server_info")).fetchone()
         assert found is not None
-        return replace(found, machines=count_machines(server)) if found.citus else found
+        return replace(found, machines=cluster.count_machines(server)) if found.citus else found
 
 
 def prepare(raw: Raw, place: str, *, allowed: bool) -> DatabaseInfo:
@@ -210,7 +204,7 @@ def _migrate(raw: Raw, place: str) -> None:
         for name, value in (("application", "jiyi"), ("schema", str(len(scripts)))):
             raw.execute(get_statement("set_meta"), {"name": name, "value": value})
         if found.citus:
-            distribute_tables(raw, place, tables(), begin=False)
+            cluster.distribute_tables(raw, place, tables(), begin=False)
 
 
 def statements(script: str) -> list[str]:
@@ -252,14 +246,15 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
     if steps := pending_steps(url):
         raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")
     with connect(url) as raw:
-        check_cluster(raw, place)
+        cluster.check_cluster(raw, place)
         # A reader in a transaction and this one may deadlock: then it is retried.
         done = retry(lambda: _spread(url, place, names, shards), seconds=0, repeatable=True)
-        done += drop_moved(raw, names)
+        done += cluster.drop_moved(raw, names)
         if done:
             return done
-        cut = sum(table.of_tenants for table in read_tables(raw, names))
-        return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {count_machines(raw)} machines"]
+        cut = sum(table.of_tenants for table in cluster.read_tables(raw, names))
+        machines = cluster.count_machines(raw)
+        return [f"nothing to do: {cut} tables are cut by tenant_id and lie on {machines} machines"]
 
 
 def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> list[str]:
@@ -267,4 +262,4 @@ def _spread(url: str, place: str, names: Sequence[str], shards: int | None) -> l
     with connect(url) as raw, raw.transaction():
         raw.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
         raw.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        return distribute_tables(raw, place, names, shards=shards)
+        return cluster.distribute_tables(raw, place, names, shards=shards)
