@@ -5,23 +5,15 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.records import Match, Query, Scope
+from jiyi.storage import user_vectors
 from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
 from jiyi.storage.relational.users import Snapshot, cached_part, ensure_snapshot, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
-from jiyi.storage.user_vectors import (
-    MAX_EXACT,
-    Floats,
-    Ints,
-    Preselect,
-    UserVectors,
-    find_nearest,
-    row_vectors,
-)
+from jiyi.storage.user_vectors import Floats, Ints, Preselect, UserVectors, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["SqliteVectors"]
@@ -109,7 +101,7 @@ def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None
             mine.reset(space)
         whose = {"owner": owner, "space": space}
         if not mine.size:
-            mine.expected = min(db.number("count_vectors", whose), MAX_EXACT)
+            mine.expected = min(db.number("count_vectors", whose), user_vectors.MAX_EXACT)
         rows = db.rows("vectors_after", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
@@ -128,13 +120,13 @@ def _read_docs(db: Connection, space: int, docs: list[int]) -> Vectors:
     return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
-def _read_parts(db: Connection, parts: NDArray[np.int64], dims: int) -> NDArray[np.float32]:
+def _read_parts(db: Connection, parts: Ints, dims: int) -> Floats:
     found = dict(db.rows("vectors_of_parts", {"parts": db.dialect.array(parts.tolist())}))
     # Missing ones were deleted meanwhile; their records are not returned either.
     return _floats([found.get(part, b"") for part in parts.tolist()], dims)
 
 
-def _floats(blobs: Sequence[bytes], dims: int = -1) -> NDArray[np.float32]:
+def _floats(blobs: Sequence[bytes], dims: int = -1) -> Floats:
     """Return vectors as rows; damaged ones (of another size, or with impossible numbers) are zeros."""
     lengths = Counter(len(blob) for blob in blobs if isinstance(blob, bytes))
     size = 2 * dims if dims >= 0 else max(lengths, key=lambda length: lengths[length], default=0) // 2 * 2
