@@ -246,10 +246,9 @@ def _placeholder_versions(target: Backend, scope: Scope, summary: Summary) -> li
     of_session = Query(scope=summary.scope, kinds=("summary",), newest_first=True, limit=1)
     found = cast("list[Summary]", target.store.find(of_session))
     head = found[0] if found and found[0].scope == summary.scope else None
-    version, previous, out = head.version if head else 0, head.id if head else None, list[Summary]()
-    upto_seq = head.upto_seq if head else 0
-    while version < summary.version - 1:
-        version += 1
+    previous, upto_seq = (head.id, head.upto_seq) if head else (None, 0)
+    out: list[Summary] = []
+    for version in range(head.version + 1 if head else 1, summary.version):
         id_ = summary.previous if version == summary.version - 1 else new_id()
         out.append(replace(summary, id=id_, version=version, previous=previous, upto_seq=upto_seq, covers=()))
         previous = id_
