@@ -125,11 +125,9 @@ class ChromaServer:
 
     def _greet(self) -> None:
         """Check that a server answers: creating a client has no time limit."""
-        opener = (
-            build_opener(ProxyHandler({})) if self._host in ("localhost", "127.0.0.1") else build_opener()
-        )
+        handlers = [ProxyHandler({})] if self._host in ("localhost", "127.0.0.1") else []
         try:
-            opener.open(f"{self.place}/api/v2/heartbeat", timeout=_SECONDS).close()
+            build_opener(*handlers).open(f"{self.place}/api/v2/heartbeat", timeout=_SECONDS).close()
         except OSError as error:
             raise _unreachable(self.place, error) from error
 
