@@ -294,9 +294,7 @@ class PostgresConnection(Connection):
         """See `Connection.in_transaction`."""
         return self._channel.in_transaction
 
-    def rows_with(
-        self, settings: Sequence[tuple[str, str]], name: str, values: Values, **parts: str
-    ) -> _Rows:
+    def rows_with(self, settings: _Settings, name: str, values: Values, **parts: str) -> _Rows:
         """Run a statement under settings of the server and return its rows."""
         ask = replace(self._of(get_statement(name, **parts), values), settings=settings)
         return self._channel.execute(ask).fetchall()
