@@ -11,8 +11,7 @@ from samples import ANA, message
 
 from jiyi.errors import StorageError, WrongState
 from jiyi.records import Query
-from jiyi.storage.postgres import PostgresVectors
-from jiyi.storage.postgres import migrate as module
+from jiyi.storage.postgres import PostgresVectors, cluster
 from jiyi.storage.postgres.cluster import distribute_tables
 from jiyi.storage.postgres.migrate import distribute, read_server_info, tables
 from jiyi.storage.postgres.pool import connect
@@ -25,7 +24,7 @@ STAND_IN = (Path(__file__).parent / "cluster_stand_in.sql").read_text(encoding="
 @pytest.fixture
 def stand_in(postgres_url, monkeypatch):
     """A connection to a database with the stand-in; that the extension is there is taken for granted."""
-    monkeypatch.setattr(module, "check_cluster", lambda *_: None)
+    monkeypatch.setattr(cluster, "check_cluster", lambda *_: None)
     with psycopg.connect(postgres_url, autocommit=True) as server:
         server.execute(STAND_IN.encode())
         yield server
