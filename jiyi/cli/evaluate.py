@@ -146,7 +146,8 @@ def _window_and_cost_columns(runs: Sequence[Run]) -> Iterator[_Column]:
         cells = [_figure(run.evidence_in_context[size]) for run in runs]
         yield _Column(f"in window\n@{size}", cells)
     for name, heading in _headings()["latencies"].items():
-        yield _Column(heading, [_milliseconds(getattr(run.latency, name)) for run in runs])
+        latencies = [getattr(run.latency, name) for run in runs]
+        yield _Column(heading, [_figure(ms, 1 if ms is not None and ms < 100 else 0) for ms in latencies])
     yield _Column("text\ns", [f"{run.ingest.seconds_text:.2f}" for run in runs])
     # A second backend reuses the vectors of the first.
     yield _Column("vectors\ns", [_figure(run.ingest.seconds_vectors, 1) for run in runs])
@@ -182,7 +183,3 @@ def _print_table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
 
 def _figure(value: float | None, digits: int = 3) -> str:
     return _NO_VALUE if value is None else f"{value:.{digits}f}"
-
-
-def _milliseconds(value: float | None) -> str:
-    return _figure(value, 1 if value is not None and value < 100 else 0)

@@ -24,7 +24,7 @@ from jiyi.cli.options import (
 )
 from jiyi.cli.terminal import ProgressBars, count_kinds, echo, fail, note, plural, safe, shorten, stdout
 from jiyi.databases import list_users
-from jiyi.long_term import ForgetReceipt, Maintained, RestoreReceipt
+from jiyi.long_term import ForgetReceipt, Maintained
 from jiyi.long_term.forgetting.plan import Forgotten
 from jiyi.manager import MemoryManager
 from jiyi.records import Kind
@@ -99,7 +99,9 @@ def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None 
     if not (ids or at):
         fail("say what to restore: ids, or --at with the moment that forget told")
     receipt = memory.restore(ids or None, forgotten_at=parse_moment(at, "at"))
-    return asdict(receipt), lambda: stdout.print(_restored_view(receipt))
+    left = _rows(receipt.items, "left", receipt.left, "left in the trash", "yellow") if receipt.left else ()
+    rows = (*_rows(receipt.items, "restored", receipt.counts, "brought back"), *left)
+    return asdict(receipt), lambda: stdout.print(Group(*rows))
 
 
 @memory_command
@@ -206,11 +208,6 @@ def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:
         where = db_option(db) + (f" --user {shlex.quote(user)}" if user else "")
         lines.append(f"bring it back with: jiyi restore --at {receipt.at.isoformat()} {where}")
     return "\n".join(lines)
-
-
-def _restored_view(receipt: RestoreReceipt) -> Group:
-    left = _rows(receipt.items, "left", receipt.left, "left in the trash", "yellow") if receipt.left else ()
-    return Group(*_rows(receipt.items, "restored", receipt.counts, "brought back"), *left)
 
 
 def _rows(

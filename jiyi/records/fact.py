@@ -25,9 +25,8 @@ FactMethod = Literal["patterns", "llm", "said"]
 FactStatus = Literal["active", "unsure", "superseded", "retracted", "expired"]
 """Whether it holds: yes, perhaps replaced by a newer fact, replaced, retracted, or expired."""
 
-_CHOICES = (
-    *(("category", get_args(FactCategory)), ("method", get_args(FactMethod))),
-    ("status", get_args(FactStatus)),
+_CHOICES = tuple(
+    zip(("category", "method", "status"), map(get_args, (FactCategory, FactMethod, FactStatus)), strict=True)
 )
 _ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 

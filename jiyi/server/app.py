@@ -151,12 +151,6 @@ async def _show_openapi(_: Request) -> Response:
     return JSONResponse(describe_api())
 
 
-def _find_methods(request: Request) -> set[str]:
-    """Return the methods of a path: several routes share it."""
-    routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
-    return set().union(*(getattr(route, "methods", None) or () for route in routes))
-
-
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; unexpected ones reveal nothing."""
     caller = getattr(request.state, "caller", None)
@@ -165,7 +159,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
         status, body, headers = problem_response(refused, status=error.status_code, title=error.detail)
         if status == 405:
-            headers["Allow"] = ", ".join(sorted(_find_methods(request)))
+            routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+            methods = set[str]().union(*(getattr(route, "methods", None) or () for route in routes))
+            headers["Allow"] = ", ".join(sorted(methods))
         return Response(body, status, {**(error.headers or {}), **headers})
     shown = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
     status, body, headers = problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))

@@ -91,7 +91,9 @@ class Jobs:
                 raise RateLimited(f"{len(waiting)} jobs wait already; ask again when some are done")
             job = Job(id=id or new_id(), verb=verb, caller=caller, user=user, created_at=utc_now())
             self._jobs[job.id] = job
-            self._drop_ended()
+            ended = [id_ for id_, job in self._jobs.items() if job.state in ("done", "failed")]
+            for id_ in ended[: max(len(ended) - _MAX_ENDED, 0)]:
+                del self._jobs[id_]
         future = self._pool.submit(self._run, job, work)
         if after is not None:
             future.add_done_callback(lambda _: after())
@@ -140,11 +142,6 @@ class Jobs:
             _log.exception("the job %s failed", job.id)
         finally:
             job.revision += 1
-
-    def _drop_ended(self) -> None:
-        ended = [id_ for id_, job in self._jobs.items() if job.state in ("done", "failed")]
-        for id_ in ended[: max(len(ended) - _MAX_ENDED, 0)]:
-            del self._jobs[id_]
 
 
 def _same_caller(first: Caller, second: Caller) -> bool:

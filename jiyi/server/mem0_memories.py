@@ -169,7 +169,7 @@ class Memories:
             {"id": name, "name": name, "type": "user"}
             for name in names
             if mine in (None, name) and (tenant or shown_user(name) == name)
-            if self._has_memories(self._stored_user(name))
+            if self.page({"filters": {"user_id": name}}, 1, 1)[0]
         ]
 
     def delete_entity(self, kind: str, name: str) -> None:
@@ -178,10 +178,6 @@ class Memories:
             raise BadQuery(f"{kind} cannot be deleted as such; delete_all takes user_id, agent_id and run_id")
         if not self._forget(self._stored_user(name), everything=True):
             raise NotFound(f"there is nothing of a user {name!r}")
-
-    def _has_memories(self, user: str) -> bool:
-        facts = self._memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=user)
-        return bool(facts or self._memory.knowledge(1, user_id=user))
 
     def _forget(self, user: str, **what: Any) -> int:
         with audited("forget", self._caller, user=user, said=sorted(what)):

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from jiyi.server.rest import PREFIX, VERSIONED_VERBS
+from jiyi.server.rest import PREFIX, VERSIONED
 from jiyi.wire import ROUTES, Route, adapter, call_of
 
 __all__ = ["describe_api"]
@@ -70,7 +70,7 @@ def _describe_operation(
         operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
     if route.writes:
         operation["parameters"].append(_IDEMPOTENCY_KEY)
-    if route.verb in VERSIONED_VERBS:
+    if route.verb in VERSIONED:
         names = ("If-Match", "If-None-Match") if route.method == "GET" else ("If-Match",)
         operation["parameters"] += [{"name": name, **_ETAG_HEADER} for name in names]
     return operation

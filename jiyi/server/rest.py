@@ -23,14 +23,7 @@ from jiyi.server.streams import export, import_, job, job_events, monitor, users
 from jiyi.storage import StoredAnswer
 from jiyi.wire import ROUTES, Call, Route, adapter, call_of, to_json
 
-__all__ = [
-    "PREFIX",
-    "VERSIONED_VERBS",
-    "check_idempotency_key",
-    "fingerprint_request",
-    "rest_routes",
-    "run_once",
-]
+__all__ = ["PREFIX", "VERSIONED", "check_idempotency_key", "fingerprint_request", "rest_routes", "run_once"]
 
 _MAX_KEY = 255
 
@@ -104,7 +97,7 @@ _T = TypeVar("_T")
 
 _ACCESS_FIELDS = ("access_count", "last_accessed_at")  # changed by reading: no new version
 _SEPARATE_VERBS = ("summarize_session", "learn_facts")  # wait for a language model or a writing thread
-VERSIONED_VERBS = ("get", "update")
+VERSIONED = ("get", "update")
 
 
 def rest_routes() -> list[routing.BaseRoute]:
@@ -135,7 +128,7 @@ def _serve(route: Route) -> Callable[[Request], Awaitable[Response]]:
             user = arguments["user_id"] = caller.stored_user(arguments.get("user_id"))
             Scope(user_id=user, agent_id=arguments.get("agent_id"), session_id=arguments.get("session_id"))
         memory = served.memory_of(caller.tenant)
-        expected = request.headers.get("if-match") if route.verb in VERSIONED_VERBS else None
+        expected = request.headers.get("if-match") if route.verb in VERSIONED else None
         if route.how == "job":
             return _start_job(served, caller, route, arguments, request.headers.get("idempotency-key"))
 
@@ -215,7 +208,7 @@ def _start_job(
 
 def _make_response(request: Request, route: Route, status: int, content: bytes) -> Response:
     headers = {}
-    if route.verb in VERSIONED_VERBS:
+    if route.verb in VERSIONED:
         headers["etag"] = _make_etag(json.loads(content))
         if request.headers.get("if-none-match") == headers["etag"] and route.method == "GET":
             return Response(status_code=304, headers=headers)

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
 from urllib.parse import unquote, urlsplit
@@ -207,20 +208,20 @@ class ToolsApp:
         await self._manager.handle_request(scope, receive, send)
 
 
+@dataclass(frozen=True)
 class _Tenants:
     """The memory of the current request's sender."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    _served: Served
 
     @property
     def memory(self) -> MemoryManager:
         """The memory of the tenant's users."""
-        return self._served.memory_of(_caller_of(CURRENT_REQUEST.get()).tenant)
+        return self._served.memory_of(CURRENT_REQUEST.get().state.caller.tenant)
 
     def caller(self, request: Any) -> McpCaller:
         """Return whose memory the request is about, by key and headers."""
-        caller = _caller_of(request)
+        caller: Caller = request.state.caller
         user = unquote(request.headers.get(USER, "")) or caller.user
         if user is None and not caller.tenant:
             user = self._served.settings.user_id
@@ -239,13 +240,8 @@ class _Tenants:
     def forget_context(self) -> AbstractContextManager[None]:
         """Return a context that is audited."""
         request = CURRENT_REQUEST.get()
-        return audited("forget", _caller_of(request), user=self.caller(request).user_id, said=["mcp"])
+        return audited("forget", request.state.caller, user=self.caller(request).user_id, said=["mcp"])
 
     def restore_hint(self, at: datetime) -> str:
         """Return the request that brings it back."""
         return f'POST /v1/restore {{"forgotten_at": "{at.isoformat()}"}}'
-
-
-def _caller_of(request: Any) -> Caller:
-    caller: Caller = request.state.caller
-    return caller

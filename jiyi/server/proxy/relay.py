@@ -263,13 +263,10 @@ class Proxy:
 
     def __init__(self, served: Served) -> None:
         self._served = served
-        settings = served.settings
-        self._relay: Relay | None = None
-        if (url := settings.proxy_upstream) is None:
-            return
-        if not is_web_address(url):
+        url = served.settings.proxy_upstream
+        if url is not None and not is_web_address(url):
             raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
-        self._relay = Relay(url, settings, whose=self._find_owner)
+        self._relay = None if url is None else Relay(url, served.settings, whose=self._find_owner)
 
     def routes(self) -> list[Route]:
         """Return the routes."""
