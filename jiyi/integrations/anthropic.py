@@ -13,8 +13,8 @@ from typing import Any
 
 from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
+from jiyi.integrations.common import build_message, log_errors, raw_of
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, warned
 from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
@@ -71,7 +71,7 @@ class JiyiMessages:
 
     def window(self, **request: Any) -> _Request:
         """Return the arguments of ``client.messages.create`` with the messages that the model is shown."""
-        with warned("a request passes without memory"):
+        with log_errors("a request passes without memory"):
             messages = list(request["messages"])
             return {**request, "messages": self._shown(messages, request)}
         return request
@@ -89,7 +89,7 @@ class JiyiMessages:
         said = [part.message for part in _parts_of([_plain(message) for message in messages])]
         reply = [] if answer is None else [{"role": "assistant", "content": _plain(answer).get("content")}]
         told = [part.message for part in _parts_of(reply)]
-        return self._fitting.recaller.keep(self._owner, said, told, whole=True)
+        return self._fitting.recaller.save_new(self._owner, said, told, full=True)
 
     def history(self) -> list[dict[str, Any]]:
         """Return the messages that were kept, to go on with; of a very long conversation the newest."""
@@ -98,7 +98,7 @@ class JiyiMessages:
 
     def _kept(self, request: Mapping[str, Any], answer: object) -> None:
         if not request.get("stream"):
-            with warned("a conversation is not kept"):
+            with log_errors("a conversation is not kept"):
                 self.save(request["messages"], answer)
 
     def _shown(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
@@ -174,7 +174,7 @@ def _parts_of(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
         for number, blocks in enumerate(_groups(role, as_list(content))):
             own: Any = [content[i] for i in blocks] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
-            said = kept(raw, _said(role, own))
+            said = build_message(raw, _said(role, own))
             out.append(_Part(place=place, content=own, blocks=blocks, message=said))
     return out
 

@@ -8,14 +8,14 @@ from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.integrations.keeping import every, needed
+from jiyi.integrations.common import read_all, require_framework
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
 __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 
-with needed("the Anthropic SDK", "anthropic"):
+with require_framework("the Anthropic SDK", "anthropic"):
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 
 
@@ -194,7 +194,7 @@ class _Files:
     def _below(self, path: _Path) -> Iterator[Item]:
         # Lists of a memory without an agent have the files of all agents; these are not its own.
         agent, space, user = self._memory.parts.settings.agent_id, (_NAMESPACE, *path), self._user_id
-        found = every(lambda after: self._memory.items(space, limit=_PIECE, after=after, user_id=user))
+        found = read_all(lambda after: self._memory.items(space, limit=_PIECE, after=after, user_id=user))
         return (file for file in found if file.scope.agent_id == agent)
 
     def _listed(self, path: _Path) -> list[tuple[str, int | None]]:

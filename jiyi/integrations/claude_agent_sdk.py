@@ -14,8 +14,8 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import InputError
 from jiyi.importers.claude_code import parse_turn
-from jiyi.integrations.keeping import every, kept, needed, raw_of, settled
-from jiyi.integrations.recalling import Owner, digest, whole
+from jiyi.integrations.common import build_message, finish, raw_of, read_all, require_framework
+from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
@@ -79,12 +79,12 @@ class JiyiSessionStore:
         for entry in entries:
             messages = _messages(conversation, dict(as_mapping(entry)), "subpath" in key)
             groups.setdefault(messages[0].id, messages)
-        await settled(asyncio.to_thread(self._append, dict(key), conversation, list(groups.values())))
+        await finish(asyncio.to_thread(self._append, dict(key), conversation, list(groups.values())))
 
     async def load(self, key: _Key) -> list[_Entry] | None:
         """Return a transcript's entries; None where there is none."""
         owner = Owner(self.memory, self.user_id, conversation_of(key))
-        stored = await asyncio.to_thread(whole, owner)
+        stored = await asyncio.to_thread(read_conversation, owner)
         entries = [raw for raw in map(raw_of, stored) if raw is not None]
         return entries or None
 
@@ -101,7 +101,7 @@ class JiyiSessionStore:
     async def delete(self, key: _Key) -> None:
         """Forget a session with its subagents', or one of these, with everything derived from them."""
         deleting = asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key)
-        self.last_receipts = await settled(deleting)
+        self.last_receipts = await finish(deleting)
 
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
@@ -142,7 +142,7 @@ class JiyiSessionStore:
 
     def _folded(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         """Return a session's summary with new entries in it."""
-        with needed("the Claude Agent SDK", "claude-agent-sdk"):
+        with require_framework("the Claude Agent SDK", "claude-agent-sdk"):
             from claude_agent_sdk import fold_session_summary
         before = self._summary(conversation)
         now = int(self.memory.parts.clock().timestamp() * 1_000)
@@ -166,18 +166,18 @@ class JiyiSessionStore:
         found = [(labels_in(rest)[0], self._summary(prefix + rest)) for rest in mains]
         return [{"session_id": session, **summary} for session, summary in found if summary]
 
-    def _delete(self, conversation: str, whole: bool) -> list[ForgetReceipt]:
+    def _delete(self, conversation: str, with_subagents: bool) -> list[ForgetReceipt]:
         forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
 
         def deleted() -> list[ForgetReceipt]:
-            these = list(self._below(conversation)) if whole else [conversation]
+            these = list(self._below(conversation)) if with_subagents else [conversation]
             return [forget(session_id=one) for one in these]
 
         return self.memory.parts.store.together(deleted, repeatable=True)
 
     def _below(self, prefix: str) -> Iterator[str]:
         """Give the ids of the conversations that begin so."""
-        found = every(lambda after: self.memory.sessions(_MOST, after=after, user_id=self.user_id))
+        found = read_all(lambda after: self.memory.sessions(_MOST, after=after, user_id=self.user_id))
         return (session.id for session in found if session.id.startswith(prefix))
 
 
@@ -186,12 +186,15 @@ def _messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
     date = _moment(raw.get("timestamp"))
     try:
         first, *rest = _bodies(raw, agents) or [_WORDLESS]
-        messages = [kept(raw, first, created_at=date), *(kept(None, one, created_at=date) for one in rest)]
+        messages = [
+            build_message(raw, first, created_at=date),
+            *(build_message(None, one, created_at=date) for one in rest),
+        ]
     except InputError:  # words in a form unknown here, such as a result without its call's id
-        messages = [kept(raw, _WORDLESS, created_at=date)]
+        messages = [build_message(raw, _WORDLESS, created_at=date)]
     uuid = raw.get("uuid")
     if isinstance(uuid, str) and uuid:
-        id_ = f"claude-agent-sdk:{digest(repr((conversation, uuid)))}"
+        id_ = f"claude-agent-sdk:{hash_text(repr((conversation, uuid)))}"
         messages[0] = replace(messages[0], id=id_)
     return messages
 

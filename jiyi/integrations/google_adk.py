@@ -19,12 +19,12 @@ from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError, NotFound
 from jiyi.importers.recognise import is_server
-from jiyi.integrations.keeping import kept, needed, raw_of, settled
-from jiyi.integrations.recalling import Owner, digest, told, whole
+from jiyi.integrations.common import build_message, finish, raw_of, require_framework
+from jiyi.integrations.recalling import Owner, describe_hit, hash_text, read_conversation
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message
 
-with needed("Google ADK", "google-adk"):
+with require_framework("Google ADK", "google-adk"):
     from google.adk.events import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
@@ -71,7 +71,7 @@ class JiyiMemoryService(BaseMemoryService):
         Raises:
             BadMessage: an event has no JSON.
         """
-        given = [_message(session.app_name, session.id, e, {}, whole=True) for e in _said(session.events)]
+        given = [_message(session.app_name, session.id, e, {}, full=True) for e in _said(session.events)]
         stored = await self._stored(session.id, session.user_id)
         # What stands before the newest event that was added so is no longer new: if it is not there, it
         # was forgotten. Events added one by one say nothing about those before them.
@@ -124,7 +124,7 @@ class JiyiMemoryService(BaseMemoryService):
             message = _kept(entry.content, entry.author or "user", more, **fields)
             dated = {"created_at": entry.timestamp} if entry.timestamp else {}
             saved.append({**message.to_dict(), "id": message.id, **dated})
-        await settled(self._memory.save_messages(_NO_SESSION, saved, user_id=user_id, agent_id=app_name))
+        await finish(self._memory.save_messages(_NO_SESSION, saved, user_id=user_id, agent_id=app_name))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return what the user's memory in this app has for a query, best first.
@@ -143,12 +143,12 @@ class JiyiMemoryService(BaseMemoryService):
             self._deleted.add(memory_id)
             forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
             with suppress(NotFound):
-                await settled(forget(ids=[memory_id], reason="deleted"))
+                await finish(forget(ids=[memory_id], reason="deleted"))
 
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Forget all that came of a session, which ADK's own deletion of sessions leaves."""
         forget = partial(self._memory.forget, user_id=user_id, agent_id=app_name)
-        await settled(forget(session_id=session_id, reason="session deleted"))
+        await finish(forget(session_id=session_id, reason="session deleted"))
 
     async def close(self) -> None:
         """Close the memory where this opened it."""
@@ -157,7 +157,7 @@ class JiyiMemoryService(BaseMemoryService):
 
     async def _stored(self, session_id: str, user_id: str) -> dict[str, bool]:
         """Return the ids of a conversation, each with whether it came with its whole session."""
-        stored = await asyncio.to_thread(whole, Owner(self._sync, user_id, session_id))
+        stored = await asyncio.to_thread(read_conversation, Owner(self._sync, user_id, session_id))
         return {message.id: bool(message.extra.get(_WHOLE)) for message in stored}
 
     async def _save(
@@ -165,7 +165,7 @@ class JiyiMemoryService(BaseMemoryService):
     ) -> None:
         new = [message for message in given if message.id not in stored and message.id not in self._deleted]
         if new:
-            await settled(self._memory.save_messages(session_id, new, user_id=user_id, agent_id=app))
+            await finish(self._memory.save_messages(session_id, new, user_id=user_id, agent_id=app))
 
 
 def register() -> None:
@@ -195,20 +195,20 @@ def _words(content: types.Content | None) -> str:
 
 
 def _message(
-    app: str, session_id: str, event: Event, labels: Mapping[str, object], *, whole: bool = False
+    app: str, session_id: str, event: Event, labels: Mapping[str, object], *, full: bool = False
 ) -> Message:
     # Copies of a session have the same ids of events.
-    name = digest(repr((app, session_id, event.id)))
+    name = hash_text(repr((app, session_id, event.id)))
     moment = datetime.fromtimestamp(event.timestamp, UTC)
     more: dict[str, object] = {"metadata": dict(labels)} if labels else {}
-    more |= {_WHOLE: True} if whole else {}
+    more |= {_WHOLE: True} if full else {}
     return _kept(event.content, event.author, more, id=name, created_at=moment)
 
 
 def _kept(content: types.Content, author: str, more: Mapping[str, object], **fields: Any) -> Message:
     role = "user" if author == "user" or content.role == "user" else "assistant"
     raw = content.model_dump(mode="json", exclude_none=True)
-    return kept(raw, {"role": role, "content": _words(content), "author": author, **more}, **fields)
+    return build_message(raw, {"role": role, "content": _words(content), "author": author, **more}, **fields)
 
 
 def _entry(hit: Hit, found: Hits) -> MemoryEntry:
@@ -218,7 +218,7 @@ def _entry(hit: Hit, found: Hits) -> MemoryEntry:
         author = record.extra.get("author", record.role)
         with suppress(ValidationError):  # saved by other means
             content = types.Content.model_validate(raw_of(record))
-    about = told(hit, found)
+    about = describe_hit(hit, found)
     return MemoryEntry(
         id=about.pop("id"),
         content=content,

@@ -12,17 +12,17 @@ from typing import Any
 
 from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
+from jiyi.integrations.common import find_user_id, log_errors, raw_of, read_all, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import every, needed, raw_of, user_in, warned
-from jiyi.integrations.recalling import Entry, Owner, Saver, digest, told, whole
-from jiyi.integrations.tools import function
+from jiyi.integrations.recalling import Entry, Owner, Saver, describe_hit, hash_text, read_conversation
+from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind, Message
 from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
 
-with needed("LangChain", "langchain"):
+with require_framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
     from langchain.tools import ToolRuntime
@@ -124,20 +124,20 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def history(self, thread_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
         """Return all messages of a thread as they were, also those that the state has no more."""
-        return [_given_of(message) for message in whole(Owner(self._memory, user_id, thread_id))]
+        return [_given_of(message) for message in read_conversation(Owner(self._memory, user_id, thread_id))]
 
     def forget_thread(self, thread_id: str, *, user_id: str | None = None) -> int:
         """Forget a thread and its subagents' with all that came of them; return how many records.
 
         `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
         """
-        found = every(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
+        found = read_all(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
         ids = [thread_id, *(one.id for one in found if one.id.startswith(f"{thread_id}{_INNER}"))]
         forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
         return sum(forget(session_id=id_).total for id_ in ids)
 
     def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        with warned("the request passes without memory"):
+        with log_errors("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
                 return self._fitted(owner, request)
@@ -146,7 +146,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         return request
 
     def _answered(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
-        with warned("an answer is not saved yet"):
+        with log_errors("an answer is not saved yet"):
             # One without an id gets it from the state, and is saved with the next request.
             known = [*request.state["messages"], *(m for m in response.result if m.id)]
             self._save(self._owner(request.runtime), known)
@@ -163,7 +163,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
         tools: dict[str, Callable[..., str]] = {"remember": remember, "recall": recall, "forget": forget}
         return [
-            StructuredTool.from_function(tool, name=name, description=verbs.TOLD[name])
+            StructuredTool.from_function(tool, name=name, description=verbs.TOOL_DESCRIPTIONS[name])
             for name, tool in tools.items()
         ]
 
@@ -174,7 +174,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if owner.session_id == _INNER:  # no thread
             return
         counter = self._memory.counter
-        with warned("messages are not saved yet"):
+        with log_errors("messages are not saved yet"):
             # What LangChain made out of others nobody said.
             said = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
             entries = [_entry_of(message, _message_of(message, counter)) for message in said]
@@ -184,7 +184,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         talk = [_message_of(message, self._memory.counter) for message in request.messages]
         fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=_tools_of(request))
         self.last = fitted
-        return request.override(messages=list(fitted.shown(request.messages, HumanMessage)))
+        return request.override(messages=list(fitted.select(request.messages, HumanMessage)))
 
 
 class JiyiRetriever(BaseRetriever):
@@ -218,7 +218,7 @@ class JiyiRetriever(BaseRetriever):
         run_manager: Any,  # noqa: ARG002 - LangChain gives it
         k: int | None = None,
     ) -> list[Document]:
-        found = self.memory.search(
+        hits = self.memory.search(
             query,
             limit=self.k if k is None else k,
             kinds=self.kinds,
@@ -229,9 +229,11 @@ class JiyiRetriever(BaseRetriever):
         )
         return [
             Document(
-                id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
+                id=hit.id,
+                page_content=hit.wordings[0],
+                metadata={"score": hit.score, **describe_hit(hit, hits)},
             )
-            for hit in found
+            for hit in hits
         ]
 
 
@@ -246,7 +248,7 @@ def _session(runtime: Any) -> str:
 
 
 def _user(runtime: Any) -> Any:
-    user = user_in(runtime.context)
+    user = find_user_id(runtime.context)
     if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
         user = runtime.server_info.user.identity
     return user
@@ -274,7 +276,7 @@ def _message_of(message: BaseMessage, counter: TokenCounter) -> Message:
 def _entry_of(message: BaseMessage, said: Message) -> Entry:
     """Return a message as it is saved: whole, but for an artifact that is no JSON."""
     raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
-    return Entry(message.id or digest(raw), raw, said)
+    return Entry(message.id or hash_text(raw), raw, said)
 
 
 def _given_of(message: Message) -> BaseMessage:
@@ -295,7 +297,7 @@ def _tools_of(request: ModelRequest[Any]) -> list[dict[str, Any]]:
         specs = [output.schema_spec]
     else:
         specs = ToolStrategy(getattr(output, "schema", output)).schema_specs if output is not None else []
-    return [*given, *(function(spec.name, spec.description, spec.json_schema) for spec in specs)]
+    return [*given, *(describe_function(spec.name, spec.description, spec.json_schema) for spec in specs)]
 
 
 def _role(message: BaseMessage) -> str:

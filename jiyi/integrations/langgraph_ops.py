@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from typing import Any
 
 from jiyi.errors import BadQuery
-from jiyi.integrations.keeping import every, needed, reached
+from jiyi.integrations.common import get_by_path, read_all, require_framework
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Item, Scope
@@ -20,7 +20,7 @@ from jiyi.records.checks import UNSTORABLE
 
 __all__ = ["FoundItem", "Operations", "UserFrom"]
 
-with needed("LangGraph", "langgraph"):
+with require_framework("LangGraph", "langgraph"):
     from langgraph.store.base import (
         GetOp,
         IndexConfig,
@@ -202,7 +202,7 @@ class Operations:
         """Return the items of a search without a query, the last changed first."""
         until, filters, prefix = op.offset + op.limit, asked.filters(), op.namespace_prefix
         size = min(until, _MOST)
-        there = every(
+        there = read_all(
             lambda after: self.memory.items(prefix, filters=filters, limit=size, after=after, user_id=user)
         )
         found = (item for item in there if item.namespace[0] != _RESERVED and asked.holds(item.value))
@@ -328,7 +328,7 @@ class _Asked:
 
     def holds(self, value: Any) -> bool:
         """Say whether a value meets the rest: lists and objects compared as a whole, and None."""
-        return all((reached(value, name) == wanted) is equal for name, equal, wanted in self._left)
+        return all((get_by_path(value, name) == wanted) is equal for name, equal, wanted in self._left)
 
     def _field(self, name: str, asked: Any) -> None:
         if not isinstance(asked, Mapping):

@@ -14,13 +14,13 @@ from itertools import islice
 from typing import Any
 
 from jiyi.errors import InputError
-from jiyi.integrations.keeping import needed, settled
+from jiyi.integrations.common import finish, require_framework
 from jiyi.integrations.langgraph_threads import Place, Threads, matches, superseded
 from jiyi.integrations.langgraph_values import Packer, Row, decoded, encoded, unpacked
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-with needed("LangGraph", "langgraph"):
+with require_framework("LangGraph", "langgraph"):
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         WRITES_IDX_MAP,
@@ -49,7 +49,7 @@ def _awaited(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, An
 
     @wraps(method)
     async def twin(self: "JiyiSaver", *args: Any, **kwargs: Any) -> Any:
-        return await settled(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
+        return await finish(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
 
     return twin
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
-from jiyi.integrations.keeping import every, reached
+from jiyi.integrations.common import get_by_path, read_all
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -218,7 +218,7 @@ class Threads:
                 self._refs.popitem(last=False)
 
     def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        return every(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
+        return read_all(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
 
 
 def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
@@ -243,7 +243,7 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
 def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     """Say whether fields of metadata are equal to these; dots lead into nested ones."""
     return all(
-        (metadata[name] if name in metadata else reached(metadata, name)) == value
+        (metadata[name] if name in metadata else get_by_path(metadata, name)) == value
         for name, value in filter.items()
     )
 

@@ -16,14 +16,14 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage
 from jiyi.importers.entries import tool_call
+from jiyi.integrations.common import build_message, finish, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, needed, raw_of, settled
-from jiyi.integrations.recalling import Owner, Recalled, whole
+from jiyi.integrations.recalling import Owner, Recalled, read_conversation
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-with needed("LlamaIndex", "llama-index"):
+with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
 
@@ -94,7 +94,7 @@ class JiyiMemory(BaseMemory):
             input: the question, text or a message, where it is not in the conversation yet.
             initial_token_count: tokens that the caller puts before it.
         """
-        stored = whole(self._owner)
+        stored = read_conversation(self._owner)
         talk = [_counted(message, self.memory.counter) for message in stored]
         asked = str(getattr(input, "content", input) or "").strip()
         if asked == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
@@ -110,11 +110,11 @@ class JiyiMemory(BaseMemory):
             )
             self._shown = about, fitted
         given = [_given(message) for message in stored]
-        return list(self._shown[1].shown(given, lambda text: ChatMessage(role="user", content=text)))
+        return list(self._shown[1].select(given, lambda text: ChatMessage(role="user", content=text)))
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole conversation, oldest first."""
-        return [_given(message) for message in whole(self._owner)]
+        return [_given(message) for message in read_conversation(self._owner)]
 
     def put(self, message: ChatMessage) -> None:
         """Add a message; raises as `put_messages`."""
@@ -182,14 +182,14 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
         asked = session_id, list(dict.fromkeys(m.text for m in talk if m.role == "user"))
         if self._shown is None or self._shown[0] != asked:
             owner = Owner(self.memory, self.user_id, session_id)
-            self._shown = asked, await asyncio.to_thread(self._fitting.recalled, owner, talk)
+            self._shown = asked, await asyncio.to_thread(self._fitting.recall, owner, talk)
         return self._shown[1].text
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
         for session_id, group in groupby(messages, lambda m: m.additional_kwargs.get("session_id")):
             saved = [_message(message) for message in group]
             memory = AsyncMemoryManager(self.memory)
-            await settled(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
+            await finish(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the beginning of a text that takes so many tokens less; None where nothing is left."""
@@ -211,7 +211,7 @@ def _message(chat: ChatMessage) -> Message:
         said["tool_calls"] = calls
     if role == "tool" and isinstance(more.get("tool_call_id"), str):
         said["tool_call_id"] = more["tool_call_id"]
-    return kept(raw, said)
+    return build_message(raw, said)
 
 
 def _calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:

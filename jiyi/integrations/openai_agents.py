@@ -13,17 +13,17 @@ from typing import Any
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError
 from jiyi.importers.entries import join_text
+from jiyi.integrations.common import build_message, finish, log_errors, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, needed, raw_of, settled, warned
-from jiyi.integrations.recalling import Owner, whole
-from jiyi.integrations.tools import function
+from jiyi.integrations.recalling import Owner, read_conversation
+from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import Message, as_mapping
 from jiyi.text import TokenCounter
 
 __all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
-with needed("the OpenAI Agents SDK", "openai-agents"):
+with require_framework("the OpenAI Agents SDK", "openai-agents"):
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
@@ -67,7 +67,7 @@ class JiyiSession:
             return []
         user = self._user(wrapper)
         if most is None or not 0 < most <= 10_000:
-            stored = await asyncio.to_thread(whole, Owner(self.memory, user, self.session_id))
+            stored = await asyncio.to_thread(read_conversation, Owner(self.memory, user, self.session_id))
         else:
             stored = await self._memory.session_messages(self.session_id, most, user_id=user)
         items = [item for message in stored for item in _items_of(message)]
@@ -80,12 +80,12 @@ class JiyiSession:
         if items:
             messages = [_message_of(item) for item in items]
             user = self._user(wrapper)
-            await settled(self._memory.save_messages(self.session_id, messages, user_id=user))
+            await finish(self._memory.save_messages(self.session_id, messages, user_id=user))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> _Item | None:
         """Take the newest item out and return it; None where there is none."""
         user = self._user(wrapper)
-        message = await settled(self._memory.pop_message(self.session_id, user_id=user))
+        message = await finish(self._memory.pop_message(self.session_id, user_id=user))
         if message is None:
             return None
         *before, item = _items_of(message)
@@ -96,7 +96,7 @@ class JiyiSession:
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Forget the conversation, and all that was derived from it."""
         user = self._user(wrapper)
-        await settled(self._memory.forget(session_id=self.session_id, user_id=user, reason="cleared"))
+        await finish(self._memory.forget(session_id=self.session_id, user_id=user, reason="cleared"))
 
     async def replace_items(
         self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
@@ -104,7 +104,7 @@ class JiyiSession:
         """Make these the items of the session, in one transaction; those it begins with already stay."""
         messages = [_message_of(item).to_dict() for item in items]
         user = self._user(wrapper)
-        await settled(self._memory.replace_messages(self.session_id, messages, user_id=user))
+        await finish(self._memory.replace_messages(self.session_id, messages, user_id=user))
 
     async def _atomic_replace_items(self, items: Sequence[_Item]) -> bool:
         # By this name the SDK's compaction asks for it; else it clears the session and adds them.
@@ -144,7 +144,7 @@ class JiyiInputFilter:
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return what the model is shown."""
-        with warned("the input passes without memory"):
+        with log_errors("the input passes without memory"):
             return await self._shown(data)
         return data.model_data
 
@@ -154,9 +154,9 @@ class JiyiInputFilter:
         owner = self.owner
         if self.user_of is not None and data.context is not None:
             owner = Owner(owner.memory, self.user_of(data.context), owner.session_id)
-        fitted, kept = await asyncio.to_thread(self._fitted, owner, items, instructions or "", tools)
+        fitted, shown = await asyncio.to_thread(self._fitted, owner, items, instructions or "", tools)
         self.last = fitted
-        return ModelInputData(input=kept, instructions=instructions)
+        return ModelInputData(input=shown, instructions=instructions)
 
     def _fitted(
         self, owner: Owner, items: Sequence[Any], instructions: str, tools: Sequence[dict[str, Any]]
@@ -165,7 +165,7 @@ class JiyiInputFilter:
         talk = [message for message, _ in groups]
         fitted = self.fitting.fit(owner, talk, system=instructions, tools=tools)
         given = [[items[i] for i in places] for _, places in groups]
-        shown = fitted.shown(given, lambda text: [{"role": "user", "content": text}])
+        shown = fitted.select(given, lambda text: [{"role": "user", "content": text}])
         return fitted, [item for group in shown for item in group]
 
 
@@ -184,7 +184,7 @@ async def _tools(agent: Agent[Any], context: Any) -> list[dict[str, Any]]:
         schema = output if isinstance(output, AgentOutputSchemaBase) else AgentOutputSchema(output)
         if not schema.is_plain_text():
             given.append((schema.name(), "", schema.json_schema()))
-    return [function(*one) for one in given]
+    return [describe_function(*one) for one in given]
 
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -198,7 +198,7 @@ def _message_of(item: object) -> Message:
     Raises:
         BadMessage: it is no dict of JSON.
     """
-    return kept(dict(as_mapping(item)), _said(as_mapping(item)))
+    return build_message(dict(as_mapping(item)), _said(as_mapping(item)))
 
 
 def _items_of(message: Message) -> list[_Item]:
@@ -236,8 +236,8 @@ def _grouped(items: Sequence[_Item], counter: TokenCounter) -> list[tuple[Messag
 def _joined(said: Sequence[Mapping[str, Any]], items: Sequence[_Item], counter: TokenCounter) -> Message:
     words = [str(one["content"]) for one in said if one["content"]]
     calls = [call for one in said for call in one.get("tool_calls", ())]
-    whole: dict[str, Any] = {**said[0], "content": "\n".join(words)}
-    message = Message.from_openai(whole | ({"tool_calls": calls} if calls else {}))
+    body: dict[str, Any] = {**said[0], "content": "\n".join(words)}
+    message = Message.from_openai(body | ({"tool_calls": calls} if calls else {}))
     tokens = counter.count(message) + sum(_beside(item, counter) for item in items)
     return Message.from_openai(message.to_dict(), tokens=tokens, tokens_by=counter.name)
 

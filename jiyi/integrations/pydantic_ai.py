@@ -12,17 +12,17 @@ from typing import Any
 
 from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
+from jiyi.integrations.common import find_user_id, log_errors, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import needed, raw_of, user_in, warned
-from jiyi.integrations.recalling import Entry, Owner, Saver, whole
-from jiyi.integrations.tools import function
+from jiyi.integrations.recalling import Entry, Owner, Saver, read_conversation
+from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemory", "UserOf"]
 
-with needed("pydantic-ai", "pydantic-ai"):
+with require_framework("pydantic-ai", "pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
     from pydantic_ai.messages import (
@@ -87,7 +87,7 @@ class JiyiMemory(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Save what is new; leave out what does not fit and put in what is recalled."""
-        with warned("the request passes without memory"):
+        with log_errors("the request passes without memory"):
             owner = self._owner(ctx)
             try:
                 return await asyncio.to_thread(self._fitted, owner, request_context)
@@ -97,13 +97,13 @@ class JiyiMemory(AbstractCapability[Any]):
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Save the rest of the conversation."""
-        with warned("a run is not saved"):
+        with log_errors("a run is not saved"):
             await asyncio.to_thread(self._save, self._owner(ctx), result.all_messages())
         return result
 
     def history(self, conversation_id: str, *, user_id: str | None = None) -> list[ModelMessage]:
         """Return a conversation as it was, for ``message_history``."""
-        return _given_of(whole(Owner(self.memory, user_id, conversation_id)))
+        return _given_of(read_conversation(Owner(self.memory, user_id, conversation_id)))
 
     def _fitted(self, owner: Owner, request: ModelRequestContext) -> ModelRequestContext:
         messages = request.messages
@@ -119,14 +119,14 @@ class JiyiMemory(AbstractCapability[Any]):
         return replace(request, messages=shown)
 
     def _save(self, owner: Owner, messages: Sequence[ModelMessage]) -> None:
-        with warned("messages are not saved yet"):
+        with log_errors("messages are not saved yet"):
             self._saver.save(owner, _entries_of(messages, _pieces_of(messages, self.memory.counter)))
 
     def _owner(self, ctx: RunContext[Any]) -> Owner:
         if self.user_of is not None:
             user = self.user_of(ctx)
         else:
-            user = user_in(ctx.deps) if self.user_id is None else self.user_id
+            user = find_user_id(ctx.deps) if self.user_id is None else self.user_id
         return Owner(self.memory, user, ctx.conversation_id or ctx.run_id or "")
 
     def _tools(self) -> FunctionToolset[Any]:
@@ -139,7 +139,9 @@ class JiyiMemory(AbstractCapability[Any]):
         async def forget(ctx: RunContext[Any], ids: list[str]) -> str:
             return await asyncio.to_thread(verbs.forget, self._owner(ctx), ids)
 
-        made = [Tool(one, description=verbs.TOLD[one.__name__]) for one in (remember, recall, forget)]
+        made = [
+            Tool(one, description=verbs.TOOL_DESCRIPTIONS[one.__name__]) for one in (remember, recall, forget)
+        ]
         return FunctionToolset(made, id="jiyi-memory")
 
 
@@ -177,10 +179,10 @@ def _entries_of(messages: Sequence[ModelMessage], pieces: Iterable[_Piece]) -> l
         keys.append(f"{key}#{seen[key]}")
     out = []
     for piece in pieces:
-        whole, key = dumped[piece.place], keys[piece.place]
+        body, key = dumped[piece.place], keys[piece.place]
         if piece.part is not None:
-            whole = {**whole, "parts": [whole["parts"][piece.part]]}
-        raw = json.dumps({"of": key, "message": whole}, ensure_ascii=False)
+            body = {**body, "parts": [body["parts"][piece.part]]}
+        raw = json.dumps({"of": key, "message": body}, ensure_ascii=False)
         out.append(Entry(f"{key}/{piece.part}", raw, piece.said))
     return out
 
@@ -243,10 +245,10 @@ def _system_of(parameters: ModelRequestParameters, messages: Sequence[ModelMessa
 def _tools_of(parameters: ModelRequestParameters) -> list[dict[str, Any]]:
     """Return what a request sends of tools and of the schema of its output."""
     given = [*parameters.function_tools, *parameters.output_tools]
-    tools = [function(tool.name, tool.description, tool.parameters_json_schema) for tool in given]
+    tools = [describe_function(tool.name, tool.description, tool.parameters_json_schema) for tool in given]
     output = parameters.output_object
     if output is not None and parameters.output_mode in ("native", "prompted"):
-        tools.append(function(output.name or "", output.description, output.json_schema))
+        tools.append(describe_function(output.name or "", output.description, output.json_schema))
     return [*tools, *({"type": tool.kind} for tool in parameters.native_tools)]
 
 

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
-from jiyi.integrations.recalling import Owner, Recalled, Recaller, digest
+from jiyi.integrations.recalling import Owner, Recalled, Recaller, hash_text
 from jiyi.records import Message
 from jiyi.server.asking import authenticate
 from jiyi.server.callers import Caller
@@ -126,7 +126,7 @@ class Relay:
                 reply = form.reply(answer, streamed) if single else []
             except ValueError:
                 reply = []
-            return self._talk.keep(owner, talk, reply, whole=whole)
+            return self._talk.save_new(owner, talk, reply, full=whole)
 
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,
@@ -320,7 +320,7 @@ class Proxy:
 def session_of(talk: Sequence[Message]) -> str:
     """Return a session id derived from the first user message, which the client sends each time."""
     first = next((message.text for message in talk if message.role == "user"), "")
-    return f"openai:{digest(first.strip())}"
+    return f"openai:{hash_text(first.strip())}"
 
 
 def _own(headers: Mapping[str, str]) -> dict[str, str]:
