@@ -18,7 +18,6 @@ __all__ = ["JiyiAsyncMemoryTool", "JiyiMemoryTool"]
 with require_framework("the Anthropic SDK", "anthropic"):
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 
-
 _ROOT = "/memories"
 _NAMESPACE = "memories"  # the first label of all files
 _CONTENT = "content"  # the field of an item's value with a file's text
@@ -216,13 +215,8 @@ class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
     - `restore` brings deleted files back. A change of a file that somebody else has changed meanwhile
       is refused.
 
-    Args:
-        memory: where the files are kept; it stays open.
-        user_id: whose; by default whom the memory was opened for.
-        options: of the SDK's class, such as ``cache_control``.
-
-    Attributes:
-        last_receipt: of the newest deletion.
+    The memory stays open; ``user_id`` is by default whom it was opened for. ``options`` are those of the
+    SDK's class, such as ``cache_control``. ``last_receipt`` is that of the newest deletion.
     """
 
 
@@ -278,7 +272,6 @@ def _read_text(file: Item) -> str:
 
 
 _MAX_LINES = 999_999  # lines of a file that is shown
-
 _NUMBER_WIDTH = len(str(_MAX_LINES))
 _FOLDER_SIZE = "4K"  # as file systems show for a small folder
 _CONTEXT_LINES = 2  # lines on either side of a change

@@ -186,10 +186,8 @@ def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Messag
     date = _parse_timestamp(raw.get("timestamp"))
     try:
         first, *rest = _parse_bodies(raw, agents) or [_EMPTY_MESSAGE]
-        messages = [
-            build_message(raw, first, created_at=date),
-            *(build_message(None, body, created_at=date) for body in rest),
-        ]
+        others = [build_message(None, body, created_at=date) for body in rest]
+        messages = [build_message(raw, first, created_at=date), *others]
     except InputError:  # an unknown form, such as a result without its call's id
         messages = [build_message(raw, _EMPTY_MESSAGE, created_at=date)]
     uuid = raw.get("uuid")

@@ -90,11 +90,7 @@ class JiyiMemoryService(BaseMemoryService):
     ) -> None:
         """Save some events, all or none; one that is already saved changes nothing.
 
-        Args:
-            app_name, user_id: whose.
-            events: those to add.
-            session_id: their session.
-            custom_metadata: labels of the messages, found by ``filters={"metadata": {...}}``.
+        ``custom_metadata`` are labels of the messages, found by ``filters={"metadata": {...}}``.
 
         Raises:
             BadMessage: an event has no JSON, or metadata that cannot be kept.

@@ -73,9 +73,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         seconds: that recalling may take.
         tools: whether the model gets ``remember``, ``recall`` and ``forget``.
         name: of the middleware; "SummarizationMiddleware" replaces deepagents' own.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
+        last: (attribute) what was shown last, with ``last.recalled.nothing_relevant`` and ``why``.
     """
 
     def __init__(

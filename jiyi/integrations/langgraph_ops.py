@@ -36,7 +36,6 @@ with require_framework("LangGraph", "langgraph"):
     )
     from langgraph.store.base import Item as StoreItem
 
-
 UserFrom = Callable[[tuple[str, ...]], str]
 """Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
 
@@ -55,7 +54,7 @@ class FoundItem(SearchItem):
             after it, for the order is the memory's, which goes by words, too.
         relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
         nothing_relevant: the probability that the store holds no answer.
-        why: what each feature added to its place among what was found.
+        why: the share of each feature in its rank.
     """
 
     __slots__ = ("nothing_relevant", "relevance", "why")

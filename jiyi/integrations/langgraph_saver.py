@@ -111,11 +111,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, greatest id first.
 
-        Args:
-            config: says of which thread, there of which namespace, and with which id; None: all of the user.
-            filter: fields of the metadata that must be equal; dots lead into nested ones.
-            before: only ids below this one's.
-            limit: at most so many.
+        ``config`` names a thread, a namespace and an id; None: all threads of the user. ``filter`` has fields
+        of the metadata that must be equal, dots lead into nested ones; ``before``: only lower ids.
         """
         place = self._place(config) if config else Place(self._user_id, "")
         if config and "checkpoint_ns" not in config["configurable"]:
@@ -196,10 +193,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints for good, with the values that nothing needs any more.
 
-        Args:
-            thread_ids: the threads.
-            strategy: "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
-                its delta channels are rebuilt from; "delete" keeps none.
+        The strategy "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
+        its delta channels are rebuilt from; "delete" keeps none.
 
         Raises:
             InputError: there is no such strategy.

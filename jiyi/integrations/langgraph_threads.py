@@ -222,11 +222,9 @@ class Threads:
 
 
 def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
-    """Return the checkpoints of a thread that its newest ones do not need.
+    """Return the checkpoints of a thread, given greatest id first, that its newest ones do not need.
 
-    Args:
-        items: all checkpoints, greatest id first.
-        deltas: says which channels of a checkpoint are rebuilt from the writes of former ones.
+    ``deltas`` returns the channels of a checkpoint that are rebuilt from the writes of former ones.
     """
     at = {(item.namespace, item.key): item for item in items}
     needed = set[str]()

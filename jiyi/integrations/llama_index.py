@@ -90,9 +90,8 @@ class JiyiMemory(BaseMemory):
     def get(self, input: Any = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:
         """Return the messages for the model.
 
-        Args:
-            input: the question, text or a message, if it is not in the conversation yet.
-            initial_token_count: tokens that the caller puts before the messages.
+        ``input`` is a question, text or a message, that may not be in the conversation yet;
+        ``initial_token_count`` is what the caller puts before the messages.
         """
         stored = read_conversation(self._owner)
         talk = [_with_tokens(message, self.memory.counter) for message in stored]

@@ -244,9 +244,8 @@ def _join(bodies: Sequence[Mapping[str, Any]], items: Sequence[_Item], counter: 
 
 def _count_other_tokens(item: _Item, counter: TokenCounter) -> int:
     """Return the tokens of an item beyond those of its text and calls, such as images and thoughts."""
-    if item.get("type") in (*_ARGUMENTS, *_RESULT_TYPES) or (
-        item.get("role") in _ROLES and "content" in item
-    ):
+    is_message = item.get("role") in _ROLES and "content" in item
+    if is_message or item.get("type") in (*_ARGUMENTS, *_RESULT_TYPES):
         parts = item.get("content", item.get("output"))
         others = [p for p in parts if not join_text([p])] if isinstance(parts, list) else []
         pictures = [p for p in others if isinstance(p, dict) and p.get("type") == "input_image"]

@@ -244,9 +244,7 @@ def _read_instructions(parameters: ModelRequestParameters, messages: Sequence[Mo
 def _describe_tools(parameters: ModelRequestParameters) -> list[dict[str, Any]]:
     """Return the tools of a request and the schema of its output."""
     definitions = [*parameters.function_tools, *parameters.output_tools]
-    tools = [
-        describe_function(tool.name, tool.description, tool.parameters_json_schema) for tool in definitions
-    ]
+    tools = [describe_function(d.name, d.description, d.parameters_json_schema) for d in definitions]
     output = parameters.output_object
     if output is not None and parameters.output_mode in ("native", "prompted"):
         tools.append(describe_function(output.name or "", output.description, output.json_schema))
@@ -262,9 +260,8 @@ def _read_part(part: Any, counter: TokenCounter) -> Message:
     elif isinstance(part, BaseToolReturnPart):
         _, others = _split_content(part.files)
         text = part.model_response_str()
-        message = Message(
-            role="tool", content=text, tool_call_id=part.tool_call_id, created_at=part.timestamp
-        )
+        fields = {"tool_call_id": part.tool_call_id, "created_at": part.timestamp}
+        message = Message(role="tool", content=text, **fields)
     elif part.part_kind == "system-prompt":
         message = Message(role="system", content=part.content, created_at=part.timestamp)
     elif part.part_kind == "retry-prompt" and part.tool_name:

@@ -16,8 +16,7 @@ from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem, new_id
 
 __all__ = [
-    "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "message_keys",
-    "read_conversation",
+    "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "read_conversation",
 ]  # fmt: skip
 
 _MAX_COMPARED = 200  # newest messages of a session, and of a request, that are compared
@@ -72,7 +71,7 @@ class Recaller:
         asked_at = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
         if asked_at is None or not talk[asked_at].text.strip():
             return Recalled()
-        run_id = hash_text(repr((owner.user_id, owner.session_id, message_keys(talk[: asked_at + 1]))))
+        run_id = hash_text(repr((owner.user_id, owner.session_id, _keys_of(talk[: asked_at + 1]))))
         with self._cache_lock:
             recalled = self._recalled_by_run.get(run_id) if asked_at < len(talk) - 1 else None
         if recalled is None:
@@ -91,8 +90,8 @@ class Recaller:
         with self._session_locks[hash((owner.user_id, owner.session_id)) % _LOCK_COUNT]:
             stored = _read_newest(owner)
             unsaved = _find_unsaved(stored, talk, full=full)
-            last_keys = message_keys(stored[-len(reply) or len(stored) :])
-            if not unsaved and message_keys(reply) == last_keys:
+            last_keys = _keys_of(stored[-len(reply) or len(stored) :])
+            if not unsaved and _keys_of(reply) == last_keys:
                 return 0
             saved = [replace(message, id=new_id()) for message in (*unsaved, *reply)]
             owner.memory.save_messages(owner.session_id, saved, user_id=owner.user_id)
@@ -101,8 +100,8 @@ class Recaller:
     def _search_memory(self, owner: Owner, talk: Sequence[Message], question: str) -> Recalled:
         if len(question) > 2 * _QUERY_END_LENGTH:
             question = f"{question[:_QUERY_END_LENGTH]}\n{question[-_QUERY_END_LENGTH:]}"
-        stored, sent = _read_newest(owner), set(message_keys(talk))
-        pairs = zip(stored, message_keys(stored), strict=True)
+        stored, sent = _read_newest(owner), set(_keys_of(talk))
+        pairs = zip(stored, _keys_of(stored), strict=True)
         # The window needs only the ids of messages in the request to leave them out.
         known = [Message(role="user", content="", id=message.id) for message, key in pairs if key in sent]
         counter = owner.memory.counter
@@ -134,7 +133,7 @@ def _find_unsaved(stored: Sequence[Message], talk: Sequence[Message], *, full: b
     last one that is stored, and with the model's last one at the earliest: forgotten messages of
     earlier turns do not come back.
     """
-    stored_keys, sent_keys = message_keys(stored), message_keys(talk[-2 * _MAX_COMPARED :])
+    stored_keys, sent_keys = _keys_of(stored), _keys_of(talk[-2 * _MAX_COMPARED :])
     if not full:  # a request that is sent again has nothing new
         return [] if stored_keys[-len(sent_keys) :] == sent_keys else talk
     answer_at = max((i for i, message in enumerate(talk) if message.role == "assistant"), default=-1)
@@ -157,7 +156,7 @@ def read_conversation(owner: Owner) -> list[Message]:
     return [message for page in reversed(list(pages)) for message in page]
 
 
-def message_keys(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
+def _keys_of(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
     """Return for each message what identifies it when it is sent again."""
     calls = [tuple((call.name, call.arguments) for call in message.tool_calls) for message in messages]
     return [(m.role, m.text.strip(), c, m.tool_call_id) for m, c in zip(messages, calls, strict=True)]

@@ -69,12 +69,10 @@ class JiyiMemoryStore:
         ``nothing_relevant``, the probability that the memory holds no answer.
         """
         limit = (options or {}).get("max_search_results") or self.max_search_results or _DEFAULT_RESULT_COUNT
-        self.last = await self._memory.search(
+        self.last = hits = await self._memory.search(
             query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self.user_id
         )
-        return [
-            MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, self.last)) for hit in self.last
-        ]
+        return [MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, hits)) for hit in hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
         """Keep a text; a newer value replaces an older one. Return the id of the record with its text.
