@@ -41,10 +41,10 @@ __all__ = ["JiyiSaver", "UserOf"]
 UserOf = Callable[[RunnableConfig], str | None]
 """Says whose thread it is, by the configuration of a run."""
 
-_DELTAS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
+_DELTA_CHANNELS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
 
 
-def _awaited(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _make_async(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return the async twin of a method that changes something: it is done in a thread, and to its end."""
 
     @wraps(method)
@@ -207,7 +207,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             else:
                 items = list(self._threads.checkpoints(place))
                 self._threads.drop(
-                    place, superseded(items, lambda item: self._metadata(item).get(_DELTAS, ()))
+                    place, superseded(items, lambda item: self._metadata(item).get(_DELTA_CHANNELS, ()))
                 )
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002
@@ -232,12 +232,12 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
 
-    aput = _awaited(put)
-    aput_writes = _awaited(put_writes)
-    adelete_thread = _awaited(delete_thread)
-    adelete_for_runs = _awaited(delete_for_runs)
-    acopy_thread = _awaited(copy_thread)
-    aprune = _awaited(prune)
+    aput = _make_async(put)
+    aput_writes = _make_async(put_writes)
+    adelete_thread = _make_async(delete_thread)
+    adelete_for_runs = _make_async(delete_for_runs)
+    acopy_thread = _make_async(copy_thread)
+    aprune = _make_async(prune)
 
     def _place(self, config: RunnableConfig) -> Place:
         named = config["configurable"]
