@@ -1,4 +1,4 @@
-"""Anthropic's SDK: its memory tool, and requests of the Messages API with what the memory recalls.
+"""Anthropic's SDK: its memory tool, and requests of the Messages API with recalled text.
 
 ``pip install "jiyi[anthropic]"``.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
+from jiyi.integrations.common import build_message, log_errors, raw_of
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, raw_of, warned
 from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
@@ -27,20 +27,20 @@ _Request = dict[str, Any]
 
 @dataclass(eq=False, repr=False)
 class JiyiMessages:
-    """A conversation by the Messages API: each request gets its window, each answer is kept.
+    """A conversation over the Messages API: each request is fitted, each answer is saved.
 
-    The caller keeps the list of messages, as the API wants it, or begins again with `history`.
+    The caller keeps the list of messages, as usual with the API, or continues with `history`.
 
-    - Blocks pass as they are or are left out: thoughts, calls and results, pictures, compactions,
-      marks of the cache. System prompt and tools pass whole, and count.
-    - What the memory recalls is a user message directly before the newest one; the messages before
-      stay the same from turn to turn.
-    - What stands before a compaction passes and is not counted: the API leaves it out itself.
-    - If the memory fails or takes longer than its time, the request passes as it came.
+    - Blocks are sent unchanged or left out: thinking, calls and results, images, compactions, cache
+      markers. System prompt and tools are sent unchanged, and count.
+    - Recalled text is a user message directly before the newest one; the messages before it stay the
+      same from turn to turn.
+    - Messages before a compaction are sent and not counted: the API leaves them out itself.
+    - If the memory fails or takes longer than its time, the request is sent as it came.
     """
 
     session_id: str  # the conversation
-    memory: MemoryManager  # where it is kept; it stays open
+    memory: MemoryManager  # where it is saved; it stays open
     _: KW_ONLY
     user_id: str | None = None  # whose; by default whom the memory was opened for
     budget: int | None = None  # input tokens; the settings' by default
@@ -54,91 +54,91 @@ class JiyiMessages:
         self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     def create(self, client: Any, **request: Any) -> Any:
-        """Ask ``client.messages.create`` with a window for this request, keep both, return the answer.
+        """Ask ``client.messages.create`` with `window`, save request and answer, return the answer.
 
-        Give ``Anthropic().beta`` as client for requests of the beta. A stream is not kept: `save` its
-        final message. That something could not be kept is logged.
+        Give ``Anthropic().beta`` as client for requests of the beta. A stream is not saved: `save` its
+        final message. A failure to save is logged.
         """
         answer = client.messages.create(**self.window(**request))
-        self._kept(request, answer)
+        self._save_exchange(request, answer)
         return answer
 
     async def acreate(self, client: Any, **request: Any) -> Any:
-        """As `create`, with ``AsyncAnthropic()``."""
+        """Do what `create` does, with ``AsyncAnthropic()``."""
         answer = await client.messages.create(**await asyncio.to_thread(self.window, **request))
-        await asyncio.to_thread(self._kept, request, answer)
+        await asyncio.to_thread(self._save_exchange, request, answer)
         return answer
 
     def window(self, **request: Any) -> _Request:
         """Return the arguments of ``client.messages.create`` with the messages that the model is shown."""
-        with warned("a request passes without memory"):
+        with log_errors("a request passes without memory"):
             messages = list(request["messages"])
-            return {**request, "messages": self._shown(messages, request)}
+            return {**request, "messages": self._fit_messages(messages, request)}
         return request
 
     def save(self, messages: Sequence[Any], answer: object = None) -> int:
-        """Keep what is new in a request's messages, then the answer; return how many records that were.
+        """Save the new messages of a request, then the answer; return how many records were saved.
 
-        New is what comes after the last message that is known; before the model's last turn nothing is
-        looked for, so that what was forgotten stays forgotten.
+        New messages come after the last one that is stored, and not before the model's last turn, so
+        that forgotten messages stay forgotten.
 
         Raises:
-            BadMessage: one of them is none of the API's; nothing was kept.
-            StorageError: the database cannot take it; nothing was kept.
+            BadMessage: one of them is not in a form of the API; nothing was saved.
+            StorageError: the database cannot take it; nothing was saved.
         """
-        said = [part.message for part in _parts_of([_plain(message) for message in messages])]
-        reply = [] if answer is None else [{"role": "assistant", "content": _plain(answer).get("content")}]
-        told = [part.message for part in _parts_of(reply)]
-        return self._fitting.recaller.keep(self._owner, said, told, whole=True)
+        sent = [part.message for part in _split_messages(list(map(_to_mapping, messages)))]
+        reply = {"role": "assistant", "content": _to_mapping(answer).get("content")}
+        replied = [] if answer is None else [part.message for part in _split_messages([reply])]
+        return self._fitting.recaller.save_new(self._owner, sent, replied, full=True)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return the messages that were kept, to go on with; of a very long conversation the newest."""
+        """Return the saved messages to continue with; of a very long conversation the newest."""
         owner = self._owner
-        return _whole(owner.memory.session_messages(owner.session_id, user_id=owner.user_id))
+        return _join_parts(owner.memory.session_messages(owner.session_id, user_id=owner.user_id))
 
-    def _kept(self, request: Mapping[str, Any], answer: object) -> None:
+    def _save_exchange(self, request: Mapping[str, Any], answer: object) -> None:
         if not request.get("stream"):
-            with warned("a conversation is not kept"):
+            with log_errors("a conversation is not kept"):
                 self.save(request["messages"], answer)
 
-    def _shown(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
-        given = [_plain(message) for message in messages]
-        first = _summed_up(given)
-        parts = _parts_of(given[first:])
+    def _fit_messages(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
+        plain_messages = [_to_mapping(message) for message in messages]
+        compacted = _count_compacted(plain_messages)
+        parts = _split_messages(plain_messages[compacted:])
         counter = self._owner.memory.counter
         talk = [part.counted(counter) for part in parts]
-        system, tools = _words(request.get("system")), _tools_of(request.get("tools") or ())
+        system, tools = _read_system_text(request.get("system")), _describe_tools(request.get("tools") or ())
         self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
-        return [*messages[:first], *_put_together(messages[first:], parts, self.last)]
+        return [*messages[:compacted], *_assemble(messages[compacted:], parts, self.last)]
 
 
-def _put_together(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted) -> Iterator[Any]:
-    """Give the messages of the parts that stay, with what is recalled."""
-    sizes = Counter(part.place for part in parts)
-    for place, group in groupby(fitted.kept, lambda i: parts[i].place):
-        stay = list(group)
-        before = [i for i in stay if fitted.at is not None and i < fitted.at]
-        recalled = fitted.recalled.text if fitted.at in stay else ""
-        if recalled and not before:
-            # A user message: what was said once has no more authority now than it had then.
+def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted) -> Iterator[Any]:
+    """Yield the messages of the parts that are shown, with the recalled text."""
+    part_counts = Counter(part.message_index for part in parts)
+    for index, group in groupby(fitted.kept, lambda i: parts[i].message_index):
+        shown = list(group)
+        earlier = [i for i in shown if fitted.at is not None and i < fitted.at]
+        recalled = fitted.recalled.text if fitted.at in shown else ""
+        if recalled and not earlier:
+            # A user message, so that recalled words have no more authority than when they were said.
             yield {"role": "user", "content": recalled}
             recalled = ""
-        if len(stay) == sizes[place] and not recalled:
-            yield messages[place]
+        if len(shown) == part_counts[index] and not recalled:
+            yield messages[index]
             continue
-        message = _plain(messages[place])
-        blocks = [message["content"][i] for part in stay for i in parts[part].blocks]
-        if recalled:  # results of tools stand first in their message
-            at = sum(len(parts[i].blocks) for i in before)
-            blocks.insert(at, {"type": "text", "text": recalled})
+        message = _to_mapping(messages[index])
+        blocks = [message["content"][i] for part in shown for i in parts[part].block_indices]
+        if recalled:  # tool results come first in their message
+            position = sum(len(parts[i].block_indices) for i in earlier)
+            blocks.insert(position, {"type": "text", "text": recalled})
         yield {**message, "content": blocks}
 
 
-def _words(system: object) -> str:
+def _read_system_text(system: object) -> str:
     if isinstance(system, str):
         return system
     blocks = system if isinstance(system, list) else []
-    return "\n".join(str(_plain(block).get("text") or "") for block in blocks)
+    return "\n".join(str(_to_mapping(block).get("text") or "") for block in blocks)
 
 
 _COMPACTION = "compaction"
@@ -146,137 +146,140 @@ _COMPACTION = "compaction"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Blocks of one message that stay or go together: a result of a tool, words, a whole answer."""
+    """Blocks of one message that are shown or dropped together: a tool result, text, an answer."""
 
-    place: int  # of its message
-    content: str | list[Mapping[str, Any]]  # the blocks, or what is said
-    blocks: tuple[int, ...] = ()  # their places in the message
-    message: Message  # what they say, with the blocks themselves
+    message_index: int
+    content: str | list[Mapping[str, Any]]  # the blocks, or the text
+    block_indices: tuple[int, ...] = ()  # in the message
+    message: Message  # their text and calls, with the blocks themselves
 
     def counted(self, counter: TokenCounter) -> Message:
-        """Return the message for a window, counted whole; a compaction is a system message, which stays."""
-        own = as_list(self.content)
-        tokens = counter.count(self.message) + sum(_beside(block, counter) for block in own)
-        role = "system" if _of(own, _COMPACTION) else self.message.role
+        """Return the message with all its tokens; a compaction is a system message, which always stays."""
+        blocks = as_list(self.content)
+        tokens = counter.count(self.message) + sum(_count_other_tokens(block, counter) for block in blocks)
+        role = "system" if _blocks_of(blocks, _COMPACTION) else self.message.role
         return replace(self.message, role=role, tokens=tokens, tokens_by=counter.name)
 
 
-def _parts_of(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
+def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
     """Return the parts of messages, in their order.
 
     Raises:
-        BadMessage: a message is none of user or assistant, or a block is in no form of the API.
+        BadMessage: a role is neither user nor assistant, or a block is not in a form of the API.
     """
-    out: list[_Part] = []
-    for place, message in enumerate(messages):
+    parts: list[_Part] = []
+    for index, message in enumerate(messages):
         role, given = message.get("role"), message.get("content")
-        content = list(map(_plain, given)) if isinstance(given, list) else given
-        for number, blocks in enumerate(_groups(role, as_list(content))):
-            own: Any = [content[i] for i in blocks] if isinstance(content, list) else content
+        content = list(map(_to_mapping, given)) if isinstance(given, list) else given
+        for number, indices in enumerate(_group_blocks(role, as_list(content))):
+            own: Any = [content[i] for i in indices] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
-            said = kept(raw, _said(role, own))
-            out.append(_Part(place=place, content=own, blocks=blocks, message=said))
-    return out
+            built = build_message(raw, _to_chat_message(role, own))
+            parts.append(_Part(message_index=index, content=own, block_indices=indices, message=built))
+    return parts
 
 
-def _whole(stored: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return stored messages as the API has them: parts are put together again."""
-    out: list[dict[str, Any]] = []
+def _join_parts(stored: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return stored messages in the form of the API, their parts joined again."""
+    joined: list[dict[str, Any]] = []
     for message in stored:
         raw = raw_of(message)
-        raw = raw if isinstance(raw, dict) else {"role": message.role, "content": _blocks(message)}
+        raw = raw if isinstance(raw, dict) else {"role": message.role, "content": _build_content(message)}
         role = "assistant" if message.role == "assistant" else "user"
-        if "role" not in raw and out and out[-1]["role"] == role and isinstance(out[-1]["content"], list):
-            out[-1] = {**out[-1], "content": [*out[-1]["content"], *raw["content"]]}
+        last: dict[str, Any] = joined[-1] if joined else {}
+        if "role" not in raw and last.get("role") == role and isinstance(last["content"], list):
+            joined[-1] = {**last, "content": [*last["content"], *raw["content"]]}
         elif message.role != "system":
-            out.append({**raw, "role": role})
-    return out
+            joined.append({**raw, "role": role})
+    return joined
 
 
-def _summed_up(messages: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many messages stand before the newest compaction, which the API leaves out itself."""
+def _count_compacted(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many messages come before the newest compaction; the API leaves them out itself."""
     return max(
         (
-            place
-            for place, message in enumerate(messages)
-            if any(_plain(block).get("type") == _COMPACTION for block in as_list(message.get("content")))
+            index
+            for index, message in enumerate(messages)
+            if any(_to_mapping(block).get("type") == _COMPACTION for block in as_list(message.get("content")))
         ),
         default=0,
     )
 
 
-def _tools_of(tools: Sequence[object]) -> list[dict[str, Any]]:
-    """Return tool definitions as Chat Completions write them, to be counted."""
-    found = []
-    for tool in map(_plain, tools):
-        rest = {key: value for key, value in tool.items() if key not in ("input_schema", "cache_control")}
-        found.append({"type": "function", "function": {**rest, "parameters": tool.get("input_schema", {})}})
-    return found
+def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:
+    """Return tool definitions in the form of Chat Completions, to be counted."""
+    definitions = []
+    for tool in map(_to_mapping, tools):
+        fields = {key: value for key, value in tool.items() if key not in ("input_schema", "cache_control")}
+        function = {**fields, "parameters": tool.get("input_schema", {})}
+        definitions.append({"type": "function", "function": function})
+    return definitions
 
 
-def _plain(block: object) -> Mapping[str, Any]:
-    """Return a block, a message or a tool as a mapping, also where it is an object of the SDK."""
-    made = getattr(block, "to_dict", None)
-    return as_dict(block if isinstance(block, Mapping) else made() if callable(made) else None)
+def _to_mapping(block: object) -> Mapping[str, Any]:
+    """Return a block, a message or a tool as a mapping, also if it is an object of the SDK."""
+    to_dict = getattr(block, "to_dict", None)
+    return as_dict(block if isinstance(block, Mapping) else to_dict() if callable(to_dict) else None)
 
 
-def _groups(role: object, blocks: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
-    """Return the places of blocks by part."""
+def _group_blocks(role: object, blocks: Sequence[Mapping[str, Any]]) -> list[tuple[int, ...]]:
+    """Return the indices of each part's blocks."""
     if role == "user":
-        # Each result by itself: it belongs to its call, not to its neighbours.
-        keys = [i if block.get("type") == "tool_result" else -1 for i, block in enumerate(blocks)]
+        # Each result is a part: it belongs to its call, not to its neighbours.
+        keys = [i if b.get("type") == "tool_result" else -1 for i, b in enumerate(blocks)]
         return [tuple(group) for _, group in groupby(range(len(blocks)), keys.__getitem__)] or [()]
-    last = max((i for i, block in enumerate(blocks) if block.get("type") == _COMPACTION), default=-1) + 1
-    return [tuple(part) for part in (range(last), range(last, len(blocks))) if part] or [()]
+    start = max((i for i, b in enumerate(blocks) if b.get("type") == _COMPACTION), default=-1) + 1
+    return [tuple(part) for part in (range(start), range(start, len(blocks))) if part] or [()]
 
 
-def _blocks(message: Message) -> str | list[dict[str, Any]]:
-    """Return what a message that was saved by other means says, as blocks."""
+def _build_content(message: Message) -> str | list[dict[str, Any]]:
+    """Return the content of a message that was saved by other means."""
     if message.role == "tool":
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.text}]
     calls = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _parse_arguments(call.arguments)}
         for call in message.tool_calls
     ]
-    words = [{"type": "text", "text": message.text}] if message.text else []
-    return [*words, *calls] if calls else message.text
+    text = [{"type": "text", "text": message.text}] if message.text else []
+    return [*text, *calls] if calls else message.text
 
 
-def _arguments(written: str) -> dict[str, Any]:
+def _parse_arguments(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(written or "{}")
+        arguments = json.loads(text or "{}")
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"arguments": written}
+        arguments = None
+    return arguments if isinstance(arguments, dict) else {"arguments": text}
 
 
-def _said(role: object, content: Any) -> dict[str, Any]:
-    """Return what a part says as a Chat Completions message."""
+def _to_chat_message(role: object, content: Any) -> dict[str, Any]:
+    """Return the text and calls of a part as a Chat Completions message."""
     blocks = [as_dict(block) for block in as_list(content)]
     if role == "user" and blocks and blocks[0].get("type") == "tool_result":
-        answered = blocks[0].get("tool_use_id")
-        return {"role": "tool", "tool_call_id": answered, "content": join_text(blocks[0].get("content"))}
-    words = content if isinstance(content, str) else join_text(_of(blocks, "text"))
-    calls = [tool_call(one.get("id"), one.get("name"), one.get("input")) for one in _of(blocks, "tool_use")]
-    return {"role": role, "content": words, **({"tool_calls": calls} if calls else {})}
+        call_id = blocks[0].get("tool_use_id")
+        return {"role": "tool", "tool_call_id": call_id, "content": join_text(blocks[0].get("content"))}
+    text = content if isinstance(content, str) else join_text(_blocks_of(blocks, "text"))
+    uses = _blocks_of(blocks, "tool_use")
+    calls = [tool_call(block.get("id"), block.get("name"), block.get("input")) for block in uses]
+    return {"role": role, "content": text, **({"tool_calls": calls} if calls else {})}
 
 
-def _of(blocks: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+def _blocks_of(blocks: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
     return [block for block in blocks if block.get("type") == kind]
 
 
-def _beside(block: Mapping[str, Any], counter: TokenCounter) -> int:
-    """Return the tokens of a block that its words and calls do not have."""
+def _count_other_tokens(block: Mapping[str, Any], counter: TokenCounter) -> int:
+    """Return the tokens of a block beyond those of its text and calls."""
     kind, source = block.get("type"), as_dict(block.get("source"))
     if kind in ("text", "tool_use"):
         return 0
     if kind == "tool_result":
-        return sum(_beside(as_dict(inner), counter) for inner in as_list(block.get("content")))
+        return sum(_count_other_tokens(as_dict(inner), counter) for inner in as_list(block.get("content")))
     if kind == "image":
         part: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": str(source.get("url") or "")}}
         return counter.count(Message(role="user", content=(part,)))
     if kind == "document" and source.get("type") == "base64":
         part = {"type": "file", "file": {"file_data": source.get("data")}}
         return counter.count(Message(role="user", content=(part,)))
-    told = {key: value for key, value in block.items() if key not in ("signature", "cache_control")}
-    return counter.count_text(json.dumps(told, ensure_ascii=False, default=str))
+    fields = {key: value for key, value in block.items() if key not in ("signature", "cache_control")}
+    return counter.count_text(json.dumps(fields, ensure_ascii=False, default=str))

@@ -12,17 +12,17 @@ from typing import Any
 
 from jiyi.importers.entries import tool_call
 from jiyi.integrations import tools as verbs
+from jiyi.integrations.common import find_user_id, log_errors, raw_of, read_all, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import every, needed, raw_of, user_in, warned
-from jiyi.integrations.recalling import Entry, Owner, Saver, digest, told, whole
-from jiyi.integrations.tools import function
+from jiyi.integrations.recalling import Entry, Owner, Saver, describe_hit, hash_text, read_conversation
+from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind, Message
 from jiyi.text import TokenCounter
 
 __all__ = ["JiyiMemoryMiddleware", "JiyiRetriever", "UserOf"]
 
-with needed("LangChain", "langchain"):
+with require_framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
     from langchain.tools import ToolRuntime
@@ -44,22 +44,22 @@ with needed("LangChain", "langchain"):
 
 
 UserOf = Callable[[Any], str | None]
-"""Says whose a run is, by the ``Runtime`` of LangGraph."""
+"""Returns the user of a run, from LangGraph's ``Runtime``."""
 
-_INNER = "|graph:"  # between a thread and the path to an agent inside its graph
+_SUBGRAPH = "|graph:"  # between a thread's id and the path to an agent inside its graph
 
 
 class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Saves what an agent's threads say, and shows the model what fits with what the memory recalls.
+    """Saves an agent's threads, and shows the model the messages that fit with what the memory recalls.
 
-    - A message of the state is saved once, by its id; one that was changed takes the place of what
-      was saved. A summary that LangChain made is not saved. A thread is the session of its
-      ``thread_id``; what a subagent says is in another, ``thread_id|graph:tools``. Without a
-      ``thread_id`` nothing is saved.
-    - The model is shown LangChain's own message objects, or not; none is changed, and neither is the
-      state. What is recalled is one message directly before the newest question.
-    - System prompt, tools and output schema count, as this middleware is given them: what one that
-      stands after it adds does not.
+    - A message of the state is saved once, by its id; a changed one replaces its saved version. A
+      summary that LangChain made is not saved. A thread is the session of its ``thread_id``; the
+      messages of a subagent are in another, ``thread_id|graph:tools``. Without a ``thread_id``
+      nothing is saved.
+    - The model gets LangChain's own message objects or not; none is changed, and neither is the
+      state. Recalled text is one message directly before the newest question.
+    - System prompt, tools and output schema count, as this middleware gets them: additions of
+      middleware after it do not.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
 
@@ -68,14 +68,12 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         budget: input tokens; the settings' by default.
         user_id: whose; by default ``user_id`` of the run's context, then the user whom a LangGraph
             server let in, then whom the memory was opened for.
-        user_of: says whose, by the runtime; goes before ``user_id``.
+        user_of: returns the user, from the runtime; overrides ``user_id``.
         recall_tokens: most that is recalled; a quarter of the budget by default.
         seconds: that recalling may take.
         tools: whether the model gets ``remember``, ``recall`` and ``forget``.
-        name: of the middleware; "SummarizationMiddleware" takes the place of deepagents' own.
-
-    Attributes:
-        last: what was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``.
+        name: of the middleware; "SummarizationMiddleware" replaces deepagents' own.
+        last: (attribute) what was shown last, with ``last.recalled.nothing_relevant`` and ``why``.
     """
 
     def __init__(
@@ -92,9 +90,9 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self.last: Fitted | None = None
-        self.tools: Sequence[Any] = self._tools() if tools else ()
+        self.tools: Sequence[Any] = self._build_tools() if tools else ()
         self._memory = memory
-        self._user_of = user_of or (lambda runtime: user_id if user_id is not None else _user(runtime))
+        self._user_of = user_of or (lambda runtime: user_id if user_id is not None else _find_user(runtime))
         self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
         self._saver = Saver()
         self._name = name
@@ -107,9 +105,9 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Save, ask the model with what fits and what is recalled, save the answer."""
-        response = handler(self._shown(request))
-        self._answered(request, response)
+        """Save, ask the model with the messages that fit and the recalled text, save the answer."""
+        response = handler(self._prepare_request(request))
+        self._save_answer(request, response)
         return response
 
     async def awrap_model_call(
@@ -117,41 +115,42 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Do what `wrap_model_call` does; the event loop goes on meanwhile."""
-        response = await handler(await asyncio.to_thread(self._shown, request))
-        await asyncio.to_thread(self._answered, request, response)
+        """Do what `wrap_model_call` does without blocking the event loop."""
+        response = await handler(await asyncio.to_thread(self._prepare_request, request))
+        await asyncio.to_thread(self._save_answer, request, response)
         return response
 
     def history(self, thread_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
-        """Return all messages of a thread as they were, also those that the state has no more."""
-        return [_given_of(message) for message in whole(Owner(self._memory, user_id, thread_id))]
+        """Return all messages of a thread as they were, also those the state no longer has."""
+        return list(map(_to_langchain, read_conversation(Owner(self._memory, user_id, thread_id))))
 
     def forget_thread(self, thread_id: str, *, user_id: str | None = None) -> int:
-        """Forget a thread and its subagents' with all that came of them; return how many records.
+        """Forget a thread and its subagents' with all derived from them; return how many records.
 
         `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
         """
-        found = every(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
-        ids = [thread_id, *(one.id for one in found if one.id.startswith(f"{thread_id}{_INNER}"))]
+        sessions = read_all(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
+        prefix = f"{thread_id}{_SUBGRAPH}"
+        ids = [thread_id, *(session.id for session in sessions if session.id.startswith(prefix))]
         forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
         return sum(forget(session_id=id_).total for id_ in ids)
 
-    def _shown(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        with warned("the request passes without memory"):
+    def _prepare_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        with log_errors("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
-                return self._fitted(owner, request)
-            finally:  # not before: a question that is saved would be found as an answer to itself
+                return self._fit_request(owner, request)
+            finally:  # not before: a saved question would be found as an answer to itself
                 self._save(owner, request.state["messages"])
         return request
 
-    def _answered(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
-        with warned("an answer is not saved yet"):
-            # One without an id gets it from the state, and is saved with the next request.
-            known = [*request.state["messages"], *(m for m in response.result if m.id)]
-            self._save(self._owner(request.runtime), known)
+    def _save_answer(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
+        with log_errors("an answer is not saved yet"):
+            # A message without an id gets one from the state, and is saved with the next request.
+            messages = [*request.state["messages"], *(m for m in response.result if m.id)]
+            self._save(self._owner(request.runtime), messages)
 
-    def _tools(self) -> list[StructuredTool]:
+    def _build_tools(self) -> list[StructuredTool]:
         def remember(text: str, runtime: ToolRuntime[Any, Any]) -> str:
             return verbs.remember(self._owner(runtime), text)
 
@@ -163,28 +162,28 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
         tools: dict[str, Callable[..., str]] = {"remember": remember, "recall": recall, "forget": forget}
         return [
-            StructuredTool.from_function(tool, name=name, description=verbs.TOLD[name])
+            StructuredTool.from_function(tool, name=name, description=verbs.TOOL_DESCRIPTIONS[name])
             for name, tool in tools.items()
         ]
 
     def _owner(self, runtime: Any) -> Owner:
-        return Owner(self._memory, self._user_of(runtime), _session(runtime))
+        return Owner(self._memory, self._user_of(runtime), _find_session_id(runtime))
 
     def _save(self, owner: Owner, messages: Sequence[BaseMessage]) -> None:
-        if owner.session_id == _INNER:  # no thread
+        if owner.session_id == _SUBGRAPH:  # no thread
             return
         counter = self._memory.counter
-        with warned("messages are not saved yet"):
-            # What LangChain made out of others nobody said.
-            said = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
-            entries = [_entry_of(message, _message_of(message, counter)) for message in said]
+        with log_errors("messages are not saved yet"):
+            # Nobody said the summaries that LangChain makes of other messages.
+            originals = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
+            entries = [_to_entry(message, _to_message(message, counter)) for message in originals]
             self._saver.save(owner, entries)
 
-    def _fitted(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        talk = [_message_of(message, self._memory.counter) for message in request.messages]
-        fitted = self._fitting.fit(owner, talk, system=request.system_prompt or "", tools=_tools_of(request))
-        self.last = fitted
-        return request.override(messages=list(fitted.shown(request.messages, HumanMessage)))
+    def _fit_request(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        talk = [_to_message(message, self._memory.counter) for message in request.messages]
+        system, tools = request.system_prompt or "", _describe_tools(request)
+        self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
+        return request.override(messages=list(fitted.select(request.messages, HumanMessage)))
 
 
 class JiyiRetriever(BaseRetriever):
@@ -202,12 +201,12 @@ class JiyiRetriever(BaseRetriever):
 
     memory: MemoryManager
     k: int = Field(default=4, ge=1)
-    """How many documents at most; ``invoke(query, k=...)`` goes before it."""
+    """How many documents at most; ``invoke(query, k=...)`` overrides it."""
     kinds: Sequence[Kind] = SEARCHABLE
     filters: Mapping[str, Any] | None = None
     """As in `MemoryManager.search`."""
     min_score: float = 0.0
-    """From 0 to 1: documents of less ``relevance`` are left out."""
+    """From 0 to 1: documents with less ``relevance`` are left out."""
     session_id: str | None = None
     user_id: str | None = None
 
@@ -218,7 +217,7 @@ class JiyiRetriever(BaseRetriever):
         run_manager: Any,  # noqa: ARG002 - LangChain gives it
         k: int | None = None,
     ) -> list[Document]:
-        found = self.memory.search(
+        hits = self.memory.search(
             query,
             limit=self.k if k is None else k,
             kinds=self.kinds,
@@ -229,65 +228,68 @@ class JiyiRetriever(BaseRetriever):
         )
         return [
             Document(
-                id=hit.id, page_content=hit.wordings[0], metadata={"score": hit.score, **told(hit, found)}
+                id=hit.id,
+                page_content=hit.wordings[0],
+                metadata={"score": hit.score, **describe_hit(hit, hits)},
             )
-            for hit in found
+            for hit in hits
         ]
 
 
-def _session(runtime: Any) -> str:
-    """Return the thread of a run, with the path to the agent where that is part of another graph."""
-    run = runtime.execution_info
-    if run is None or not run.thread_id:
-        return _INNER
-    # The last part is the model's own node; numbers after ":" differ from run to run.
-    path = [part.partition(":")[0] for part in run.checkpoint_ns.split("|")[:-1]]
-    return f"{run.thread_id}{_INNER}{'|'.join(path)}" if path else str(run.thread_id)
+def _find_session_id(runtime: Any) -> str:
+    """Return the thread of a run, with the path to the agent if that is part of another graph."""
+    execution = runtime.execution_info
+    if execution is None or not execution.thread_id:
+        return _SUBGRAPH
+    # The last part is the model's own node; the ids after ":" differ from run to run.
+    path = [part.partition(":")[0] for part in execution.checkpoint_ns.split("|")[:-1]]
+    return f"{execution.thread_id}{_SUBGRAPH}{'|'.join(path)}" if path else str(execution.thread_id)
 
 
-def _user(runtime: Any) -> Any:
-    user = user_in(runtime.context)
+def _find_user(runtime: Any) -> Any:
+    user = find_user_id(runtime.context)
     if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
         user = runtime.server_info.user.identity
     return user
 
 
 _ROLES = {"human": "user", "system": "system", "tool": "tool"}
-_BESIDE = ("text", "tool_use", "tool_call", "function_call")  # parts that words and calls have already
+_COUNTED_PARTS = ("text", "tool_use", "tool_call", "function_call")  # counted as text and calls
 
 
-def _message_of(message: BaseMessage, counter: TokenCounter) -> Message:
-    """Return what a message says, counted with what it has besides words and calls."""
-    body: dict[str, Any] = {"role": _role(message), "content": str(message.text)}
+def _to_message(message: BaseMessage, counter: TokenCounter) -> Message:
+    """Return the text and calls of a message, with the tokens of all its parts."""
+    fields: dict[str, Any] = {"role": _find_role(message), "content": str(message.text)}
     if isinstance(message, ToolMessage):
-        body["tool_call_id"] = message.tool_call_id
+        fields["tool_call_id"] = message.tool_call_id
     if isinstance(message, AIMessage):
         calls = [*message.tool_calls, *message.invalid_tool_calls]
-        body["tool_calls"] = [
-            tool_call(call["id"] or f"without-id-{place}", call["name"] or "", call["args"])
-            for place, call in enumerate(calls)
+        fields["tool_calls"] = [
+            tool_call(call["id"] or f"without-id-{index}", call["name"] or "", call["args"])
+            for index, call in enumerate(calls)
         ]
-    said = Message.from_openai({name: value for name, value in body.items() if value != []})
-    return replace(said, tokens=counter.count(said) + _beside(message, counter), tokens_by=counter.name)
+    built = Message.from_openai({name: value for name, value in fields.items() if value != []})
+    tokens = counter.count(built) + _count_other_tokens(message, counter)
+    return replace(built, tokens=tokens, tokens_by=counter.name)
 
 
-def _entry_of(message: BaseMessage, said: Message) -> Entry:
-    """Return a message as it is saved: whole, but for an artifact that is no JSON."""
+def _to_entry(message: BaseMessage, converted: Message) -> Entry:
+    """Return a message as it is saved: complete, except for an artifact that is not JSON."""
     raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
-    return Entry(message.id or digest(raw), raw, said)
+    return Entry(message.id or hash_text(raw), raw, converted)
 
 
-def _given_of(message: Message) -> BaseMessage:
-    """Return the message that was saved; what was saved by other means, as LangChain writes it."""
+def _to_langchain(message: Message) -> BaseMessage:
+    """Return a stored message as LangChain's; one that was saved by other means is converted."""
     raw = raw_of(message)
     if isinstance(raw, Mapping) and "type" in raw:
         return messages_from_dict([{"type": raw["type"], "data": raw}])[0]
     return convert_to_messages([message.to_openai()])[0]
 
 
-def _tools_of(request: ModelRequest[Any]) -> list[dict[str, Any]]:
-    """Return what a request sends of tools and of the schema of its output."""
-    given = [_tool(tool) for tool in request.tools]
+def _describe_tools(request: ModelRequest[Any]) -> list[dict[str, Any]]:
+    """Return the tools of a request and the schema of its output."""
+    tools = [_describe_tool(tool) for tool in request.tools]
     output = request.response_format
     if isinstance(output, ToolStrategy):
         specs: Sequence[Any] = output.schema_specs
@@ -295,31 +297,32 @@ def _tools_of(request: ModelRequest[Any]) -> list[dict[str, Any]]:
         specs = [output.schema_spec]
     else:
         specs = ToolStrategy(getattr(output, "schema", output)).schema_specs if output is not None else []
-    return [*given, *(function(spec.name, spec.description, spec.json_schema) for spec in specs)]
+    return [*tools, *(describe_function(spec.name, spec.description, spec.json_schema) for spec in specs)]
 
 
-def _role(message: BaseMessage) -> str:
+def _find_role(message: BaseMessage) -> str:
     if isinstance(message, ChatMessage):
         return message.role if message.role in ("user", "system") else "assistant"
     return _ROLES.get(message.type.removesuffix("MessageChunk").lower(), "assistant")
 
 
-def _beside(message: BaseMessage, counter: TokenCounter) -> int:
-    """Return the tokens of pictures, thoughts and other parts that are neither words nor calls."""
+def _count_other_tokens(message: BaseMessage, counter: TokenCounter) -> int:
+    """Return the tokens of images, thoughts and other parts that are neither text nor calls."""
     if isinstance(message.content, str):
         return 0
-    parts = [p for p in message.content if isinstance(p, dict) and p.get("type") not in _BESIDE]
-    if not parts:
+    parts = [part for part in message.content if isinstance(part, dict)]
+    others = [part for part in parts if part.get("type") not in _COUNTED_PARTS]
+    if not others:
         return 0
     try:
-        body = convert_to_openai_messages([message.model_copy(update={"content": parts})])[0]
-        odd = [part for part in body["content"] if isinstance(part, dict)]
+        body = convert_to_openai_messages([message.model_copy(update={"content": others})])[0]
+        chat_parts = [part for part in body["content"] if isinstance(part, dict)]
     except (ValueError, KeyError, TypeError):  # parts of another provider
-        odd = parts
-    return sum(counter.count(Message.from_openai({"role": "user", "content": [p]})) for p in odd)
+        chat_parts = others
+    return sum(counter.count(Message.from_openai({"role": "user", "content": [part]})) for part in chat_parts)
 
 
-def _tool(tool: Any) -> dict[str, Any]:
+def _describe_tool(tool: Any) -> dict[str, Any]:
     try:
         return convert_to_openai_tool(tool)
     except ValueError:  # a provider's own tool

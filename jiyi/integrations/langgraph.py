@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from jiyi.integrations.keeping import needed
+from jiyi.integrations.common import require_framework
 from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.wiring import open_memory
 
-with needed("LangGraph", "langgraph"):
+with require_framework("LangGraph", "langgraph"):
     from langgraph.store.base import (
         BaseStore,
         IndexConfig,

@@ -12,7 +12,7 @@ from itertools import accumulate, islice
 from typing import Any
 
 from jiyi.errors import BadQuery
-from jiyi.integrations.keeping import every, needed, reached
+from jiyi.integrations.common import get_by_path, read_all, require_framework
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Item, Scope
@@ -20,7 +20,7 @@ from jiyi.records.checks import UNSTORABLE
 
 __all__ = ["FoundItem", "Operations", "UserFrom"]
 
-with needed("LangGraph", "langgraph"):
+with require_framework("LangGraph", "langgraph"):
     from langgraph.store.base import (
         GetOp,
         IndexConfig,
@@ -36,11 +36,10 @@ with needed("LangGraph", "langgraph"):
     )
     from langgraph.store.base import Item as StoreItem
 
-
 UserFrom = Callable[[tuple[str, ...]], str]
 """Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
 
-_MOST = 10_000  # records that one verb returns
+_PAGE = 10_000  # records that one verb returns
 _MINUTE = 60.0
 _RESERVED = "langgraph"  # the first label of what is LangGraph's own, such as checkpoints
 
@@ -55,7 +54,7 @@ class FoundItem(SearchItem):
             after it, for the order is the memory's, which goes by words, too.
         relevance: 0 to 1, how likely it is an answer; see `MemoryManager.search`.
         nothing_relevant: the probability that the store holds no answer.
-        why: what each feature added to its place among what was found.
+        why: the share of each feature in its rank.
     """
 
     __slots__ = ("nothing_relevant", "relevance", "why")
@@ -94,7 +93,7 @@ class Operations:
         asked = list(ops)
         for op in asked:
             _check(op)
-        got = self._got((tuple(op.namespace), op.key) for op in asked if isinstance(op, GetOp))
+        got = self._get_all((tuple(op.namespace), op.key) for op in asked if isinstance(op, GetOp))
         results = [self._read(op, got) for op in asked]
         self._write([op for op in asked if isinstance(op, PutOp)])
         return results
@@ -104,7 +103,7 @@ class Operations:
         _check(op)
         if isinstance(op, SearchOp):
             self._user(tuple(op.namespace_prefix))
-            _Asked(op.filter)
+            _Filter(op.filter)
         else:
             space, now = tuple(op.namespace), self.memory.parts.clock()
             scope = Scope(user_id=self._user(space) or "anyone")
@@ -136,7 +135,7 @@ class Operations:
         self._users.add(user)
         return user
 
-    def _got(self, places: Iterable[tuple[_Space, str]]) -> dict[tuple[_Space, str], Item]:
+    def _get_all(self, places: Iterable[tuple[_Space, str]]) -> dict[tuple[_Space, str], Item]:
         """Return those items that are there; those of a namespace are read at once."""
         keys: dict[_Space, list[str]] = defaultdict(list)
         for space, key in places:
@@ -155,18 +154,18 @@ class Operations:
                     self._refresh([item])
                 return None if item is None else StoreItem(**_fields(item))
             case SearchOp():
-                return self._searched(op)
+                return self._search(op)
             case ListNamespacesOp():
-                return self._listed(op)
+                return self._list(op)
         return None
 
-    def _searched(self, op: SearchOp) -> list[SearchItem]:
+    def _search(self, op: SearchOp) -> list[SearchItem]:
         if op.limit < 1:
             return []
-        asked = _Asked(op.filter)
+        asked = _Filter(op.filter)
         user = self._user(tuple(op.namespace_prefix))
         if op.query and op.query.strip():
-            found = list(self._best(op, asked, user))
+            found = list(self._rank(op, asked, user))
         else:
             found = [(item, SearchItem(**_fields(item))) for item in self._newest(op, asked, user)]
         if op.refresh_ttl:
@@ -179,7 +178,7 @@ class Operations:
                 user = item.scope.user_id
                 self.memory.get_item(item.namespace, item.key, refresh=True, user_id=user)
 
-    def _best(self, op: SearchOp, asked: "_Asked", user: str | None) -> Iterator[tuple[Item, SearchItem]]:
+    def _rank(self, op: SearchOp, asked: "_Filter", user: str | None) -> Iterator[tuple[Item, SearchItem]]:
         """Give the items that a query finds, best first."""
         until = op.offset + op.limit
         hits = self.memory.search(
@@ -187,7 +186,7 @@ class Operations:
             kinds="item",
             namespace=tuple(op.namespace_prefix),
             filters=asked.filters("value."),
-            limit=min(until, _MOST) if asked.exact else _MOST,
+            limit=min(until, _PAGE) if asked.exact else _PAGE,
             user_id=user,
         )
         held = [
@@ -199,17 +198,17 @@ class Operations:
         for (item, hit), score in list(zip(held, scores, strict=True))[op.offset :]:
             yield item, FoundItem(item, hit, score, hits.nothing_relevant)
 
-    def _newest(self, op: SearchOp, asked: "_Asked", user: str | None) -> list[Item]:
+    def _newest(self, op: SearchOp, asked: "_Filter", user: str | None) -> list[Item]:
         """Return the items of a search without a query, the last changed first."""
         until, filters, prefix = op.offset + op.limit, asked.filters(), op.namespace_prefix
-        size = min(until, _MOST)
-        there = every(
+        size = min(until, _PAGE)
+        there = read_all(
             lambda after: self.memory.items(prefix, filters=filters, limit=size, after=after, user_id=user)
         )
         found = (item for item in there if item.namespace[0] != _RESERVED and asked.holds(item.value))
         return list(islice(found, op.offset, until))
 
-    def _listed(self, op: ListNamespacesOp) -> list[_Space]:
+    def _list(self, op: ListNamespacesOp) -> list[_Space]:
         paths: dict[str, list[_Space]] = {"prefix": [], "suffix": []}
         for condition in op.match_conditions or ():
             paths[condition.match_type].append(tuple(condition.path))
@@ -219,7 +218,7 @@ class Operations:
         known = prefix[: prefix.index("*")] if "*" in prefix else prefix
         found = [
             space
-            for space in self.memory.namespaces(prefix, suffix=suffix, limit=_MOST, user_id=self._user(known))
+            for space in self.memory.namespaces(prefix, suffix=suffix, limit=_PAGE, user_id=self._user(known))
             if space[0] != _RESERVED
             and all(_begins(space, path) for path in prefixes)
             and all(_begins(space[::-1], path[::-1]) for path in suffixes)
@@ -241,7 +240,7 @@ class Operations:
             for user, entries in puts.items():
                 self.memory.put_items(entries, user_id=user)
             ids: dict[str, list[str]] = defaultdict(list)
-            for item in self._got(gone).values():
+            for item in self._get_all(gone).values():
                 ids[item.scope.user_id].append(item.id)
             for owner, own in ids.items():
                 self.memory.forget(ids=own, reason="deleted", user_id=owner)
@@ -296,12 +295,12 @@ def _begins(labels: _Space, path: _Space) -> bool:
 
 
 _OPERATORS = {"$eq": "eq", "$ne": "ne", "$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
-_ODD = re.compile(r"[\"'`\\\0-\x1f]")  # nothing here comes near SQL: such a key is a mistake or an attack
-_HIGHEST = sys.float_info.max
-_LARGEST = 2**63  # whole numbers beyond are compared as floating-point numbers
+_INVALID_KEY = re.compile(r"[\"'`\\\0-\x1f]")  # never reaches SQL: such a key is a mistake or an attack
+_MAX_FLOAT = sys.float_info.max
+_MAX_INT = 2**63  # whole numbers beyond are compared as floating-point numbers
 
 
-class _Asked:
+class _Filter:
     """What a filter of LangGraph, field names with values or operators, asks of the values of items.
 
     Names with dots reach into objects, and so do objects in the filter. A field that is not there is equal to
@@ -329,7 +328,7 @@ class _Asked:
 
     def holds(self, value: Any) -> bool:
         """Say whether a value meets the rest: lists and objects compared as a whole, and None."""
-        return all((reached(value, name) == wanted) is equal for name, equal, wanted in self._left)
+        return all((get_by_path(value, name) == wanted) is equal for name, equal, wanted in self._left)
 
     def _field(self, name: str, asked: Any) -> None:
         if not isinstance(asked, Mapping):
@@ -350,11 +349,11 @@ class _Asked:
         elif not _equals_nothing(value):
             self._said.append({name: {_OPERATORS[operator]: _finite(value)}})
         elif operator != "$ne":  # which holds of everything
-            self._said.append({name: {"gt": _HIGHEST}})  # which holds of nothing
+            self._said.append({name: {"gt": _MAX_FLOAT}})  # which holds of nothing
 
 
 def _key(key: object) -> str:
-    if not isinstance(key, str) or not key or _ODD.search(key):
+    if not isinstance(key, str) or not key or _INVALID_KEY.search(key):
         raise BadQuery(
             f"Invalid filter key: {key!r}; it names a field, without quotes and control characters"
         )
@@ -371,7 +370,7 @@ def _equals_nothing(value: Any) -> bool:
 def _finite(value: Any) -> Any:
     """Return a number that every database knows; JSON has none beyond the largest, so that is as good."""
     if isinstance(value, float):
-        return max(-_HIGHEST, min(value, _HIGHEST))
-    if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
-        return float(max(-int(_HIGHEST), min(value, int(_HIGHEST))))
+        return max(-_MAX_FLOAT, min(value, _MAX_FLOAT))
+    if isinstance(value, int) and not -_MAX_INT <= value < _MAX_INT:
+        return float(max(-int(_MAX_FLOAT), min(value, int(_MAX_FLOAT))))
     return value

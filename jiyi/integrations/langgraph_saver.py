@@ -14,13 +14,13 @@ from itertools import islice
 from typing import Any
 
 from jiyi.errors import InputError
-from jiyi.integrations.keeping import needed, settled
+from jiyi.integrations.common import finish, require_framework
 from jiyi.integrations.langgraph_threads import Place, Threads, matches, superseded
 from jiyi.integrations.langgraph_values import Packer, Row, decoded, encoded, unpacked
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-with needed("LangGraph", "langgraph"):
+with require_framework("LangGraph", "langgraph"):
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         WRITES_IDX_MAP,
@@ -41,15 +41,15 @@ __all__ = ["JiyiSaver", "UserOf"]
 UserOf = Callable[[RunnableConfig], str | None]
 """Says whose thread it is, by the configuration of a run."""
 
-_DELTAS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
+_DELTA_CHANNELS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
 
 
-def _awaited(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _make_async(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     """Return the async twin of a method that changes something: it is done in a thread, and to its end."""
 
     @wraps(method)
     async def twin(self: "JiyiSaver", *args: Any, **kwargs: Any) -> Any:
-        return await settled(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
+        return await finish(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
 
     return twin
 
@@ -113,11 +113,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, greatest id first.
 
-        Args:
-            config: says of which thread, there of which namespace, and with which id; None: all of the user.
-            filter: fields of the metadata that must be equal; dots lead into nested ones.
-            before: only ids below this one's.
-            limit: at most so many.
+        ``config`` names a thread, a namespace and an id; None: all threads of the user. ``filter`` has fields
+        of the metadata that must be equal, dots lead into nested ones; ``before``: only lower ids.
         """
         place = self._place(config) if config else Place(self._user_id, "")
         if config and "checkpoint_ns" not in config["configurable"]:
@@ -198,10 +195,8 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints for good, with the values that nothing needs any more.
 
-        Args:
-            thread_ids: the threads.
-            strategy: "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
-                its delta channels are rebuilt from; "delete" keeps none.
+        The strategy "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
+        its delta channels are rebuilt from; "delete" keeps none.
 
         Raises:
             InputError: there is no such strategy.
@@ -214,7 +209,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             else:
                 items = list(self._threads.checkpoints(place))
                 self._threads.drop(
-                    place, superseded(items, lambda item: self._metadata(item).get(_DELTAS, ()))
+                    place, superseded(items, lambda item: self._metadata(item).get(_DELTA_CHANNELS, ()))
                 )
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002
@@ -239,12 +234,12 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
 
-    aput = _awaited(put)
-    aput_writes = _awaited(put_writes)
-    adelete_thread = _awaited(delete_thread)
-    adelete_for_runs = _awaited(delete_for_runs)
-    acopy_thread = _awaited(copy_thread)
-    aprune = _awaited(prune)
+    aput = _make_async(put)
+    aput_writes = _make_async(put_writes)
+    adelete_thread = _make_async(delete_thread)
+    adelete_for_runs = _make_async(delete_for_runs)
+    acopy_thread = _make_async(copy_thread)
+    aprune = _make_async(prune)
 
     def _place(self, config: RunnableConfig) -> Place:
         named = config["configurable"]

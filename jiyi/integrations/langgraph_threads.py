@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
-from jiyi.integrations.keeping import every, reached
+from jiyi.integrations.common import get_by_path, read_all
 from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -25,8 +25,8 @@ __all__ = ["Place", "Threads", "matches", "superseded"]
 
 _ROOT = "langgraph"
 _PAGE = 1_000
-_MOST = 10_000  # items of a transaction
-_REMEMBERED = 200  # checkpoints whose references are kept in mind
+_MAX_ITEMS_PER_WRITE = 10_000  # items of a transaction
+_MAX_CACHED_CHECKPOINTS = 200  # checkpoints whose references are kept in mind
 
 _Labels = tuple[str, ...]
 _by_key: Callable[[Item], str] = attrgetter("key")
@@ -75,7 +75,7 @@ class Threads:
         all_of = place.of("checkpoints")
         spaces = [all_of]
         if place.ns is None:
-            spaces = self._memory.namespaces(all_of, limit=_MOST, user_id=place.user)
+            spaces = self._memory.namespaces(all_of, limit=_MAX_ITEMS_PER_WRITE, user_id=place.user)
         if place.id is not None:
             for space in spaces:
                 yield from self._memory.get_items(space, [place.id], user_id=place.user)
@@ -206,27 +206,25 @@ class Threads:
 
     def _write(self, place: Place, puts: Sequence[Row]) -> list[Item]:
         made = list[Item]()
-        for at in range(0, len(puts), _MOST):  # what needs the others comes last
-            made += self._memory.put_items(puts[at : at + _MOST], user_id=place.user)
+        for at in range(0, len(puts), _MAX_ITEMS_PER_WRITE):  # what needs the others comes last
+            made += self._memory.put_items(puts[at : at + _MAX_ITEMS_PER_WRITE], user_id=place.user)
         return made
 
     def _remember(self, item: Item, refs: Iterable[str]) -> None:
         key = (item.id, item.version)
         with self._guard:
             self._refs[key] = self._refs.pop(key, frozenset()).union(refs)
-            if len(self._refs) > _REMEMBERED:
+            if len(self._refs) > _MAX_CACHED_CHECKPOINTS:
                 self._refs.popitem(last=False)
 
     def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        return every(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
+        return read_all(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
 
 
 def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
-    """Return the checkpoints of a thread that its newest ones do not need.
+    """Return the checkpoints of a thread, given greatest id first, that its newest ones do not need.
 
-    Args:
-        items: all checkpoints, greatest id first.
-        deltas: says which channels of a checkpoint are rebuilt from the writes of former ones.
+    ``deltas`` returns the channels of a checkpoint that are rebuilt from the writes of former ones.
     """
     at = {(item.namespace, item.key): item for item in items}
     needed = set[str]()
@@ -243,7 +241,7 @@ def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -
 def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
     """Say whether fields of metadata are equal to these; dots lead into nested ones."""
     return all(
-        (metadata[name] if name in metadata else reached(metadata, name)) == value
+        (metadata[name] if name in metadata else get_by_path(metadata, name)) == value
         for name, value in filter.items()
     )
 

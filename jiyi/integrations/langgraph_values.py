@@ -32,12 +32,12 @@ Values that are too long for a row are cut as text: ``{"refs": "..."}`` of rows 
 Read = Callable[[Iterable[str]], Mapping[str, Row]]
 """Reads rows by their references."""
 
-_INLINE = 200  # bytes of a value that is kept where it is used: a row would take more
-_PART = 200  # bytes from which elements of a list fill a row
-_LONGEST = 500_000  # characters of a row
-_FAN = 16  # references that become one
-_COMPRESSED = 100  # bytes from which compression is tried
-_HASH = 20  # characters of a reference that say what it holds; the others, who wrote it
+_MAX_INLINE_BYTES = 200  # bytes of a value that is kept where it is used: a row would take more
+_MIN_PART_BYTES = 200  # bytes from which elements of a list fill a row
+_MAX_ROW_LENGTH = 500_000  # characters of a row
+_REFS_PER_ROW = 16  # references that become one
+_MIN_COMPRESSED_BYTES = 100  # bytes from which compression is tried
+_HASH_LENGTH = 20  # characters of a reference that say what it holds; the others, who wrote it
 
 
 class Serde(Protocol):
@@ -60,7 +60,7 @@ class Packer:
     new: dict[str, Row] = field(default_factory=dict, init=False)  # those that are not stored yet
 
     def __post_init__(self, known: Iterable[str]) -> None:
-        self._known = {ref[:_HASH]: ref for ref in known}
+        self._known = {ref[:_HASH_LENGTH]: ref for ref in known}
         # A row is written once, under a name no other change uses: whoever deletes what nothing refers to
         # cannot take what is written meanwhile.
         self._writer = token_urlsafe(3)
@@ -72,19 +72,19 @@ class Packer:
             name = type(value).__name__
             elements = value if name == "list" else [{key: one} for key, one in value.items()]
             typed = [self.serde.dumps_typed(element) for element in elements]
-            if sum(len(data) for _, data in typed) > _INLINE:
+            if sum(len(data) for _, data in typed) > _MAX_INLINE_BYTES:
                 return {name: self._levels([self._row(part) for part in _parts(typed)])}
         whole = self.serde.dumps_typed(value)
-        return encoded(whole) if len(whole[1]) <= _INLINE else self._row([whole])
+        return encoded(whole) if len(whole[1]) <= _MAX_INLINE_BYTES else self._row([whole])
 
     def _levels(self, refs: list[str]) -> list[str]:
         levels = list[str]()
         while True:
-            cut = len(refs) // _FAN * _FAN
+            cut = len(refs) // _REFS_PER_ROW * _REFS_PER_ROW
             levels.append(" ".join(refs[cut:]))
             if not cut:
                 return levels
-            texts = [" ".join(refs[at : at + _FAN]) for at in range(0, cut, _FAN)]
+            texts = [" ".join(refs[at : at + _REFS_PER_ROW]) for at in range(0, cut, _REFS_PER_ROW)]
             refs = [self._ref(text.encode(), partial(dict, refs=text)) for text in texts]
 
     def _row(self, part: Sequence[tuple[str, bytes]]) -> str:
@@ -92,10 +92,10 @@ class Packer:
         return self._ref(told, lambda: self._filled([encoded(typed) for typed in part]))
 
     def _filled(self, values: list[list[str]]) -> Row:
-        if sum(len(value[1]) for value in values) <= _LONGEST:
+        if sum(len(value[1]) for value in values) <= _MAX_ROW_LENGTH:
             return {"values": values}
         text = json.dumps(values)
-        pieces = [{"piece": text[at : at + _LONGEST]} for at in range(0, len(text), _LONGEST)]
+        pieces = [{"piece": text[at : at + _MAX_ROW_LENGTH]} for at in range(0, len(text), _MAX_ROW_LENGTH)]
         refs = [self._ref(b"piece " + one["piece"].encode(), partial(dict, one)) for one in pieces]
         return {"refs": " ".join(refs)}
 
@@ -200,7 +200,7 @@ def refs_in(packed: Iterable[Any], held: Mapping[str, Iterable[str]]) -> set[str
 def encoded(typed: tuple[str, bytes]) -> list[str]:
     """Return serialized data as JSON, compressed where that makes it smaller."""
     kind, data = typed
-    small = zlib.compress(data) if len(data) > _COMPRESSED else data
+    small = zlib.compress(data) if len(data) > _MIN_COMPRESSED_BYTES else data
     if len(small) < len(data):
         return [kind, b64encode(small).decode(), "zlib"]
     return [kind, b64encode(data).decode()]
@@ -228,7 +228,7 @@ def _parts(elements: Iterable[tuple[str, bytes]]) -> list[list[tuple[str, bytes]
     """Return the elements in parts that stay the same when more are added after them."""
     parts, size = [list[tuple[str, bytes]]()], 0
     for typed in elements:
-        if size >= _PART:
+        if size >= _MIN_PART_BYTES:
             parts.append([])
             size = 0
         parts[-1].append(typed)

@@ -1,7 +1,7 @@
 """LlamaIndex: a memory for its agents and chat engines, and a block for its own `Memory`.
 
 ``pip install "jiyi[llama-index]"``. `JiyiMemory` keeps a whole conversation and shows what fits;
-`JiyiMemoryBlock` adds what other conversations said to the `Memory` of LlamaIndex.
+`JiyiMemoryBlock` adds what other conversations say to the `Memory` of LlamaIndex.
 """
 
 import asyncio
@@ -16,51 +16,51 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage
 from jiyi.importers.entries import tool_call
+from jiyi.integrations.common import build_message, finish, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting
-from jiyi.integrations.keeping import kept, needed, raw_of, settled
-from jiyi.integrations.recalling import Owner, Recalled, whole
+from jiyi.integrations.recalling import Owner, Recalled, read_conversation
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-with needed("LlamaIndex", "llama-index"):
+with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import BaseMemory, BaseMemoryBlock
 
 __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
 _ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
-_PLAIN = ("text", "tool_call", "cache")  # blocks that a message has as its words and calls, or that are free
+_COUNTED_BLOCKS = ("text", "tool_call", "cache")  # blocks counted as text and calls, or free
 
 
 class JiyiMemory(BaseMemory):
-    """A conversation of the memory: all of it is kept and searched, and what fits is shown.
+    """A conversation of the memory: all of it is saved and searched, and what fits is shown.
 
-    - `get` gives the messages that fit, as they came, and what the memory recalls before the newest
-      question. Until the conversation changes, it gives the same.
-    - No tool call is given without its results; the beginning stays the same for several turns.
-    - Writing is all or none. What cannot be read or written raises; a recall that fails is left out.
+    - `get` returns the messages that fit, unchanged, and the recalled text before the newest question.
+      Until the conversation changes, the result stays the same.
+    - No tool call is returned without its results; the beginning stays the same for several turns.
+    - Writing is all or none. Failures to read or write raise; a recall that fails is left out.
 
-    An agent puts more into a request than its memory gives: ``system``, ``tools`` and ``reserve`` tell of it.
+    An agent adds more to a request than its memory returns: ``system``, ``tools``, ``reserve`` allow for it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    memory: MemoryManager = Field(exclude=True)  # where it is kept; it stays open
+    memory: MemoryManager = Field(exclude=True)  # where it is saved; it stays open
     session_id: str = Field(min_length=1)  # the conversation
     user_id: str | None = None  # whose; None: whom the memory was opened for
     budget: int | None = Field(default=None, gt=0)  # input tokens; None: as the memory is set
-    recall_tokens: int | None = Field(default=None, gt=0)  # of them, most that is recalled
-    seconds: float = Field(default=3.0, gt=0)  # recall may take
+    recall_tokens: int | None = Field(default=None, gt=0)  # at most for recalled text
+    seconds: float = Field(default=3.0, gt=0)  # that a recall may take
     system: str = ""  # the agent's system prompt
-    tools: list[Any] = Field(default_factory=list, exclude=True)  # its tools, or what Chat Completions write
-    reserve: int = Field(default=0, ge=0)  # tokens left for calls and results of a run that goes on
+    tools: list[Any] = Field(default_factory=list, exclude=True)  # its tools, or dicts of Chat Completions
+    reserve: int = Field(default=0, ge=0)  # tokens left for calls and results of the current run
 
     _fitting: Fitting = PrivateAttr()
-    _shown: tuple[object, Fitted] | None = PrivateAttr(default=None)  # for which conversation, and what
+    _last_shown: tuple[object, Fitted] | None = PrivateAttr(default=None)  # conversation, result
 
     def model_post_init(self, context: Any, /) -> None:
-        """Set up what fits."""
+        """Set up the budget."""
         super().model_post_init(context)
         self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
 
@@ -73,10 +73,10 @@ class JiyiMemory(BaseMemory):
     def from_defaults(cls, chat_history: Sequence[ChatMessage] | None = None, **fields: Any) -> "JiyiMemory":
         """Return a memory with these fields; a ``chat_history`` becomes its conversation."""
         fields.pop("llm", None)  # chat engines give it to every kind of memory
-        made = cls(**fields)
+        memory = cls(**fields)
         if chat_history:
-            made.set(list(chat_history))
-        return made
+            memory.set(list(chat_history))
+        return memory
 
     @property
     def _owner(self) -> Owner:
@@ -84,37 +84,36 @@ class JiyiMemory(BaseMemory):
 
     @property
     def last(self) -> Fitted | None:
-        """What was shown last: tokens, what was recalled and why, whether nothing was relevant."""
-        return self._shown[1] if self._shown else None
+        """What was shown last: tokens, recalled text and why, whether nothing was relevant."""
+        return self._last_shown[1] if self._last_shown else None
 
     def get(self, input: Any = None, initial_token_count: int = 0, **_: Any) -> list[ChatMessage]:
-        """Return what the model is shown.
+        """Return the messages for the model.
 
-        Args:
-            input: the question, text or a message, where it is not in the conversation yet.
-            initial_token_count: tokens that the caller puts before it.
+        ``input`` is a question, text or a message, that may not be in the conversation yet;
+        ``initial_token_count`` is what the caller puts before the messages.
         """
-        stored = whole(self._owner)
-        talk = [_counted(message, self.memory.counter) for message in stored]
-        asked = str(getattr(input, "content", input) or "").strip()
-        if asked == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
-            asked = ""  # an agent says its question again at every step
-        if asked:
-            talk.append(Message(role="user", content=asked))
-        about = (asked, initial_token_count, self.system, [message.id for message in stored])
-        if self._shown is None or self._shown[0] != about:
+        stored = read_conversation(self._owner)
+        talk = [_with_tokens(message, self.memory.counter) for message in stored]
+        question = str(getattr(input, "content", input) or "").strip()
+        if question == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
+            question = ""  # an agent repeats its question at every step
+        if question:
+            talk.append(Message(role="user", content=question))
+        state = (question, initial_token_count, self.system, [message.id for message in stored])
+        if self._last_shown is None or self._last_shown[0] != state:
             tools = [t if isinstance(t, Mapping) else t.metadata.to_openai_tool() for t in self.tools]
             room = self._fitting.budget - self.reserve - initial_token_count
             fitted = replace(self._fitting, budget=room).fit(
                 self._owner, talk, system=self.system, tools=tools
             )
-            self._shown = about, fitted
-        given = [_given(message) for message in stored]
-        return list(self._shown[1].shown(given, lambda text: ChatMessage(role="user", content=text)))
+            self._last_shown = state, fitted
+        messages = [_to_chat_message(message) for message in stored]
+        return list(self._last_shown[1].select(messages, lambda text: ChatMessage(role="user", content=text)))
 
     def get_all(self) -> list[ChatMessage]:
         """Return the whole conversation, oldest first."""
-        return [_given(message) for message in whole(self._owner)]
+        return [_to_chat_message(message) for message in read_conversation(self._owner)]
 
     def put(self, message: ChatMessage) -> None:
         """Add a message; raises as `put_messages`."""
@@ -122,34 +121,34 @@ class JiyiMemory(BaseMemory):
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
         """Add messages, all or none; raise `BadMessage` if one of them is no JSON."""
-        self.memory.save_messages(self.session_id, self._new(messages), user_id=self.user_id)
+        self.memory.save_messages(self.session_id, self._build_messages(messages), user_id=self.user_id)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Make these the conversation, in one transaction; those it begins with already stay.
+        """Make these the conversation, in one transaction; a beginning that is equal stays as it is.
 
-        What was derived from the others alone goes with them; `MemoryManager.restore` brings it back.
+        Records derived only from the others are forgotten too; `MemoryManager.restore` brings all back.
 
         Raises:
             BadMessage: one of them is no JSON.
         """
-        new = [message.to_dict() for message in self._new(messages)]
+        new = [message.to_dict() for message in self._build_messages(messages)]
         self.memory.replace_messages(self.session_id, new, user_id=self.user_id)
 
     def reset(self) -> None:
         """Forget the conversation, and all that was derived from it."""
         self.memory.forget(session_id=self.session_id, user_id=self.user_id, reason="reset")
 
-    def _new(self, messages: Sequence[ChatMessage]) -> list[Message]:
-        """Return messages to save, without what `get` added to those that it gave."""
-        added = self.last.recalled.text if self.last else ""
-        return [_message(one) for one in messages if not (added and one.content == added)]
+    def _build_messages(self, messages: Sequence[ChatMessage]) -> list[Message]:
+        """Return messages to save, without the recalled text that `get` added."""
+        recalled = self.last.recalled.text if self.last else ""
+        return [_to_message(chat) for chat in messages if not (recalled and chat.content == recalled)]
 
 
 class JiyiMemoryBlock(BaseMemoryBlock[str]):
     """What the memory recalls for the newest question, as a block of LlamaIndex's own `Memory`.
 
-    What leaves that memory's queue is saved here as the conversation of its ``session_id``. The text
-    is the same until another question is asked. If the memory fails, the block is empty.
+    Messages that leave that memory's queue are saved here, in the session of its ``session_id``. The
+    text stays the same until another question is asked. If the memory fails, the block is empty.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -160,10 +159,10 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     memory: MemoryManager = Field(exclude=True)  # it stays open
     user_id: str | None = None  # whose; None: whom the memory was opened for
     recall_tokens: int = Field(default=1_000, gt=0)  # most that is recalled
-    seconds: float = Field(default=3.0, gt=0)  # recall may take
+    seconds: float = Field(default=3.0, gt=0)  # that a recall may take
 
     _fitting: Fitting = PrivateAttr()
-    _shown: tuple[object, Recalled] | None = PrivateAttr(default=None)  # for which question, and what
+    _last_shown: tuple[object, Recalled] | None = PrivateAttr(default=None)  # question, result
 
     def model_post_init(self, context: Any, /) -> None:
         """Set up how much is recalled."""
@@ -173,69 +172,69 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     @property
     def last(self) -> Recalled | None:
         """What was recalled last and why, and whether nothing was relevant."""
-        return self._shown[1] if self._shown else None
+        return self._last_shown[1] if self._last_shown else None
 
     async def _aget(
         self, messages: Sequence[ChatMessage] | None = None, session_id: str = "llama-index", **_: Any
     ) -> str:
-        talk = [_message(message) for message in messages or ()]
-        asked = session_id, list(dict.fromkeys(m.text for m in talk if m.role == "user"))
-        if self._shown is None or self._shown[0] != asked:
+        talk = [_to_message(message) for message in messages or ()]
+        state = session_id, list(dict.fromkeys(m.text for m in talk if m.role == "user"))
+        if self._last_shown is None or self._last_shown[0] != state:
             owner = Owner(self.memory, self.user_id, session_id)
-            self._shown = asked, await asyncio.to_thread(self._fitting.recalled, owner, talk)
-        return self._shown[1].text
+            self._last_shown = state, await asyncio.to_thread(self._fitting.recall, owner, talk)
+        return self._last_shown[1].text
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
         for session_id, group in groupby(messages, lambda m: m.additional_kwargs.get("session_id")):
-            saved = [_message(message) for message in group]
+            saved = [_to_message(message) for message in group]
             memory = AsyncMemoryManager(self.memory)
-            await settled(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
+            await finish(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
-        """Return the beginning of a text that takes so many tokens less; None where nothing is left."""
+        """Return the beginning of a text, so many tokens shorter; None if nothing is left."""
         counter = self.memory.counter
         return counter.truncate(content, counter.count_text(content) - tokens_to_truncate) or None
 
 
-def _message(chat: ChatMessage) -> Message:
-    """Return the message that a LlamaIndex message is, with the message itself."""
+def _to_message(chat: ChatMessage) -> Message:
+    """Return a LlamaIndex message as a message of the memory, with the original itself."""
     try:
         raw = chat.model_dump(mode="json")
     except ValueError as error:
         raise BadMessage(f"a message cannot be written as JSON: {error}") from error
-    more = raw["additional_kwargs"]
-    more.pop("images", None)  # they are blocks already, and would be so once more when it is read
+    extra = raw["additional_kwargs"]
+    extra.pop("images", None)  # they are blocks already, and would be doubled when it is read
     role = _ROLES.get(raw["role"], "assistant")
-    said: dict[str, Any] = {"role": role, "content": chat.content or ""}
-    if role == "assistant" and (calls := _calls(raw)):
-        said["tool_calls"] = calls
-    if role == "tool" and isinstance(more.get("tool_call_id"), str):
-        said["tool_call_id"] = more["tool_call_id"]
-    return kept(raw, said)
+    body: dict[str, Any] = {"role": role, "content": chat.content or ""}
+    if role == "assistant" and (calls := _read_calls(raw)):
+        body["tool_calls"] = calls
+    if role == "tool" and isinstance(extra.get("tool_call_id"), str):
+        body["tool_call_id"] = extra["tool_call_id"]
+    return build_message(raw, body)
 
 
-def _calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tool calls of a message: blocks, or what integrations without such blocks write."""
+def _read_calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a message: from its blocks, or from its extra fields without such."""
     calls: dict[str, dict[str, Any]] = {}
     for block in raw["blocks"]:
         if block["block_type"] == "tool_call":
             name = block["tool_name"]  # without an id a result has the name of its tool
             call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
             calls[call["id"]] = call
-    written = raw["additional_kwargs"].get("tool_calls")
-    for call in written if isinstance(written, list) else ():
+    extra_calls = raw["additional_kwargs"].get("tool_calls")
+    for call in extra_calls if isinstance(extra_calls, list) else ():
         if isinstance(call, dict) and call.get("id") and isinstance(call.get("function"), dict):
             calls.setdefault(call["id"], call)
     return list(calls.values())
 
 
-def _given(message: Message) -> ChatMessage:
-    """Return the message that one was made of, or what says the same."""
+def _to_chat_message(message: Message) -> ChatMessage:
+    """Return the original of a stored message; one that was saved by other means is converted."""
     raw = raw_of(message)
     if isinstance(raw, dict) and "blocks" in raw:
         try:
             return ChatMessage.model_validate(raw)
-        except ValidationError:  # such as a picture by a path that is not there any more
+        except ValidationError:  # such as an image whose path no longer exists
             pass
     blocks: list[dict[str, Any]] = [{"block_type": "text", "text": message.text}] if message.text else []
     blocks += [
@@ -247,23 +246,23 @@ def _given(message: Message) -> ChatMessage:
         }
         for call in message.tool_calls
     ]
-    more = {"tool_call_id": message.tool_call_id} if message.role == "tool" else {}
-    return ChatMessage.model_validate({"role": message.role, "blocks": blocks, "additional_kwargs": more})
+    extra = {"tool_call_id": message.tool_call_id} if message.role == "tool" else {}
+    return ChatMessage.model_validate({"role": message.role, "blocks": blocks, "additional_kwargs": extra})
 
 
-def _counted(message: Message, counter: TokenCounter) -> Message:
-    """Return a message with the tokens of what it has besides words and calls, such as pictures."""
+def _with_tokens(message: Message, counter: TokenCounter) -> Message:
+    """Return a message with the tokens of all its blocks, also those such as images."""
     raw = raw_of(message)
     blocks = raw.get("blocks", ()) if isinstance(raw, dict) else ()
-    odd = tuple(_part(block) for block in blocks if block["block_type"] not in _PLAIN)
-    if not odd:
+    others = tuple(_to_counted_part(b) for b in blocks if b["block_type"] not in _COUNTED_BLOCKS)
+    if not others:
         return message
-    tokens = counter.count(message) + counter.count(Message(role="user", content=odd))
+    tokens = counter.count(message) + counter.count(Message(role="user", content=others))
     return replace(message, tokens=tokens, tokens_by=counter.name)
 
 
-def _part(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a block as Chat Completions write it, as far as its size goes."""
+def _to_counted_part(block: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a block in the form of Chat Completions, as far as its size needs."""
     match block["block_type"]:
         case "image":
             return {"type": "image_url", "image_url": {"url": "", "detail": block.get("detail")}}

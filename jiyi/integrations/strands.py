@@ -1,7 +1,7 @@
 """Strands Agents: a store for its memory manager.
 
-``pip install "jiyi[strands]"``. `JiyiMemoryStore` saves what is said after each invocation, and finds it
-again for the agents of the same user.
+``pip install "jiyi[strands]"``. `JiyiMemoryStore` saves the conversation after each invocation, and
+finds it again for the agents of the same user.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,19 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.integrations.keeping import needed, settled
-from jiyi.integrations.recalling import digest, told
+from jiyi.integrations.common import finish, require_framework
+from jiyi.integrations.recalling import describe_hit, hash_text
 from jiyi.manager import MemoryManager
 from jiyi.records import Hits, Message
 from jiyi.records.checks import new_id
 
-with needed("Strands Agents", "strands"):
+with require_framework("Strands Agents", "strands"):
     from strands import tool
     from strands.memory import AddMessagesContext, InvocationTrigger, MemoryEntry, SearchOptions
 
 __all__ = ["JiyiMemoryStore"]
 
-_RESULTS = 5  # entries where neither the caller nor the store says how many
+_DEFAULT_RESULT_COUNT = 5  # if neither the caller nor the store says how many
 
 
 @dataclass(eq=False, repr=False)
@@ -52,13 +52,13 @@ class JiyiMemoryStore:
             self.extraction = {"trigger": InvocationTrigger()}
         self.session_id = self.session_id or f"strands-{new_id()}"
         self._memory = AsyncMemoryManager(self.memory)
-        self._run = new_id()  # numbers of messages begin again with each agent
+        self._instance_id = new_id()  # sequence numbers begin again with each agent
 
     async def initialize(self) -> None:
         """Refuse an agent whose memory cannot be read.
 
         Raises:
-            JiyiError: it is closed, damaged, or it is not said whose memory it is.
+            JiyiError: it is closed or damaged, or no user is set.
         """
         await self._memory.session_messages(self.session_id, 1, user_id=self.user_id)
 
@@ -68,36 +68,36 @@ class JiyiMemoryStore:
         Metadata: ``id``, ``kind``, ``relevance``, ``created_at``, ``session_id``, ``why``, and
         ``nothing_relevant``, the probability that the memory holds no answer.
         """
-        limit = (options or {}).get("max_search_results") or self.max_search_results or _RESULTS
-        self.last = await self._memory.search(
+        limit = (options or {}).get("max_search_results") or self.max_search_results or _DEFAULT_RESULT_COUNT
+        self.last = hits = await self._memory.search(
             query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self.user_id
         )
-        return [MemoryEntry(content=hit.wordings[0], metadata=told(hit, self.last)) for hit in self.last]
+        return [MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, hits)) for hit in hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
-        """Keep a text; a newer value takes the place of an older one. Return the id of what has its words.
+        """Keep a text; a newer value replaces an older one. Return the id of the record with its text.
 
         Raises:
-            InputError: metadata that cannot be kept.
+            InputError: metadata that cannot be saved.
         """
-        learned = await settled(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
+        learned = await finish(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
 
     async def add_messages(
         self, messages: Sequence[Mapping[str, Any]], context: AddMessagesContext | None = None
     ) -> None:
-        """Save messages, all or none; with the same sequence numbers a second time changes nothing.
+        """Save messages, all or none; the same sequence numbers a second time change nothing.
 
-        Messages without words, such as tool calls, are left out.
+        Messages without text, such as tool calls, are left out.
         """
-        numbers = context.sequence_numbers if context is not None else None
-        numbered = zip(numbers or [None] * len(messages), messages, strict=True)
-        saved = [self._message(number, message) for number, message in numbered if _words(message)]
-        if saved:
-            await settled(self._memory.save_messages(self.session_id, saved, user_id=self.user_id))
+        sequence_numbers = context.sequence_numbers if context is not None else None
+        numbered = zip(sequence_numbers or [None] * len(messages), messages, strict=True)
+        to_save = [self._build_message(number, entry) for number, entry in numbered if _read_text(entry)]
+        if to_save:
+            await finish(self._memory.save_messages(self.session_id, to_save, user_id=self.user_id))
 
     def get_tools(self) -> list[Any]:
-        """Return the tool ``forget_memory`` where it was asked for."""
+        """Return the tool ``forget_memory`` if ``forget_tool`` is set."""
 
         async def forget_memory(ids: list[str]) -> int:
             """Forget memories that are wrong or that the user wants forgotten, with all derived from them.
@@ -108,24 +108,25 @@ class JiyiMemoryStore:
             Returns:
                 How many records were forgotten.
             """
-            receipt = await settled(
+            receipt = await finish(
                 self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self.user_id)
             )
             return sum(receipt.counts.values())
 
         return [tool(forget_memory)] if self.forget_tool else []
 
-    def _message(self, number: int | None, message: Mapping[str, Any]) -> Message:
-        role, words = message["role"], _words(message)
-        # Two agents with one store count alike; what they say tells them apart.
-        name = new_id() if number is None else digest(repr((self._run, number, role, words)))
-        return Message(role=role, content=words, id=name)
+    def _build_message(self, sequence_number: int | None, message: Mapping[str, Any]) -> Message:
+        role, text = message["role"], _read_text(message)
+        # Agents that share a store use the same numbers; their words tell their messages apart.
+        identity = (self._instance_id, sequence_number, role, text)
+        message_id = new_id() if sequence_number is None else hash_text(repr(identity))
+        return Message(role=role, content=text, id=message_id)
 
 
-def _words(message: Mapping[str, Any]) -> str:
-    """Return what a message says, with what it cites sources for."""
-    said: list[str] = []
+def _read_text(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, with the text that cites sources."""
+    texts: list[str] = []
     for block in message["content"]:
-        cited = block.get("citationsContent", {}).get("content", ())
-        said.extend(part["text"] for part in (block, *cited) if part.get("text", "").strip())
-    return "\n".join(said)
+        citations = block.get("citationsContent", {}).get("content", ())
+        texts.extend(part["text"] for part in (block, *citations) if part.get("text", "").strip())
+    return "\n".join(texts)

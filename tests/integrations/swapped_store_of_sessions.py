@@ -9,7 +9,7 @@ from claude_agent_sdk._internal import session_store
 
 import jiyi
 from jiyi.integrations.claude_agent_sdk import JiyiSessionStore, conversation_of
-from jiyi.integrations.keeping import raw_of
+from jiyi.integrations.common import raw_of
 from jiyi.testing import HashEmbedder
 
 

@@ -44,7 +44,7 @@ def talk(memory):
 
 def passes(talk: Passing, sent: list[dict[str, Any]], reply: str = "", **how: Any) -> int:
     answered = CHAT.read([{"role": "assistant", "content": reply}])
-    return talk.talk.keep(talk.owner, CHAT.read(sent), answered, **{"whole": True} | how)
+    return talk.talk.save_new(talk.owner, CHAT.read(sent), answered, **{"full": True} | how)
 
 
 def test_each_message_is_kept_once(talk, memory):
@@ -99,7 +99,7 @@ def test_system_prompts_and_pictures_are_not_kept(talk, memory):
 
 def test_new_items_of_a_conversation_kept_by_the_upstream_are_all_new(talk, memory):
     for _ in range(2):
-        passes(talk, said("yes"), "ok", whole=False)
+        passes(talk, said("yes"), "ok", full=False)
     assert stored(memory) == ["yes", "ok"] * 2
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadMessage
-from jiyi.integrations.recalling import digest
+from jiyi.integrations.recalling import hash_text
 from jiyi.llm import assemble_stream, read_turn, strip_thoughts
 from jiyi.records import Message, new_id
 
@@ -44,7 +44,7 @@ def session_of(items: Iterable[Any]) -> str:
     for item in items:
         if isinstance(item, dict) and item.get("role") == "user":
             content = item.get("content")
-            return f"openai:{digest(_read_text(content).strip() or json.dumps(content))}"
+            return f"openai:{hash_text(_read_text(content).strip() or json.dumps(content))}"
     return f"openai:{new_id()}"
 
 

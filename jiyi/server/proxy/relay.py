@@ -131,7 +131,7 @@ class Relay:
                 reply = form.reply(answer, streamed) if is_single else []
             except ValueError:
                 reply = []
-            return self._recaller.keep(owner, talk, reply, whole=is_complete)
+            return self._recaller.save_new(owner, talk, reply, full=is_complete)
 
         return _Prepared(
             content=with_recalled(body, form, recalled.text) if recalled.text else content,

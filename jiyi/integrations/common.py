@@ -1,0 +1,101 @@
+"""What the adapters share: framework items as messages and back, pages, errors and cancelled calls."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, TypeVar
+
+from jiyi.errors import MissingExtra
+from jiyi.records import Listing, Message
+
+__all__ = [
+    "RAW", "build_message", "find_user_id", "finish", "get_by_path", "log_errors", "raw_of", "read_all",
+    "read_pages", "require_framework",
+]  # fmt: skip
+
+RAW = "raw"
+"""The field of `Message.extra` with the framework's own item; no window shows it."""
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("jiyi.integrations")
+
+
+@contextmanager
+def require_framework(framework: str, extra: str) -> Iterator[None]:
+    """Say how to install a framework that cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(f'{framework} is missing: pip install "jiyi[{extra}]"') from error
+
+
+def build_message(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
+    """Return a message with the text and calls of a framework's item, and the item itself.
+
+    Raises:
+        BadMessage: the item is not JSON.
+    """
+    return Message.from_openai({**message, RAW: raw}, **fields)
+
+
+def raw_of(message: Message) -> Any:
+    """Return the item that a message was built from; None if it was saved by other means."""
+    return message.to_dict().get(RAW)
+
+
+def get_by_path(value: Any, path: str) -> Any:
+    """Return the value at a dotted path in a JSON value; None where there is none."""
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def read_pages(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
+    """Yield all pages of a list; ``read_page`` gets the `next` of the page before, first None."""
+    after: str | None = None
+    while True:
+        page = read_page(after)
+        yield page
+        after = page.next
+        if after is None:
+            return
+
+
+def read_all(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
+    """Yield all entries of a list, page by page."""
+    return chain.from_iterable(read_pages(read_page))
+
+
+def find_user_id(context: Any) -> Any:
+    """Return the ``user_id`` of the context that an app gives a run; None where there is none.
+
+    It is not converted to text: a wrong type must be refused, not read as another user.
+    """
+    return context.get("user_id") if isinstance(context, Mapping) else getattr(context, "user_id", None)
+
+
+@contextmanager
+def log_errors(consequence: str) -> Iterator[None]:
+    """Log any error instead of raising it: the conversation goes on."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("%s: %s: %s", consequence, type(error).__name__, error)
+
+
+async def finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Wait until a coroutine is done, even if the caller is cancelled meanwhile; only then raise that."""
+    task = asyncio.ensure_future(coroutine)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is not None:
+        task.exception()  # marks it as retrieved: the caller gets the cancellation
+        raise cancelled
+    return task.result()
