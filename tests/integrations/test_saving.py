@@ -6,7 +6,7 @@ from threading import Timer
 import pytest
 
 from jiyi.errors import DatabaseLocked
-from jiyi.integrations.recalling import Entry, Owner, Saver, whole
+from jiyi.integrations.recalling import Entry, Owner, Saver, read_conversation
 from jiyi.records import Message
 
 
@@ -16,7 +16,7 @@ def talk(*texts: str) -> list[Entry]:
 
 
 def texts(owner: Owner) -> list[str]:
-    return [message.text for message in whole(owner)]
+    return [message.text for message in read_conversation(owner)]
 
 
 @pytest.fixture
@@ -27,12 +27,12 @@ def owner(memory):
 def test_each_message_is_saved_once(owner):
     saver = Saver()
     saver.save(owner, talk("a", "b"))
-    ids = [message.id for message in whole(owner)]
+    ids = [message.id for message in read_conversation(owner)]
     saver.save(owner, talk("a", "b", "c"))
     Saver().save(owner, talk("a", "b", "c", "d"))
     saver.save(owner, talk("c", "d"))
     assert texts(owner) == ["a", "b", "c", "d"]
-    assert [message.id for message in whole(owner)][:2] == ids
+    assert [message.id for message in read_conversation(owner)][:2] == ids
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -56,7 +56,7 @@ def test_a_message_that_is_put_between_others_stands_there(owner):
 def test_what_was_forgotten_is_not_saved_again(owner, again):
     saver = Saver()
     saver.save(owner, talk("a", "b", "c"))
-    owner.memory.forget(ids=[whole(owner)[1].id])
+    owner.memory.forget(ids=[read_conversation(owner)[1].id])
     (saver if again else Saver()).save(owner, talk("a", "b", "c", "d"))
     assert texts(owner) == ["a", "c", "d"]
 
