@@ -41,7 +41,12 @@ def asks_a_model(tree: ast.Module) -> bool:
 
 
 def asks_an_endpoint(tree: ast.Module) -> bool:
-    return any(called in ("embed", "patiently", "retry_within") for _, called, _ in calls(tree))
+    imported = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    retries = any(
+        node.module == "jiyi.endpoint" and any(name.name == "retry" for name in node.names)
+        for node in imported
+    )
+    return retries or any(called in ("embed", "retry_within") for _, called, _ in calls(tree))
 
 
 def prompts_of(tree: ast.Module) -> set[str]:
