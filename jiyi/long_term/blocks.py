@@ -70,7 +70,8 @@ def recall_blocks(
     Secrets are shown only if the question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks
     for nothing.
     """
-    if not query.text.strip() or Trait.GREETING in traits(query.text):
+    signs = traits(query.text)
+    if not query.text.strip() or (Trait.GREETING in signs and Trait.QUESTION not in signs):
         return Recalled()
     snapshot = recall.store.snapshot(query.scope.user_id)
     others = replace(query, without=(without,)) if without else query

@@ -105,6 +105,7 @@ def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, reca
     assert [b.source_id for b in found.blocks] == ["a"]
     for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
         assert recalled(recall, nothing_asked) == Recalled()
+    assert recalled(recall, "sure?") != Recalled()
 
 
 def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
