@@ -1,7 +1,7 @@
 """Chooses what a window shows of what recall found, with the talk around it."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, cast
@@ -83,7 +83,7 @@ def recall_blocks(
     hits += _find_partners(hits, around, without)
     hit_ids = {hit.id for hit in hits}
     shown = _add_talk(hits, around, without)
-    successors = _find_successors(found, recall.store, query)
+    successors = _find_successors(found, {hit.id for _, hit in shown}, recall.store, query)
     texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *successors.values()])
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
     write_short = replace(write, max_tokens=min(write.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)
@@ -223,11 +223,11 @@ def _position(record: Searchable) -> tuple[str, int]:
     return record.scope.session_id or "", record.seq or 0
 
 
-def _find_successors(found: Hits, store: Store, query: Query) -> dict[str, Hit]:
-    """Return by the id of a hit the last record that replaced it or may have."""
+def _find_successors(found: Hits, shown: Set[str], store: Store, query: Query) -> dict[str, Hit]:
+    """Return by the id of a hit the last record that replaced it or may have; ``shown`` are ids of hits."""
     sure = {hit.id: hit.outdated_by for hit in found if hit.outdated_by}
     newer = {hit.id: hit.outdated_by or hit.maybe_outdated_by for hit in found}
-    unmarked = [hit.id for hit in found if hit.kind == "message" and not newer[hit.id]]
+    unmarked = [hit.id for hit in found if hit.kind == "message" and hit.id in shown and not newer[hit.id]]
     newer |= find_replaced_sources(store, query.scope, unmarked)
     last = {id_: _last_successor(by, sure) for id_, by in newer.items() if by}
     if not last:

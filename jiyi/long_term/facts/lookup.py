@@ -161,9 +161,9 @@ def find_replaced_sources(store: Store, scope: Scope, message_ids: Sequence[str]
     """Return by message the source of what replaced, or may have replaced, the newest of its facts."""
     if not message_ids:
         return {}
-    found = find_facts(store, user_scope(scope), sources=tuple(message_ids), limit=_MAX_EDGES)
-    named = sorted((fact for fact in found if single_valued(fact.predicate)), key=start_of)
-    replaced = {fact.sources[-1]: fact.superseded_by for fact in named if fact.superseded_by}
+    narrowed: dict[str, Any] = {"sources": tuple(message_ids), "fact_status": ("superseded", "unsure")}
+    found = find_facts(store, user_scope(scope), newest_first=False, limit=_MAX_EDGES, **narrowed)
+    replaced = {fact.sources[-1]: fact.superseded_by for fact in found if single_valued(fact.predicate)}
     ids = tuple({id_ for old, id_ in replaced.items() if id_ and old in message_ids})
     newer = find_facts(store, user_scope(scope), ids=ids, limit=len(ids)) if ids else []
     source = {fact.id: fact.sources[-1] if fact.sources else fact.id for fact in newer}
