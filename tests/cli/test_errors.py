@@ -58,7 +58,32 @@ def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
 def test_unknown_session(run, db):
     result = run("context", "nope", "--db", db, code=1)
     assert "no session 'nope'" in result.stderr
+    assert "no session 'nope'" in run("context", "nope", "502?", "--db", db).stderr
+    assert "no session" not in run("context", "s1", "502?", "--db", db).stderr
     assert "nothing with the id 'nope'" in run("show", "nope", "--db", db, code=1).stderr
+
+
+def test_a_subject_without_facts_is_told_which_have_some(run, db):
+    told = run("facts", "robin", "--db", db)
+    assert (told.stdout, told.stderr) == ("nothing there\n", "note: there are facts about certificate\n")
+    assert run("facts", "certificate", "--db", db).stderr == ""
+    run("forget", "certificate", "--yes", "--db", db)
+    assert run("facts", "robin", "--db", db).stderr == ""
+
+
+def test_a_repair_names_the_file_that_was_given(run, db, tmp_path):
+    script, other, newer = tmp_path / "cli.sh", tmp_path / "other.db", tmp_path / "newer.db"
+    script.write_text("#!/bin/sh\n")
+    newer.write_bytes(db.read_bytes())
+    for file, statement in ((other, "CREATE TABLE a (b)"), (newer, "PRAGMA user_version = 99")):
+        connection = apsw.Connection(str(file))
+        connection.execute(statement)
+        connection.close()
+    for file in (script, other, newer):
+        told = run("repair", file, tmp_path / "new.db", code=1).stderr
+        assert told.startswith(f"error: {file} ")
+        assert "damaged.db" not in told
+    assert not (tmp_path / "new.db").exists()
 
 
 BAD_OPTIONS = [

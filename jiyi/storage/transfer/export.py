@@ -204,8 +204,7 @@ def _missing_records(name: str, promised: object, seen: _Counts) -> Iterator[Rej
     if not isinstance(promised, Mapping):
         yield Rejected(where=f"{name}:1", reason="the header does not say how many records there are")
         return
-    short = [kind for kind in seen if seen[kind] != promised.get(kind, 0)]
-    if short:
+    if short := [kind for kind in seen if seen[kind] != promised.get(kind, 0)]:
         counts = ", ".join(f"{promised.get(kind, 0)} of kind {kind}, found {seen[kind]}" for kind in short)
         yield Rejected.because(f"{name}:1", f"the header says {counts}: the file was cut off or changed")
 

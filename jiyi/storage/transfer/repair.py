@@ -71,6 +71,8 @@ def _open_copy(copy: Path, source: Path) -> SqliteDatabase:
         raise DatabaseDamaged(
             f"{source}: the pages that describe its tables are damaged; restore a backup"
         ) from error
+    except StorageError as error:
+        raise type(error)(str(error).replace(str(copy), str(source))) from error
 
 
 def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
@@ -84,8 +86,7 @@ def _save(damaged: SqliteDatabase, new: Backend) -> RepairReceipt:
                     unreadable += 1
                     continue
                 found = decode_entries(db, rows) if part == "trash" else decode_rows(db, part, rows)
-                of_users = grouped((row["user_id"], item) for item, row in found)
-                for user_id, items in of_users.items():
+                for user_id, items in grouped((row["user_id"], item) for item, row in found).items():
                     done = put_batch(new, new, Scope(user_id=user_id), part, items, words={})
                     saved[part] += done.added
                     refused += [f"{kind} {id_!r}: {why}" for (kind, id_), why in done.refused]
