@@ -146,9 +146,8 @@ def _maintain(memory: MemoryManager, bars: ProgressBars, user: str, *, dry_run: 
         bars.show(f"{user}: {part}", done, total)
 
     done = memory.maintain(dry_run=dry_run, progress=show)
-    pending = 0 if dry_run else memory.stats()["vectors_pending"]
-    if pending:
-        memory.flush(lambda count: show("vectors", count, max(count, pending)))
+    if pending := 0 if dry_run else memory.stats()["vectors_pending"]:
+        memory.flush(lambda count: show("vectors", count, pending))
     return done
 
 

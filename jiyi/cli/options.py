@@ -121,8 +121,12 @@ def json_command(command: Callable[..., Output]) -> Callable[..., None]:
     @wraps(command)
     def run(*, as_json: bool, **options: Any) -> None:
         arguments = options | {"as_json": as_json} if "as_json" in parameters else options
-        with exit_on_error():
-            value, show, *failed = command(**arguments)
+        try:
+            with exit_on_error():
+                value, show, *failed = command(**arguments)
+        except KeyboardInterrupt:
+            note("stopped before the end")
+            raise
         if as_json:
             print_json(value)
         else:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli.options import Output, memory_command, parse_moment
-from jiyi.cli.terminal import echo, format_time, plural, print_json, safe, shorten, stdout
+from jiyi.cli.terminal import echo, format_time, note, plural, print_json, safe, shorten, stdout
 from jiyi.cli.windows import STYLES, message_panel
 from jiyi.manager import MemoryManager
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
@@ -112,9 +112,11 @@ def list_facts(
 ) -> Output:
     """List the facts that hold, oldest first, or those that held at another time."""
     moment, status = parse_moment(as_of, "as-of"), _ALL_STATUSES if everything else None
-    facts = memory.profile()[-limit:] if profile else None
-    if facts is None:
-        facts = memory.facts(subject, as_of=moment, status=status, limit=limit)
+    if profile:
+        return _list_output(memory.profile()[-limit:], fact_view, memory.zone)
+    facts = memory.facts(subject, as_of=moment, status=status, limit=limit)
+    if subject and not facts and (known := sorted({fact.subject for fact in memory.facts(limit=1_000)})):
+        note(f"there are facts about {shorten(', '.join(known), _MAX_CHARS)}")
     return _list_output(facts, fact_view, memory.zone)
 
 

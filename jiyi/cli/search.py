@@ -80,8 +80,8 @@ def context(
     memory: MemoryManager, session: str, query: str | None = None, budget: int | None = None, lines: int = 40
 ) -> Output:
     """Show what the model would see now, with the budget report."""
-    if query is None and not memory.session_messages(session, limit=1):
-        fail(f"no session {session!r}; list them with: jiyi show")
+    if not memory.session_messages(session, limit=1):
+        (fail if query is None else note)(f"no session {session!r}; list them with: jiyi show")
     window = memory.build_context(session, query, budget)
     note_pending_vectors(memory)
     output = {"messages": window.messages, "report": window.report.to_dict()}

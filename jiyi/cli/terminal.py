@@ -139,7 +139,8 @@ class ProgressBars(Progress):
         self._rows: dict[str, TaskID] = {}
 
     def show(self, what: str, done: int, total: int | None = None) -> None:
-        """Set how much of a kind of work is done; the first call adds its bar."""
+        """Set how much of a kind of work is done, at times more than thought; the first call adds its bar."""
+        total = total and max(done, total)
         if what not in self._rows:
             self._rows[what] = self.add_task(safe(what), total=total)
         self.update(self._rows[what], completed=done, total=total)

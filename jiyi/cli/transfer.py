@@ -149,8 +149,8 @@ def copy(
 ) -> Output:
     """Copy whole memories to another database, with vectors and trash, and verify the copy.
 
-    Run it again after a break. Nobody may write meanwhile; the target is empty or holds a part of the
-    same. Exit code 1 where it holds anything else.
+    Run it again after a break. Nobody may write meanwhile; of each user the target holds nothing or a part
+    of the same. Exit code 1 where it holds anything else of them.
     """
     require_database(source)
     if _location(source) == _location(target):

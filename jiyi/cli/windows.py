@@ -1,7 +1,6 @@
 """Views of messages, windows and their budget reports, for the terminal."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
@@ -13,6 +12,7 @@ from rich.text import Text
 
 from jiyi.cli.terminal import format_time, plural, safe
 from jiyi.records import DOUBT, Message, Report, ReportItem, Window
+from jiyi.storage.database import grouped
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
@@ -121,10 +121,7 @@ def _report_panel(report: Report, zone: tzinfo) -> Panel:
 
 def _included_tables(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:
     """Yield a table for each section; what its reasons have in common stands in the heading."""
-    sections: dict[str, list[ReportItem]] = defaultdict(list)
-    for item in items:
-        sections[item.section].append(item)
-    for section, group in sections.items():
+    for section, group in grouped((item.section, item) for item in items).items():
         shared = _shared_reason([item.reason for item in group])
         reasons = (item.reason[len(shared) :].lstrip(",; ") for item in group)
         yield _heading(f"{section}: {shared}" if shared else section, group)
@@ -132,10 +129,7 @@ def _included_tables(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[Rend
 
 
 def _left_out_tables(items: Sequence[ReportItem], zone: tzinfo) -> Iterator[RenderableType]:
-    reasons: dict[str, list[ReportItem]] = defaultdict(list)
-    for item in items:
-        reasons[item.reason].append(item)
-    for reason, group in reasons.items():
+    for reason, group in grouped((item.reason, item) for item in items).items():
         yield _heading(reason, group)
         yield _table(group[:_MAX_ROWS], (item.section for item in group), zone)
         if len(group) > _MAX_ROWS:

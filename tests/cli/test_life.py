@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from jiyi.cli.terminal import ProgressBars
 from jiyi.testing import ManualClock
 
 LONG_AGO = datetime(2026, 1, 5, tzinfo=UTC)
@@ -187,6 +188,14 @@ def test_what_an_export_holds_comes_back(run, run_json, db, open_memory, tmp_pat
     assert run_json("stats", "--db", new) == {**run_json("stats", "--db", db), "vectors_pending": 0}
     assert run_json("import", out, "--db", new)["known"] == 11
     assert {fact["object"] for fact in run_json("facts", "--db", new)} == {"8443", "May"}
+
+
+def test_a_bar_never_shows_more_than_all():
+    with ProgressBars(quiet=True) as bars:
+        bars.show("vectors", 0, 1)
+        bars.show("vectors", 185, 1)  # a flush also makes those of other users
+        bars.show("records", 7)
+    assert [(bar.completed, bar.total) for bar in bars.tasks] == [(185, 185), (7, None)]
 
 
 def test_an_export_to_read(run, db, tmp_path):

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 
 import pytest
 from at_once import wait_until
@@ -90,6 +91,17 @@ def test_a_reader_that_leaves_early(start, open_memory, path):
         process.stdout.close()
         assert process.stderr.read() == b""
         process.wait(timeout=60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+def test_an_interrupted_command_says_so(start, tmp_path):
+    process = start("demo", "--db", tmp_path / "demo.db")
+    while not (tmp_path / "demo.db").exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint.endswith(b"note: stopped before the end\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
