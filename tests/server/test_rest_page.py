@@ -23,7 +23,7 @@ def test_the_page_says_what_happens(server, tmp_path, page):
     for commands, shown in blocks:
         whole = before + "echo ----; set -e\n" + commands
         command, env = ["bash", "-c", whole.replace(AT, server.url)], {"PATH": os.environ["PATH"]}
-        told = subprocess.check_output(command, cwd=tmp_path, env=env | {"JIYI_KEY": key}, text=True)
+        told = subprocess.check_output(command, cwd=tmp_path, env=env | {"KEY": key}, text=True)
         printed = told.rpartition("----\n")[2]
         wanted = ".*".join(map(re.escape, shown.strip().split("...")))
         assert re.fullmatch(wanted or ".*", printed.strip(), re.DOTALL), printed
