@@ -163,13 +163,13 @@ class Memories:
 
     def entities(self) -> list[_MemoryDict]:
         """Return the users with memories."""
-        tenant, mine = self._caller.tenant, self._caller.user
-        names = self._memory.parts.ledger.users(f"{tenant}//" if tenant else "")
+        memory, tenant, mine = self._memory, self._caller.tenant, self._caller.user
         return [
             {"id": name, "name": name, "type": "user"}
-            for name in names
+            for name in memory.parts.ledger.users(f"{tenant}//" if tenant else "")
             if mine in (None, name) and (tenant or shown_user(name) == name)
-            if self.page({"filters": {"user_id": name}}, 1, 1)[0]
+            if memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=self._stored_user(name))
+            or memory.knowledge(1, user_id=self._stored_user(name))
         ]
 
     def delete_entity(self, kind: str, name: str) -> None:
