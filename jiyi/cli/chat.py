@@ -238,10 +238,7 @@ def _open_model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenA
 
 
 def _window_budget(given: int | None, settings: Settings) -> Budget | None:
-    if given is None:
-        return None
-    with exit_on_error():
-        return Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
+    return None if given is None else Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
 
 
 def _prefers_chinese(settings: Settings) -> bool:

@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from jiyi.cli.options import DEFAULT_DB, Db, Output, exit_on_error, json_command
-from jiyi.cli.terminal import ProgressBars, echo, fail, stderr
+from jiyi.cli.terminal import ProgressBars, echo, fail, note, stderr
 from jiyi.embeddings.e5.fetch import fetch_model
 from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
 from jiyi.errors import JiyiError, MissingExtra, SettingsError
@@ -145,13 +145,10 @@ def _fetch_model_file(source: str | None, *, quiet: bool) -> Output:
             bars.clear()
     seconds = round(time.perf_counter() - started, 1)
     try:
-        in_use = _model_file_in_use()
+        if (in_use := _model_file_in_use()) != fetched.path:
+            note(f"the file in use is {in_use}")
     except JiyiError as error:
-        remark = f"note: {error}"
-    else:
-        remark = "" if in_use == fetched.path else f"note: the file in use is {in_use}"
-    if remark:
-        stderr.print(remark, markup=False, soft_wrap=True)
+        note(str(error))
     summary = f"fetched {_SIZE_MB} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE_MB}"
     output = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
     return output, lambda: echo(f"{summary}: {fetched.path}")

@@ -172,9 +172,8 @@ def _check_reader(db: Place) -> _CheckResult:
 
 
 def _repair(db: Place) -> str:
-    if not database_exists(db):
-        return "nothing is there"
-    return "; ".join(repair(db, load_settings())) or "nothing to repair"
+    done = repair(db, load_settings()) if database_exists(db) else ()
+    return "; ".join(done) or "nothing to repair"
 
 
 def _check_model() -> str:

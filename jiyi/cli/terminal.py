@@ -84,13 +84,7 @@ def fail(message: str) -> NoReturn:
 def print_json(value: Any) -> None:
     """Print a value as indented JSON without colours; what the terminal cannot show is escaped."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    typer.echo(safe_json(json.dumps(value, ensure_ascii=not unicode, indent=2, default=_json_default)))
-
-
-def _json_default(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    typer.echo(safe_json(json.dumps(value, ensure_ascii=not unicode, indent=2, default=datetime.isoformat)))
 
 
 def shorten(text: str, length: int) -> str:

@@ -16,6 +16,7 @@ from jiyi.cli.options import (
     Output,
     db_option,
     json_command,
+    memory_command,
     open_user_memory,
     parse_place,
     require_database,
@@ -32,6 +33,8 @@ from jiyi.storage import ExportReceipt, ImportReceipt, Rejected
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.transfer.copy import CopyReceipt, copy_memory
+from jiyi.storage.transfer.export import is_export
+from jiyi.storage.transfer.files import path_to_write
 from jiyi.storage.transfer.repair import repair_file
 from jiyi.telling import mask
 from jiyi.wiring import open_memory
@@ -93,14 +96,16 @@ def _import_file(
         bars.end()
 
 
-@json_command
+@memory_command
 def export(
-    file: Path, db: DbOrServer = DEFAULT_DB, user: str | None = None, to: str = "jsonl", as_json: bool = False
+    memory: MemoryManager, file: Path, to: str = "jsonl", force: bool = False, as_json: bool = False
 ) -> Output:
     """Write everything of a user into a file, or what another program can take of it."""
     if to not in ("jsonl", "markdown", *WRITERS):
         fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
-    with open_user_memory(db, user) as memory, ProgressBars(quiet=as_json) as bars:
+    if not force and path_to_write(file).is_file() and file.stat().st_size and not is_export(file):
+        fail(f"{file} exists and is no export that could be replaced; name another file, or say --force")
+    with ProgressBars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
         if to in WRITERS:

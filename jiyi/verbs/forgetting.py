@@ -220,7 +220,7 @@ class ForgettingVerbs(Verbs):
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
-        The trash is not included. See `export_lines` and `export_markdown`.
+        An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`.
 
         Raises:
             InputError: the path names no file or a database, or the format is neither.

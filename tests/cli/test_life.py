@@ -198,6 +198,20 @@ def test_a_bar_never_shows_more_than_all():
     assert [(bar.completed, bar.total) for bar in bars.tasks] == [(185, 185), (7, None)]
 
 
+def test_an_export_replaces_an_earlier_one_and_no_other_file_unless_told_so(run, db, tmp_path):
+    out = tmp_path / "precious.txt"
+    out.write_text("precious\n")
+    for to in ("jsonl", "markdown", "mem0"):
+        told = run("export", out, "--to", to, "--db", db, code=1).stderr
+        assert "exists and is no export" in told
+        assert "--force" in told
+    assert out.read_text() == "precious\n"
+    run("export", out, "--force", "--db", db)
+    run("export", out, "--db", db)
+    (tmp_path / "empty").touch()
+    run("export", tmp_path / "empty", "--to", "markdown", "--db", db)
+
+
 def test_an_export_to_read(run, db, tmp_path):
     out = tmp_path / "ana.md"
     assert "records, " in run("export", out, "--to", "markdown", "--db", db).stdout
