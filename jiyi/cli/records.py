@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
+_CURRENT_STATUSES: tuple[FactStatus, ...] = ("active", "unsure")
 _MAX_CHARS = 300  # of a text
 
 _R = TypeVar("_R", bound=Record)
@@ -110,8 +111,9 @@ def list_facts(
     profile: bool = False,
     limit: int = 100,
 ) -> Output:
-    """List the facts that hold, oldest first, or those that held at another time."""
-    moment, status = parse_moment(as_of, "as-of"), _ALL_STATUSES if everything else None
+    """List the facts that hold or may have changed, oldest first, or those that held at another time."""
+    moment = parse_moment(as_of, "as-of")
+    status = _ALL_STATUSES if everything else None if moment else _CURRENT_STATUSES
     if profile:
         return _list_output(memory.profile()[-limit:], fact_view, memory.zone)
     facts = memory.facts(subject, as_of=moment, status=status, limit=limit)

@@ -18,6 +18,7 @@ __all__ = [
     "find_person",
     "first_name",
     "is_listed",
+    "last_thing",
     "leading_person",
     "mentioned_point",
     "parse_question",
@@ -82,6 +83,11 @@ def attribute_value(
     chinese = clause.chinese
     phrases = _noun_phrases(clause, span, sentence)
     owner, point = split_point(phrases[-1].text, chinese) if phrases else ("", "")
+    after_point = clause.words[phrases[-1].last if phrases else 0 : span.first]
+    acts = any(is_listed(word.text, "me") for word in after_point)  # my boss calls me Speedy
+    number = span.kind in ("money", "amount", "number") or clause.words[span.first].text.isdecimal()
+    if acts or (number and is_listed(point, "who")):
+        phrases, owner, point = [phrase for phrase in phrases if phrase.text != point], "", ""
     if len(phrases) > 1 and not point and clause.words[phrases[0].last].text in ("of", "for", "on"):
         before_point, outer_point = split_point(phrases[0].text, chinese)
         if outer_point and not before_point:  # the port of edge-02
@@ -187,8 +193,10 @@ def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]
                 sex = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
                 if at > first + 1:
                     yield name, sex, True
-                elif is_listed(before, "me"):
-                    yield possessive(name, speaker, clause.chinese), sex, True
+                elif is_listed(before, "me") or (
+                    before in ("a", "an", "new") and any(is_listed(other.text, "me") for other in words[:2])
+                ):
+                    yield possessive(name, speaker, clause.chinese), sex, is_listed(before, "me")
             elif word.tag == "nr" or (
                 word.tag == "N" and not is_listed(before, "no_person") and not clause.chinese
             ):
@@ -216,6 +224,15 @@ def first_name(clause: Clause) -> str:
     return ""
 
 
+def last_thing(clause: Clause) -> str:
+    """Return the last noun of an English clause after an article or a possessive, or ""."""
+    for place in range(len(clause.words) - 1, 0, -1):
+        if clause.words[place - 1].tag in ("det", "own"):
+            nouns = [*takewhile(lambda word: word.tag in ("n", "adj", "point"), clause.words[place:])]
+            return nouns[-1].text if nouns and nouns[-1].tag != "point" else ""
+    return ""
+
+
 def leading_person(clause: Clause, speaker: str) -> str:
     """Return the person that a Chinese clause begins with, or "": the next clause may omit them."""
     word, rest = clause.words[0], [other for other in clause.words[1:] if other.tag != "adv"]
@@ -239,7 +256,7 @@ def possessive(name: str, speaker: str, chinese: bool) -> str:
 
 def split_point(text: str, chinese: bool) -> tuple[str, str]:
     """Split the point off the end of a phrase; return the rest and the point, "" for none."""
-    points = _lists()["points"]
+    points = _lists()["point"]
     if chinese:
         for size in range(min(7, len(text)), 1, -1):
             # "qbittorrent" names no rent
@@ -263,7 +280,8 @@ def _noun_phrases(clause: Clause, span: Span, sentence: str) -> list[_NounPhrase
     """Return the noun phrases before a value in order; 的 and 's join nouns."""
     phrases: list[_NounPhrase] = []
     words, at = clause.words, 0
-    is_noun = [word.tag in _NOUN_TAGS for word in words[: span.first]]
+    per = _lists()["per"]
+    is_noun = [word.tag in _NOUN_TAGS and word.text not in per for word in words[: span.first]]
     while at < span.first:
         if not is_noun[at]:
             at += 1
@@ -307,6 +325,8 @@ def _guess_attribution(clause: Clause, span: Span, subject: str, named: bool, sp
     for verb in reversed(verbs):
         entry = _lists()["verbs"].get(verb.lower())
         before = words[span.first - 1].text if span.first else ""
+        if entry is not None and entry["labels"][0] == "name" and subject == speaker:
+            break  # we called her Mistral: only a turn of phrase names "I"
         if entry is not None and span.kind in entry["kinds"] and before in entry.get("after", before):
             of_another = entry["category"] == "profile" and subject != speaker
             category: FactCategory = "attribute" if of_another else entry["category"]
@@ -332,18 +352,15 @@ def _attribution(subject: str, predicate: str, speaker: str) -> Attribution:
 
 @cache
 def _lists() -> dict[str, Any]:
+    """Return the lists of words.toml by name, and what its tables tell of verbs and kinds of value."""
     data = load_table("words")
-    lists = {name: frozenset(words.split()) for name, words in data["persons"].items()}
-    return lists | {
-        "passing": frozenset(data["passing"].split()),
-        "newly": frozenset(data["newly"].split()),
-        "points": frozenset(word.replace("_", " ") for word in data["point"].split()),
-        "personal": frozenset(data["personal"].replace("_", " ").split()),
-        "verbs": {
-            verb: row | {"kinds": row["kinds"].split()}
-            for row in data["attribute"]
-            for verb in row["verbs"].split()
+    listed = {name: words for name, words in {**data, **data["persons"]}.items() if isinstance(words, str)}
+    verbs = [(verb, row) for row in data["attribute"] for verb in row["verbs"].split()]
+    return {
+        **{
+            name: frozenset(words.replace("_", " ") for words in text.split())
+            for name, text in listed.items()
         },
-        "telling": frozenset(data["telling"].split()),
+        "verbs": {verb: row | {"kinds": row["kinds"].split()} for verb, row in verbs},
         "kinds": {kind: (en, zh) for en, (kinds, zh) in data["kinds"].items() for kind in kinds.split()},
     }

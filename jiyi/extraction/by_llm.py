@@ -116,8 +116,9 @@ def read_by_llm(
     language = language_of("\n".join(message.text[:1_000] for message in messages))
     hide = Secrecy("", (), language)
     shown = "\n\n".join(
-        f"[{place}] {_format_time(message, zone)}\n{_format_message(message, hide)}"
+        f"[{place}] {said_at.astimezone(zone):%Y-%m-%d %H:%M %a}\n{_format_message(message, hide)}"
         for place, message in enumerate(messages, 1)
+        if (said_at := message.created_at)
     )
     lines = [f"[{place}]\n{quote(hide(fact.line, fact.text))}" for place, fact in enumerate(known, 1)]
     prompt = load_prompt("extract_facts", language).substitute(
@@ -134,10 +135,6 @@ def read_by_llm(
 def _by_patterns(messages: Sequence[Message], zone: tzinfo, reason: str = "") -> Reading:
     found = [statement for message in messages for statement in extract_message(message, zone)]
     return Reading(statements=tuple(found), notes=(reason,) if reason and messages else ())
-
-
-def _format_time(message: Message, zone: tzinfo) -> str:
-    return message.created_at.astimezone(zone).strftime("%Y-%m-%d %H:%M %a") if message.created_at else ""
 
 
 def _format_message(message: Message, hide: Secrecy) -> str:
@@ -263,17 +260,15 @@ class _CheckedAnswer:
 
     def _aliases(self) -> list[Statement]:
         aliases: list[Statement] = []
-        for entity in self.answer["entities"]:
-            name = entity["name"].strip()
-            for other in (other.strip() for other in entity["also"]):
-                if not (name and other) or name.casefold() == other.casefold():
-                    continue
-                holder = self._message_with_both(name, other)
-                if holder is None:
-                    self._refused += 1
-                    continue
+        entities = self.answer["entities"]
+        for name, other in ((one["name"].strip(), also.strip()) for one in entities for also in one["also"]):
+            if not (name and other) or name.casefold() == other.casefold():
+                continue
+            if holder := self._message_with_both(name, other):
                 alias = replace(_base_statement(holder), category="relation", action="rename")
                 aliases.append(replace(alias, subject=other, predicate="alias", object=name))
+            else:
+                self._refused += 1
         return aliases
 
     def _message_with_both(self, name: str, other: str) -> Message | None:
@@ -289,8 +284,8 @@ class _CheckedAnswer:
         """Return whether the messages have at least half the words of a sentence and all its numbers."""
         terms = set(analyse(text))
         numbers = {term for term in terms if any(letter.isdigit() for letter in term)}
-        shared = len(terms & self._all_terms)
-        supported = bool(terms) and 2 * shared >= len(terms) and numbers <= self._all_terms
+        supported = bool(terms) and numbers <= self._all_terms
+        supported = supported and 2 * len(terms & self._all_terms) >= len(terms)
         self._refused += not supported
         return supported
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jiyi.extraction.values import find_values, load_table
 from jiyi.text.lexicon import jieba
 
-__all__ = ["VALUE", "Clause", "Word", "irregular_pasts", "is_chinese", "split_clauses", "split_sentences"]
+__all__ = ["VALUE", "Clause", "Word", "is_chinese", "split_clauses", "split_sentences"]
 
 VALUE = "#"  # first character of a value's tag; the kind of value follows
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -18,9 +18,8 @@ _WORD_EN = re.compile(
     r"[^\W_]+?n['’]t\b|[^\W_]+(?:(?:-|/|&|\.(?=\w))[^\W_]+|(?<=\b[A-Z])['’][A-Z][^\W_]+)*|['’](?:s|re|m|ve|ll|d|t)\b|[^\w\s]|_+"
 )
 _CLAUSE_BREAK = re.compile(r"[，,、；;：:—–()（）…|→/]|\.{2,}|~+")
-_CLAUSE_OPENERS = frozenset(
-    ["but", "so", "because", "cos", "cuz", "while", "which", "who", "though", "although", "whereas"]
-)
+_CLAUSE_OPENERS = {"but", "so", "because", "cos", "cuz", "while", "which", "who", "though", "although"}
+_PEOPLE, _VERBAL = ("N", "M", "kin"), ("verb", "be", "aux")
 _DETERMINERS = frozenset({"the", "my", "our", "your", "his", "their"})
 _OWNABLE_TAGS = frozenset({"n", "N", "M", "adj", "kin", "point"})
 _MAX_SENTENCE_CHARS = 1_000  # characters of a sentence that is read
@@ -95,7 +94,9 @@ def _group_words_en(words: Sequence[Word]) -> Iterator[list[Word]]:
         next_word = words[place + 1] if place + 1 < len(words) else None
         starts_new = word.tag == "x" or (low in _CLAUSE_OPENERS and part)
         if low in ("and", "or", "then", "plus") and next_word is not None:
-            starts_new = next_word.tag in ("pro", "own", "verb", "be", "neg", "aux") or (
+            one_subject = bool(part) and part[-1].tag in _PEOPLE and not any(w.tag in _VERBAL for w in part)
+            joined = one_subject and next_word.text.lower() in ("i", "we")  # Tom and I live here
+            starts_new = (next_word.tag in ("pro", "own", "neg", *_VERBAL) and not joined) or (
                 any(w.tag[0] == VALUE for w in part)
                 and any(w.tag[0] == VALUE for w in words[place + 1 : place + 5])
             )
@@ -204,12 +205,6 @@ def _tag_by_form(word: str) -> str | None:
         if word.endswith(suffix) and word[: -len(suffix)] + stem in verbs:
             return "verb"
     return "adv" if word.endswith("ly") and len(word) > 4 else None
-
-
-@cache
-def irregular_pasts() -> frozenset[str]:
-    """Return the English past forms that do not end in -ed."""
-    return frozenset(load_table("words")["past"].split())
 
 
 @cache

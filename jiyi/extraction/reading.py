@@ -14,6 +14,7 @@ from jiyi.extraction.rules import Rule, find_rules
 from jiyi.extraction.scoring import SentenceContext, Span, select_spans
 from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_upcoming_day, parse_validity
+from jiyi.extraction.values import kind_of_value
 from jiyi.records import Message, Role, single_valued
 from jiyi.text.modality import Mode, modes
 
@@ -143,14 +144,15 @@ class _Reader:
         return [(Span(0, 1, word.tag[1:]), _PHRASE_CONFIDENCE)] if bare and word.tag[0] == VALUE else []
 
     def _rule_statement(self, rule: Rule, point: str) -> Statement:
-        value = "" if rule.lifts else rule.text
-        fields = {"object": value, "action": rule.action, "confidence": _PHRASE_CONFIDENCE}
-        return self._statement(rule.text, category="rule", subject=self.speaker, predicate=point, **fields)
+        fields: dict[str, Any] = {"object": "" if rule.lifts else rule.text, "confidence": _PHRASE_CONFIDENCE}
+        fields |= {"category": "rule", "subject": self.speaker, "predicate": point, "action": rule.action}
+        return self._statement(rule.text, **fields)
 
     def _value_statement(self, clause: Clause, span: Span, score: float, mode: Mode) -> Statement | None:
         words = clause.words
-        value = self.sentence[words[span.first].start : words[span.last - 1].end].strip(_PUNCTUATION)
-        if not value or _NO_VALUE.match(value):
+        start, end = words[span.first].start, words[span.last - 1].end
+        value = self.sentence[start:end].strip(_PUNCTUATION)
+        if not value or _NO_VALUE.match(value) or (value[0] == "我" and self.sentence[:start].endswith("叫")):
             return None
         first = next((word.text for word in words if word.tag != "adv"), "")
         it = is_listed(first, "spoken_of") and span.kind in _EXACT_KINDS and bool(self.mentioned.point)
@@ -163,7 +165,8 @@ class _Reader:
         subject, named = found.subject, single_valued(found.predicate)
         if is_listed(subject, "third"):  # nobody was named
             subject = "" if named or is_listed(subject, "of_people") else self.speaker
-        if not subject or is_listed(subject, "you") or subject == value:
+        past = any(is_listed(word.text, "before_now") for word in words[: span.first])
+        if past or not subject or is_listed(subject, "you") or subject == value:
             return None
         if self.role != "user" and (subject == self.speaker or score < _MIN_ASSISTANT or not named):
             return None
@@ -198,9 +201,13 @@ class _Reader:
             owner, point = attribution.split_point(subject, is_chinese(subject))
             if point and (owner or groups.get("old")):  # no owner: "the port is not 8443"
                 subject, predicate = owner.strip(" 的"), point
-            if is_listed(subject, "points") and (is_chinese(subject) or is_listed(subject, "personal")):
+            if is_listed(subject, "who") and kind_of_value(value) in _EXACT_KINDS:
+                return None  # the doctor put it up to 40
+            if is_listed(subject, "point") and (is_chinese(subject) or is_listed(subject, "personal")):
                 subject, predicate = self.speaker, subject
         predicate = "alias" if phrase.action == "rename" else predicate
+        if groups.get("p") and phrase.category == "relation":
+            value = re.sub(r"['’]s\Z", "", value)  # my friend Gemma's coming over
         validity: _Validity = None, None
         taste = phrase.category == "preference"
         if taste and forms.has_cue("times.for_now", self.sentence):
@@ -257,13 +264,16 @@ class _Reader:
         return self.current or self._last_named(self.sentence[:at])
 
     def _last_named(self, text: str) -> str:
-        """Return the last name in ``text``, else in the message, else in the previous ones."""
-        if text and (names := [name for name in map(first_name, split_clauses(text)) if name]):
-            return names[-1]
-        texts = (reversed(list(split_sentences(text[:400]))) for text in reversed(self.earlier))
-        clauses = (reversed(split_clauses(sentence)) for sentences in texts for sentence in sentences)
-        names_before = (first_name(clause) for clause_group in clauses for clause in clause_group)
-        return self.topic or next(filter(None, names_before), "")
+        """Return the last name or thing in ``text``, else the last name in earlier sentences or messages."""
+        said = split_clauses(text)
+        sentences = (
+            part for earlier in reversed(self.earlier) for part in reversed([*split_sentences(earlier[:400])])
+        )
+        before = (
+            first_name(clause) for sentence in sentences for clause in reversed(split_clauses(sentence))
+        )
+        named = (*map(attribution.last_thing, said), *map(first_name, said))
+        return next(filter(None, reversed(named)), "") or self.topic or next(filter(None, before), "")
 
     def _statement(self, quote: str, **fields: Any) -> Statement:
         by: dict[str, Any] = {"speaker": self.speaker, "by_person": self.role == "user"}
@@ -289,8 +299,7 @@ def extract(
         text: the first 4,000 characters are read, 1,500 of an assistant's.
         speaker: whom "I" means, "user" by default.
         said_at, zone: aware; they settle what "until Friday" means.
-        context: the texts of the previous messages, the last one last: they tell what a short
-            answer answers, and whom "she" may mean.
+        context: the texts of the previous messages, the last one last: what a short answer answers.
     """
     sample = text[: _MAX_ASSISTANT_CHARS if role == "assistant" else _MAX_CHARS]
     if role == "system" or not sample.strip():

@@ -27,8 +27,6 @@ _CONJUNCTION = re.compile(
 )
 _QUOTED = re.compile('["“「『][^"”」』]{4,300}["”」』]')
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
-_TALK_VERBS = frozenset({"talk", "discuss", "speak", "chat"})
-_ONLY = re.compile(r"\bonly\b", re.I)
 _MAX_RULE_CHARS = 240  # characters of an instruction
 _PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
 _OTHER_RULE = ("rule", "规则")
@@ -122,7 +120,11 @@ class _RuleFinder:
         is_asked = self._is_asked_zh if self._chinese else self._is_asked_en
         if not is_asked(part, lasting, about_others):
             return None
-        if cues.matches("once", part.strip()) or (not lasting and self._is_task()):
+        rest = self._message.replace(self._text, " ", 1)
+        is_task = cues.matches("asking", rest) or cues.matches(
+            "task", rest
+        )  # the sentence tells how to do it
+        if cues.matches("once", part.strip()) or (is_task and not lasting):
             return None
         meaning = rule_meaning(text)
         settled = () if meaning.forbids else tuple(meaning.points)
@@ -143,11 +145,6 @@ class _RuleFinder:
             return cues.matches("acts", topic) or cues.matches("form", topic)
         return bool(_leading_verb(topic, cues.forbidden_verbs)) and not cues.matches("bound", topic)
 
-    def _is_task(self) -> bool:
-        """Return whether the message also asks for one thing: then the sentence tells how to do that."""
-        rest = self._message.replace(self._text, " ", 1)
-        return self._cues.matches("asking", rest) or self._cues.matches("task", rest)
-
     def _is_asked_en(self, part: str, lasting: bool, about_others: bool) -> bool:
         cues, part = self._cues, part.strip(_PUNCTUATION)
         lead, rest = self._split_lead(part)
@@ -166,7 +163,7 @@ class _RuleFinder:
             return True
         if not verb or lasting:
             return bool(verb)
-        if verb in _TALK_VERBS and _ONLY.search(lead):
+        if verb in ("talk", "discuss", "speak", "chat") and "only" in lead.lower().split():
             return True
         if cues.matches("bound", rest) and not (form and cues.patterns["keeps"].match(rest)):
             return False
@@ -225,16 +222,11 @@ def rule_meaning(text: str) -> RuleMeaning:
     values = {point: _first_value(point, text) for point in RULE_POINTS}
     names: set[str] = set()
     rest = text
-    languages, things = load_patterns("rules", "values.language"), load_patterns("rules", "things")
-    for name, pattern in [*languages.items(), *things.items()]:
-        rest, count = pattern.subn(" ", rest)
-        if count:
-            names.add(name)
-    lengths, units = load_patterns("rules", "values.length"), load_patterns("rules", "values.units")
-    for name, pattern in [*lengths.items(), *units.items()]:
-        if pattern.search(text):
-            names.add(name)
-            rest = pattern.sub(" ", rest)
+    for section in ("values.language", "things", "values.length", "values.units"):
+        for name, pattern in load_patterns("rules", section).items():
+            if pattern.search(text):
+                names.add(name)
+                rest = pattern.sub(" ", rest)
     cues = load_patterns("rules", "meaning")
     rest = cues["passing"].sub(" ", rest)
     # A single character that is left of Chinese tells nothing.

@@ -9,12 +9,12 @@ from importlib.resources import files
 from itertools import accumulate, dropwhile
 from typing import NamedTuple
 
-from jiyi.extraction.clauses import VALUE, Clause, irregular_pasts
+from jiyi.extraction.clauses import VALUE, Clause
+from jiyi.extraction.values import load_table
 from jiyi.text.modality import Mode
 
 __all__ = ["ClauseFeatures", "SentenceContext", "Span", "candidate_spans", "select_spans"]
 
-_NO_WEIGHTS: Mapping[str, float] = {}
 _RUNS = re.compile(r"[0-9]+|[A-Za-z]+")
 _SUBJECT_TAGS = frozenset({"pro", "own", "N", "nr", "M", "n", "kin"})
 _VERB_TAGS = frozenset({"verb", "be", "aux"})
@@ -55,7 +55,7 @@ def select_spans(clause: Clause, context: SentenceContext) -> list[tuple[Span, f
     before, inside, after = sums
 
     def weight(kind: str, names: Iterable[str]) -> float:
-        of_kind = tables.get(kind, _NO_WEIGHTS)
+        of_kind = tables.get(kind) or {}
         return sum([shared.get(name, 0.0) + of_kind.get(name, 0.0) for name in names])
 
     # Spans of one kind share the weights of the clause and of their ends.
@@ -125,6 +125,9 @@ class ClauseFeatures:
 
 def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
     words = clause.words
+    verb = next((word.text.lower() for word in words if word.tag in _VERB_TAGS), "")
+    past = verb.endswith("ed") or verb in load_table("words")["past"].split()
+    form = "past" if past else "ing" if verb.endswith("ing") else "" if verb else "-"
     features = [
         "",
         f"words={min(len(words), 8)}",
@@ -133,7 +136,7 @@ def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
         f"chars={min(context.message_chars // 30, 5)}",
         f"sentence={min(context.sentence_index, 3)}",
         f"values={min(sum(word.tag[0] == VALUE for word in words), 3)}",
-        f"form={next((_verb_form(word.text.lower()) for word in words if word.tag in _VERB_TAGS), '-')}",
+        f"form={form}",
     ]
     if context.asked_kind:
         first = clause.place == 0 == context.sentence_index
@@ -143,13 +146,6 @@ def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
         features.append(f"mark={context.last_char}")
     modes = context.modes.value
     return [*features, *(f"mode={name}" for mode, name in _MODE_NAMES if modes & mode)] if modes else features
-
-
-def _verb_form(verb: str) -> str:
-    """Return the form of a verb: past, ing, or "" for others."""
-    if verb.endswith("ed") or verb in irregular_pasts():
-        return "past"
-    return "ing" if verb.endswith("ing") else ""
 
 
 def _word_shape(text: str) -> str:

@@ -41,11 +41,11 @@ def parse_validity(
             if to and to.end > span.start:
                 return span.start, to.end
             if span in brief and span.end - span.start > timedelta(days=1):
-                return _start_if_future(span, said_at), span.end
+                return span.start if span.start > said_at else None, span.end
             return span.start, None
         if cues["until"].search(head) or cues["until_after"].match(sentence, end):
             return None, (span.end if span.end > said_at else None)
-    return (_start_if_future(brief[0], said_at), brief[0].end) if brief else (None, None)
+    return next(((span.start if span.start > said_at else None, span.end) for span in brief), (None, None))
 
 
 def first_upcoming_day(sentence: str, said_at: datetime, zone: tzinfo) -> datetime | None:
@@ -56,10 +56,6 @@ def first_upcoming_day(sentence: str, said_at: datetime, zone: tzinfo) -> dateti
     found = find_dates(sentence, said_at, zone)
     spans = (next_occurrence(span, said_at) for span in found if not until.search(sentence[: span.at]))
     return next((span.start for span in spans if span.end > said_at), None)
-
-
-def _start_if_future(span: TimeSpan, said_at: datetime) -> datetime | None:
-    return span.start if span.start > said_at else None
 
 
 def next_occurrence(span: TimeSpan, said_at: datetime) -> TimeSpan:

@@ -28,7 +28,18 @@ def test_what_gives_no_point_of_anybody(text):
 @pytest.mark.parametrize("text", TABLES["not said of the speaker"])
 def test_what_is_not_said_of_the_speaker(text):
     own = {one.predicate for one in read(text) if one.subject == "Ana"}
-    assert not own & {"name", "lives in", "works at", "工作单位", "年龄", "女儿", "住址", "名称", "计划"}
+    assert not own & {
+        "name",
+        "lives in",
+        "works at",
+        "工作单位",
+        "年龄",
+        "女儿",
+        "住址",
+        "名称",
+        "姓名",
+        "计划",
+    }
 
 
 @pytest.mark.parametrize(("text", "subject"), TABLES["what has ended, and whose it was"])
@@ -61,3 +72,13 @@ def test_a_value_is_not_of_what_is_named_after_it() -> None:
 def test_a_new_value_is_of_the_point_that_was_just_named() -> None:
     assert "Ana · 密码: abc12345" in named_points("密码我换了，现在是 abc12345")
     assert "password · value: abc12345" in named_points("I changed the password, now it's abc12345")
+
+
+def test_it_is_what_the_sentence_named_last() -> None:
+    (one,) = read("They swapped the router, it's RX-7 now", context=["I ride a Peugeot"])
+    assert one.subject == "router"
+
+
+def test_who_raises_a_value_is_not_the_point() -> None:
+    found = [*read("医生给加到40了"), *read("领导叫我小张"), *read("The landlord gives me 40 a month")]
+    assert not {one.predicate for one in found} & {"医生", "领导", "landlord"}
