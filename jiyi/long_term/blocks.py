@@ -26,12 +26,14 @@ _PAIRED_HITS, _PARTNER_PENALTY = 5, 0.01  # best hits shown with their question 
 _EXPANDED_HITS = 12  # best hits that are shown with the talk around them
 _MAX_DISTANCE = 10  # messages on either side
 _NEIGHBOUR_WEIGHT, _DISTANCE_DECAY = 0.03, 0.95  # of the hit's: of the next message, and per message further
+_MIN_TALK_SCORE = -8.0  # beside the best hit's, of a message that is only shown for the talk around others
 _TALK_BLOCKS = 20  # times the tokens of a block, more than a window has, after which no talk is added
 
 _ONE_WORD_RELEVANCE = 0.6  # of a hit with one word of the question, unless the memory has no answer
 _NEAR_DEVIATIONS = 1.75  # above the mean similarity at which meaning alone makes a hit relevant
-_NEAR_DEVIATIONS_MESSAGE, _MANY_HITS = 0.5, 30  # the same for messages, if there are so many hits
+_NEAR_NOTE, _NEAR_IN_DIALOGUE, _MANY_HITS = 0.5, 1.0, 30  # the same for messages, if there are so many hits
 _MAX_LAG = 6.0  # below the best hit up to which a message may be part of an existing answer
+_MAX_WORD_LAG = 8.0  # the same in a dialogue if it has a word of the question
 _SIGMOID_SLOPE = 4.0  # of the probabilities around these thresholds
 
 _MAX_SUCCESSOR_TOKENS = 80  # of the successor shown below an outdated block
@@ -117,17 +119,20 @@ def relevant(hits: Hits, question: str) -> list[float]:
     """
     wanted = frozenset(query_terms(question))
     best = max((hit.score for hit in hits), default=0.0)
-    lenient = not hits.doubtful and len(hits) >= _MANY_HITS
-    near = {"message": _NEAR_DEVIATIONS_MESSAGE} if lenient else {}
-    least = 0.0 if hits.doubtful else _ONE_WORD_RELEVANCE
-    return [
-        max(
-            _word_relevance(hit, wanted, least),
-            _sigmoid(_meaning_deviations(hit) - near.get(hit.kind, _NEAR_DEVIATIONS)),
-            _sigmoid(hit.score - best + _MAX_LAG) if hit.kind == "message" and not hits.doubtful else 0.0,
-        )
-        for hit in hits
-    ]
+    return [_relevance(hit, wanted, best, hits.doubtful, len(hits) >= _MANY_HITS) for hit in hits]
+
+
+def _relevance(hit: Hit, wanted: frozenset[str], best: float, doubtful: bool, many: bool) -> float:
+    message, dialogue, lag = hit.kind == "message", "apart" in hit.why, best - hit.score
+    near = _NEAR_DEVIATIONS
+    if message and many and not doubtful:
+        near = _NEAR_IN_DIALOGUE if dialogue else _NEAR_NOTE
+    passing_word = doubtful or (message and dialogue and lag > _MAX_WORD_LAG)
+    return max(
+        _word_relevance(hit, wanted, 0.0 if passing_word else _ONE_WORD_RELEVANCE),
+        _sigmoid(_meaning_deviations(hit) - near),
+        _sigmoid(_MAX_LAG - lag) if message and not doubtful else 0.0,
+    )
 
 
 def _meaning_deviations(hit: Hit) -> float:
@@ -187,7 +192,8 @@ def _add_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
 
     Scores are logarithms of weights: a message has its own weight and a small part of the weight of
     each of the best hits near it in its session. So a long discussion of the question is shown
-    at length, and an isolated hit keeps its score. Tool calls and results gain nothing.
+    at length, and an isolated hit keeps its score. Tool calls and results gain nothing; what gains too
+    little and is no hit itself is left out.
     """
     if not any(hit.kind == "message" for hit in around):
         return [(hit.score, hit) for hit in hits]
@@ -211,7 +217,8 @@ def _add_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
     scored = [
         (top + math.log(weight), known.get(id_) or Hit(record=record, kind="message", score=0.0))
         for id_, record in records.items()
-        if (weight := weights.get(id_, 0.0) + gained[id_]) > 0
+        if (weight := weights.get(id_, 0.0) + gained[id_])
+        > (0 if id_ in known else math.exp(_MIN_TALK_SCORE))
     ]
     return sorted(scored, key=itemgetter(0), reverse=True)
 

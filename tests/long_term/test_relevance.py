@@ -73,12 +73,20 @@ def test_more_of_the_words_are_more_likely_and_none_need_meaning():
     assert unlikely[3] > 0.5 > unlikely[2]
 
 
-def test_of_many_messages_the_nearer_half_counts_only_where_an_answer_is_likely():
-    hits = tuple(hit(f"remark {i}", score=-20.0, apart=WEIGHTS["apart"]) for i in range(30))
-    likely, unlikely = (
-        relevant(Hits(hits, nothing_relevant=nothing), "a disk?")[0] for nothing in (0.1, 0.9)
-    )
-    assert likely > 0.5 > unlikely
+def test_of_many_messages_the_nearer_ones_count_only_where_an_answer_is_likely():
+    def relevance(nothing, apart):
+        far = (hit(f"remark {i}", score=-20.0, apart=apart * WEIGHTS["apart"]) for i in range(30))
+        return relevant(Hits((hit("yes"), *far), nothing_relevant=nothing), "a disk?")[1]
+
+    assert relevance(0.1, 1.2) > 0.5 > relevance(0.1, 0.8)
+    assert relevance(0.9, 1.2) < 0.5
+
+
+def test_one_word_of_the_question_counts_in_a_dialogue_only_near_the_best_hit():
+    near, far = hit("a disk", score=-7.0, apart=0.0), hit("a disk", score=-9.0, apart=0.0)
+    note = hit("a disk", score=-9.0, meaning=0.0)
+    found = Hits((hit("yes"), near, far, note), nothing_relevant=0.1)
+    assert [chance > 0.5 for chance in relevant(found, "which disk is full?")] == [True, True, False, True]
 
 
 def test_messages_near_the_best_count_where_an_answer_is_likely():

@@ -22,6 +22,17 @@ def test_nothing_is_brought_from_far_away_or_from_another_session(store, recall)
     assert kept[30].id not in shown
 
 
+def test_what_stands_only_around_a_weak_hit_is_left_out(store, recall, flush):
+    question = "which disk of web-7 in rack nine is full since Monday?"
+    strong = said(store, ["ok", f"well, {question}", "thanks"])
+    weak = store.put([message(text, session="trip", at=i) for i, text in enumerate(["Monday", "lunch?"])])
+    store.put([message(f"remark {i}", session=f"other-{i}") for i in range(150)])
+    flush()
+    shown = {b.source_id for b in recalled(recall, question, floor=0.5).blocks}
+    assert {m.id for m in (*strong[1:], weak[0])} <= shown
+    assert weak[1].id not in shown
+
+
 def test_talk_ends_where_a_window_would_be_full(store, recall):
     remarks = [f"remark {i}" for i in range(20)]
     said(store, ["disk full", *remarks, "disk empty", *remarks])
