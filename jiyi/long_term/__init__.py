@@ -10,7 +10,6 @@ from jiyi.long_term.facts.merge import *
 from jiyi.long_term.facts.succession import *
 from jiyi.long_term.forget_gate.gate import *
 from jiyi.long_term.forget_gate.rules import *
-from jiyi.long_term.forget_gate.run import *
 from jiyi.long_term.forgetting.forgetting import *
 from jiyi.long_term.forgetting.plan import *
 from jiyi.long_term.indexing import *
