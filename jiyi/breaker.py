@@ -23,9 +23,8 @@ _MAX_LATE_CALLS = 4  # abandoned calls that may still be running
 class Breaker:
     """Skips an endpoint that kept failing: for a second, doubled after each failure, at most 5 minutes.
 
-    Only failures that cost 50 ms, alone or in a row, count, unless the endpoint asked for a pause.
-    After the pause a single call tries the endpoint; the others skip it until that call succeeds.
-    Thread-safe.
+    Only failures that cost 50 ms, alone or in a row, count, unless the endpoint asked for a pause. After the
+    pause a single call tries the endpoint; the others skip it until that call succeeds. Thread-safe.
     """
 
     def __init__(self) -> None:

@@ -209,12 +209,11 @@ def retry(
 ) -> _T:
     """Return what `ask` returns, trying again after transient failures.
 
-    `ask(left, attempt)` gets the seconds left and the number of the try, from 1, and
-    raises `Failure`. Pauses are what the endpoint asked for, else half a second, doubled
-    each time up to eight seconds, less up to a quarter at random so that many clients do
-    not come back together. When a pause would not end before `time_limit` seconds are
-    over or takes more than two minutes, or after `retries` further tries, the failure's own
-    error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
+    `ask(left, attempt)` gets the seconds left and the number of the try, from 1, and raises `Failure`. Pauses
+    are what the endpoint asked for, else half a second, doubled each time up to eight seconds, less up to a
+    quarter at random so that many clients do not come back together. When a pause would not end before
+    `time_limit` seconds are over or takes more than two minutes, or after `retries` further tries, the
+    failure's own error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
     A caller that has entered the breaker already passes its answer as `probing`.
     """
     probing = breaker.enter() if probing is None else probing

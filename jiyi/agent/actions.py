@@ -28,8 +28,7 @@ class Action:
     """Something that an agent can do; calling it calls its function.
 
     Raises:
-        InputError: a name that chat APIs refuse, or parameters that are no JSON schema of an
-            object.
+        InputError: a name that chat APIs refuse, or parameters that are no JSON schema of an object.
     """
 
     name: str  # letters, digits, "_" and "-", at most 64

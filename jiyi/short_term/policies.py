@@ -217,18 +217,17 @@ _scores: dict[bytes, float] = {}
 class ImportanceSampling:
     """A `Policy` that keeps the most important messages within a number of tokens or messages.
 
-    - With ``max_messages`` at most that many user and assistant messages stay; without
-      ``max_tokens`` (and without a ``budget``) tokens do not count. With neither of the two the
-      limit is 4,000 tokens.
-    - The importance of a message is its ``importance`` if given, else the `jiyi.text.salience`
-      of its text and tool calls. A tool call and its results have the highest of theirs.
-    - Whole atoms are dropped until the rest fits: first those that would not fit even alone,
-      then the least important, the oldest of equals first.
-    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
-      of the reply included; if a ``budget`` is given too, the smaller limit applies.
+    - With ``max_messages`` at most that many user and assistant messages stay; without ``max_tokens`` (and
+      without a ``budget``) tokens do not count. With neither of the two the limit is 4,000 tokens.
+    - The importance of a message is its ``importance`` if given, else the `jiyi.text.salience` of its text
+      and tool calls. A tool call and its results have the highest of theirs.
+    - Whole atoms are dropped until the rest fits: first those that would not fit even alone, then the least
+      important, the oldest of equals first.
+    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening of the reply
+      included; if a ``budget`` is given too, the smaller limit applies.
     - System and pinned messages and the newest sound atom stay. Broken atoms are dropped.
-    - The reason contains the score. If everything fits, nothing is scored; 10,000 messages of
-      100 characters take about two seconds the first time, a tenth of that afterwards.
+    - The reason contains the score. If everything fits, nothing is scored; 10,000 messages of 100 characters
+      take about two seconds the first time, a tenth of that afterwards.
 
     Raises:
         BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.

@@ -70,9 +70,8 @@ class SessionWindow:
 def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
     """Read a session's window from the store.
 
-    Reads the newest messages until the window is complete, then older system and pinned ones. The
-    number of rows does not grow with the length of the session, except to find the call or
-    results of a pinned message.
+    Reads the newest messages until the window is complete, then older system and pinned ones. The number of
+    rows does not grow with the length of the session, except to find the call or results of a pinned message.
     """
     limit = _initial_page_size(policy)
     tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]

@@ -50,9 +50,8 @@ class Summaries:
     def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
         """Store the next version of a summary, and return the version that is then the newest.
 
-        That is the new one, unless another process added or removed versions since ``after`` was
-        read: then nothing is stored, and the other version is returned; fold again from it if
-        needed.
+        That is the new one, unless another process added or removed versions since ``after`` was read: then
+        nothing is stored, and the other version is returned; fold again from it if needed.
 
         Args:
             scope: user and session, and agent if it is of one agent's messages.
@@ -60,8 +59,8 @@ class Summaries:
             after: the version it builds on, from `latest`; None for the first.
 
         Raises:
-            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text
-                may contain forgotten words. Nothing was stored: fold again from `latest`.
+            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text may contain
+                forgotten words. Nothing was stored: fold again from `latest`.
             InputError: it is no valid summary, or covers less than ``after``.
             StorageError: the database failed.
         """

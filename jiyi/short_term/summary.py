@@ -80,13 +80,12 @@ class Summarizer(Protocol):
 class RunningSummary:
     """A `Policy` that folds older messages into a summary; `fold` writes it.
 
-    - Nothing is folded until it is time: the messages take more than ``at`` of ``max_tokens``
-      (or of a smaller ``budget``), or there are more than ``max_messages`` of them, system
-      messages aside. Without ``max_tokens`` only messages count, by default 10; with it, by
-      default 50 messages.
-    - Then everything older than the last ``keep_turns`` turns is folded; see `jiyi.records.atoms`
-      for what a turn is. If these turns are long, the rest may still exceed the limit; add a
-      `TokenBudget` after it in a `Pipeline`.
+    - Nothing is folded until it is time: the messages take more than ``at`` of ``max_tokens`` (or of a
+      smaller ``budget``), or there are more than ``max_messages`` of them, system messages aside. Without
+      ``max_tokens`` only messages count, by default 10; with it, by default 50 messages.
+    - Then everything older than the last ``keep_turns`` turns is folded; see `jiyi.records.atoms` for what a
+      turn is. If these turns are long, the rest may still exceed the limit; add a `TokenBudget` after it in a
+      `Pipeline`.
     - System and pinned messages stay. Broken atoms are dropped and are in no summary.
     - Deciding is pure and asks no model.
 
@@ -151,13 +150,11 @@ class RunningSummary:
     ) -> Folded:
         """Write a new summary, if it is time, from the previous one and the older messages.
 
-        Nothing is saved. If it is not time, no message is older than the last turns, or
-        ``summarize`` fails, all sound messages and the summary stay as they are; in the last two
-        cases ``note`` says why.
+        Nothing is saved. If it is not time, no message is older than the last turns, or ``summarize`` fails,
+        all sound messages and the summary stay as they are; in the last two cases ``note`` says why.
 
         Args:
-            messages: those of the session that no summary covers yet, oldest first, and its
-                system messages.
+            messages: those of the session that no summary covers yet, oldest first, and its system messages.
             previous: the summary so far.
             summarize: writes it; `Summarize()` by default, which asks no model.
             force: fold even if it is not time.

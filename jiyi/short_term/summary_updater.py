@@ -113,13 +113,12 @@ class SummaryState:
 class SummaryUpdater:
     """Keeps the summary of each session up to date.
 
-    Guarantees: no message is skipped, however much there is to fold; a summary that fails
-    changes nothing and is in the notes; two processes that fold at once leave one summary.
+    Guarantees: no message is skipped, however much there is to fold; a summary that fails changes nothing and
+    is in the notes; two processes that fold at once leave one summary.
 
-    With ``background`` a window never waits for ``summarize``: it writes in a thread, and until
-    its summary is stored the window shows what ``backlog`` makes of the same messages, which is
-    not stored. The result is in the next state. A summary not written when the process ends is
-    written for a later window.
+    With ``background`` a window never waits for ``summarize``: it writes in a thread, and until its summary
+    is stored the window shows what ``backlog`` makes of the same messages, which is not stored. The result is
+    in the next state. A summary not written when the process ends is written for a later window.
     """
 
     summaries: Summaries

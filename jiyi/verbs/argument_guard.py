@@ -1,8 +1,7 @@
 """Turns errors caused by arguments of a wrong type into `InputError`.
 
-Verbs check the values they need themselves. If another wrong type makes a call fail, the
-arguments are checked against the verb's annotations. A successful call costs one more Python
-call.
+Verbs check the values they need themselves. If another wrong type makes a call fail, the arguments are
+checked against the verb's annotations. A successful call costs one more Python call.
 """
 
 from collections.abc import Callable

@@ -53,24 +53,23 @@ class MessageVerbs(Verbs):
     ) -> Message:
         """Save one message and return it as stored.
 
-        When this returns the message is on disk and can be found by its words; its vector
-        follows in the background. Saving the same message under the same id again
-        changes nothing.
+        When this returns the message is on disk and can be found by its words; its vector follows in the
+        background. Saving the same message under the same id again changes nothing.
 
         Args:
             session_id: the conversation.
             message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
-                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``,
-                ``created_at`` (or ``timestamp``) and ``metadata``; the arguments below win.
-                Other keys the API does not know are kept and never sent.
+                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``, ``created_at`` (or
+                ``timestamp``) and ``metadata``; the arguments below win. Other keys the API does not know are
+                kept and never sent.
             role, content: instead of ``message``.
             id: unique within the user; generated if not given.
-            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970;
-                now by default.
+            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970; now by
+                default.
             importance: 0..1, if it was judged.
             pinned: never leaves the window.
-            metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, found by ``filters={"metadata": {...}}``, never sent.
+            metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept with the
+                message, found by ``filters={"metadata": {...}}``, never sent.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.

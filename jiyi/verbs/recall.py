@@ -47,12 +47,11 @@ class RecallVerbs(Verbs):
         """Return what the memory holds about ``query``, best first.
 
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
-        ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
-        kinds of secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all. ``hit.relevance`` of the best hit is
-        the probability that there is an answer, 1 - ``nothing_relevant``; for others it falls to 1/e
-        with each 3 points of score below the best. Unlike scores it can be compared between
-        questions, and a reranker does not change it.
+        ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the kinds of
+        secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is the probability that
+        the memory holds no answer at all. ``hit.relevance`` of the best hit is the probability that there is
+        an answer, 1 - ``nothing_relevant``; for others it falls to 1/e with each 3 points of score below the
+        best. Unlike scores it can be compared between questions, and a reranker does not change it.
 
         Args:
             query: words or a question, Chinese or English.
@@ -61,12 +60,12 @@ class RecallVerbs(Verbs):
             session_id: only this conversation.
             namespace: only items below these labels, matched whole.
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
-                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
-                see `jiyi.records.read_filter`.
-            asked_at: when the question is asked, now by default; decides what "yesterday" means.
-                What was said more than a day later counts for little.
-            around: how many messages before and after a message to return with it, as
-                ``hit.around``, at most 1,000; none is shown with two hits.
+                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``; see
+                `jiyi.records.read_filter`.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means. What was
+                said more than a day later counts for little.
+            around: how many messages before and after a message to return with it, as ``hit.around``, at most
+                1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
 
         Raises:
