@@ -45,11 +45,10 @@ class Breaker:
     ) -> _T:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
-        `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome
-        by `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller.
+        `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome by
+        `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller.
 
-        Raises:
-            JiyiError: the endpoint is skipped; or what `late` makes of why there was no answer.
+        Raises `JiyiError`: the endpoint is skipped; or what `late` makes of why there was no answer.
         """
         probing = self.enter(alone=not probe_aside)
         try:
@@ -71,8 +70,7 @@ class Breaker:
 
         A caller who is `alone`, without a fallback, tries it at once until failures cost a second.
 
-        Raises:
-            JiyiError: the endpoint is skipped; of the same class as its last failure.
+        Raises `JiyiError`: the endpoint is skipped; of the same class as its last failure.
         """
         with self._lock:
             if self._failures == 0:

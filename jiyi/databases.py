@@ -17,8 +17,7 @@ __all__ = ["check_database", "database_exists", "list_users", "open_ledger", "re
 def check_database(url: str | Path | Place) -> str:
     """Check a whole database, and return a line about its contents.
 
-    Raises:
-        StorageError: it is foreign, newer, damaged or inconsistent.
+    Raises `StorageError`: it is foreign, newer, damaged or inconsistent.
     """
     with _open_closing(url) as database:
         return database.check()
@@ -27,8 +26,7 @@ def check_database(url: str | Path | Place) -> str:
 def reader_state(url: str | Path | Place) -> ReadingState:
     """Return the state of the background reader of a database, whichever process runs it.
 
-    Raises:
-        StorageError: it is foreign, newer, or cannot be reached.
+    Raises `StorageError`: it is foreign, newer, or cannot be reached.
     """
     with _open_closing(url) as database:
         return reading_state(Ledger(database), utc_now())
@@ -37,8 +35,7 @@ def reader_state(url: str | Path | Place) -> ReadingState:
 def database_exists(url: str | Path | Place) -> bool:
     """Say whether a file exists, or jiyi's tables in a server's database; nothing is created.
 
-    Raises:
-        StorageError: the server cannot be reached.
+    Raises `StorageError`: the server cannot be reached.
     """
     place = locate(url)
     return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))

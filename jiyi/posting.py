@@ -33,8 +33,8 @@ def post(
 ) -> bytes:
     """Send a request once, with the standard library, and return the body of its answer.
 
-    Certificates are checked against those of the machine, proxies are taken from the
-    environment, and a redirect is an answer like any other: the payload goes nowhere else.
+    Certificates are checked against those of the machine, proxies are taken from the environment, and a
+    redirect is an answer like any other: the payload goes nowhere else.
 
     Args:
         endpoint, faults: where to send it, and the errors of failures.
@@ -44,8 +44,7 @@ def post(
         scheme: the word before the key in ``Authorization``.
         max_bytes: of the largest answer that is read.
 
-    Raises:
-        Failure: there was no answer, or another one than 200.
+    Raises `Failure`: there was no answer, or another one than 200.
     """
     # Only here: this brings the standard library's HTTP and TLS, some 20 ms of imports.
     import http.client
@@ -112,8 +111,7 @@ class OpenAIClient:
 
     Making one connects to nothing and imports nothing. The key appears in no error.
 
-    Raises:
-        MissingExtra: the package `openai` is not installed; ``purpose`` says what it is needed for.
+    Raises `MissingExtra`: the package `openai` is not installed; ``purpose`` says what it is needed for.
     """
 
     def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str) -> None:

@@ -269,8 +269,7 @@ def load_settings(**values: Any) -> Settings:
 
     The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names.
 
-    Raises:
-        SettingsError: a name is unknown or a value unusable; says which and why.
+    Raises `SettingsError`: a name is unknown or a value unusable; says which and why.
     """
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})

@@ -30,8 +30,7 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
     - A call that takes longer goes on in the background; its result is discarded. While `most_late` such
       calls of the same `owner` run, no other begins. Concurrent callers may each leave one more running.
 
-    Raises:
-        OutOfTime: it took longer, or too many earlier calls still run.
+    Raises `OutOfTime`: it took longer, or too many earlier calls still run.
     """
     with _lock:
         if _late_calls[id(owner)] >= most_late:

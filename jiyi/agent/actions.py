@@ -27,8 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class Action:
     """Something that an agent can do; calling it calls its function.
 
-    Raises:
-        InputError: a name that chat APIs refuse, or parameters that are no JSON schema of an object.
+    Raises `InputError`: a name that chat APIs refuse, or parameters that are no JSON schema of an object.
     """
 
     name: str  # letters, digits, "_" and "-", at most 64
@@ -74,8 +73,7 @@ class Environment:
         seconds: the time limit of an action.
         clock: returns the current time.
 
-    Raises:
-        SettingsError: seconds is not above 0.
+    Raises `SettingsError`: seconds is not above 0.
     """
 
     def __init__(self, *, seconds: float = 60.0, clock: Clock = utc_now) -> None:
@@ -120,8 +118,7 @@ def action(
     The schema comes from the type hints, with pydantic's ``Field(description=...)``; the description is the
     docstring. Arguments of the model are converted to the types of the hints (dates, enums, ...).
 
-    Raises:
-        InputError: the function takes arguments that cannot be named or described as JSON.
+    Raises `InputError`: the function takes arguments that cannot be named or described as JSON.
     """
 
     def make_action(wrapped: Callable[..., Any]) -> Action:

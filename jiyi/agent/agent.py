@@ -44,8 +44,7 @@ class Agent:
         budget: tokens of each window, by default from the settings of the memory.
         system: text before the goals in the system prompt.
 
-    Raises:
-        InputError: a goal, action or model is invalid, or two actions have the same name.
+    Raises `InputError`: a goal, action or model is invalid, or two actions have the same name.
     """
 
     def __init__(

@@ -16,11 +16,7 @@ Stopped = Literal["done", "max_steps", "budget", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Something that an agent works towards.
-
-    Raises:
-        InputError: the name is empty.
-    """
+    """Something that an agent works towards; raises `InputError`: the name is empty."""
 
     name: str  # a word or a sentence
     description: str = ""  # what it means, and when it is reached
@@ -38,11 +34,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a run.
-
-    Raises:
-        SettingsError: a limit is not above 0.
-    """
+    """The limits of a run; raises `SettingsError`: a limit is not above 0."""
 
     max_steps: int = 20  # calls of the model
     max_tokens: int | None = 200_000  # input and output of all steps together; None: no limit
@@ -75,8 +67,7 @@ class Run:
 def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
     """Return goals by priority, highest first; texts become goals of that name.
 
-    Raises:
-        InputError: an item is neither a text nor a `Goal`.
+    Raises `InputError`: an item is neither a text nor a `Goal`.
     """
     items = [given] if isinstance(given, str | Goal) else list(given)
     for item in items:

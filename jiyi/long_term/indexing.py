@@ -63,11 +63,10 @@ class Indexer(Worker):
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed the records of all users that are pending now; return how many.
 
-        Without the bundled model's data file nothing is embedded and the log says so, once.
-        ``progress`` is called after each batch with the number of records done.
+        Without the bundled model's data file nothing is embedded and the log says so, once. ``progress`` is
+        called after each batch with the number of records done.
 
-        Raises:
-            EmbeddingError: the embedder failed; the batches before stay done.
+        Raises `EmbeddingError`: the embedder failed; the batches before stay done.
         """
         try:
             return self._embed_pending(progress)

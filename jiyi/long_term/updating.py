@@ -40,8 +40,7 @@ _MIN_CONFIDENCE = 0.9  # of a fact changed by the caller
 class Change:
     """What to change; None leaves a field as it is.
 
-    Raises:
-        BadQuery: nothing to change, or importance is not a number from 0 to 1.
+    Raises `BadQuery`: nothing to change, or importance is not a number from 0 to 1.
     """
 
     text: str | None = None

@@ -103,11 +103,10 @@ def model_size(model: str) -> ModelSize | None:
 class Allocation:
     """How a task type divides a context window; only the proportions of the numbers count.
 
-    What a part does not use goes to the others when a window is built. With an ``input`` of 0
-    the current message takes what it needs before knowledge and history are divided.
+    What a part does not use goes to the others when a window is built. With an ``input`` of 0 the current
+    message takes what it needs before knowledge and history are divided.
 
-    Raises:
-        BadBudget: a part is negative or not a number, or nothing is left next to the output.
+    Raises `BadBudget`: a part is negative or not a number, or nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary
@@ -174,9 +173,8 @@ class Budget:
     ``max_input_tokens`` limits everything that is sent; ``max_output_tokens`` is kept for the reply as well.
     For a model that counts both together use `of_window`, or `for_task` to divide it by task type.
 
-    Raises:
-        BadBudget: a number is negative or not whole, the input is zero, or shares are
-            negative, sum to more than 1, or name a section that does not compete.
+    Raises `BadBudget`: a number is negative or not whole, the input is zero, or shares are negative, sum to
+    more than 1, or name a section that does not compete.
     """
 
     max_input_tokens: int  # everything that is sent, message overhead included
@@ -220,11 +218,10 @@ class Budget:
     def for_model(cls, model: str, max_output_tokens: int | None = None) -> "Budget":
         """Return the budget of a well-known chat model, such as "gpt-4o"; see `model_size`.
 
-        The longest reply of the model is reserved, at most a quarter of its window, or
-        ``max_output_tokens``. For an unknown model `ASSUMED` is assumed, and ``note`` says so.
+        The longest reply of the model is reserved, at most a quarter of its window, or ``max_output_tokens``.
+        For an unknown model `ASSUMED` is assumed, and ``note`` says so.
 
-        Raises:
-            BadBudget: ``model`` is not text, or ``max_output_tokens`` leaves no room.
+        Raises `BadBudget`: ``model`` is not text, or ``max_output_tokens`` leaves no room.
         """
         if not isinstance(model, str):
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
@@ -241,16 +238,15 @@ class Budget:
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
         """Return the budget of a task type in a context window of ``total`` tokens.
 
-        ``total`` holds input and output together. The allocation's output is reserved,
-        rounded to whole tokens, and its knowledge and history become `shares`.
+        ``total`` holds input and output together. The allocation's output is reserved, rounded to whole
+        tokens, and its knowledge and history become `shares`.
 
         Args:
             name: one of ``presets``.
             total: tokens of the whole window.
             presets: allocations by name; `PRESETS`, or ``{**PRESETS, "support": Allocation(...)}``.
 
-        Raises:
-            BadBudget: no preset has this name, or the window is too small for it.
+        Raises `BadBudget`: no preset has this name, or the window is too small for it.
         """
         chosen = _find_preset(name, presets)
         if not isinstance(total, int) or isinstance(total, bool) or total < 1:
@@ -263,8 +259,7 @@ class Budget:
     def shared_as(self, name: str, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
         """Return this budget with the shares of a task type; its sizes stay.
 
-        Raises:
-            BadBudget: no preset has this name.
+        Raises `BadBudget`: no preset has this name.
         """
         return replace(self, shares=_find_preset(name, presets).shares)
 

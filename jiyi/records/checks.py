@@ -38,8 +38,7 @@ _MAX_INTEGER_BITS = 14_000  # Python cannot write longer whole numbers as JSON
 def copy_json(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
     """Return a deep copy of a JSON value.
 
-    Raises:
-        InputError: (or the class given) something in it is not JSON; names the place.
+    Raises `InputError`: (or the class given) something in it is not JSON; names the place.
     """
     if value is None or isinstance(value, str | bool):
         return value
@@ -127,9 +126,8 @@ def stable_id(*parts: str) -> str:
 def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[str, Any]:
     """Return a copy of the metadata of a message, or of another record.
 
-    Raises:
-        InputError: as ``error``: it is not a dict with text keys, contains what is not JSON or a
-            character that cannot be stored, or takes more than 16,384 bytes as JSON.
+    Raises `InputError`: as ``error``: it is not a dict with text keys, contains what is not JSON or a
+    character that cannot be stored, or takes more than 16,384 bytes as JSON.
     """
     if not isinstance(value, Mapping):
         raise error(f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}')

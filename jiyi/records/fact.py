@@ -46,8 +46,7 @@ def single_valued(predicate: str) -> bool:
 class Fact:
     """A subject, predicate and object with sources and validity.
 
-    Raises:
-        InputError: an unknown category, method or status, an impossible confidence or metadata.
+    Raises `InputError`: an unknown category, method or status, an impossible confidence or metadata.
     """
 
     scope: Scope  # whose memory it belongs to

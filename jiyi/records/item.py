@@ -28,8 +28,7 @@ _MAX_TTL = 100 * 366 * 86_400.0
 class Item:
     """One value, identified by user, agent, namespace and key.
 
-    Raises:
-        InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
+    Raises `InputError`: labels, a key or a value that cannot be kept, or an impossible ttl.
     """
 
     scope: Scope  # whose; its session is the conversation the item belongs to, if any

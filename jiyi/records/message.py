@@ -220,8 +220,7 @@ class Message:
 def as_mapping(message: object) -> Mapping[str, Any]:
     """Return a message that a caller passed as a mapping.
 
-    Raises:
-        BadMessage: it is neither a mapping nor an object whose ``model_dump`` returns one.
+    Raises `BadMessage`: it is neither a mapping nor an object whose ``model_dump`` returns one.
     """
     if isinstance(message, Mapping):
         return message

@@ -166,8 +166,7 @@ class Query:
 
         Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored.
 
-        Raises:
-            BadQuery, NaiveDatetime: as `read_filter`; or since lies after until.
+        Raises `BadQuery` or `NaiveDatetime`: as `read_filter`; or since lies after until.
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")

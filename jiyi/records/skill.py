@@ -21,8 +21,7 @@ MAX_SKILL_DESCRIPTION = 1024
 class Skill:
     """A skill: its card (name and description), and its body once read.
 
-    Raises:
-        InputError: name or description is missing, too long, or malformed.
+    Raises `InputError`: name or description is missing, too long, or malformed.
     """
 
     name: str  # lower-case letters of any script, digits, single hyphens between them

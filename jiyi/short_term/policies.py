@@ -33,19 +33,18 @@ _COUNTED_ROLES = ("user", "assistant")
 class SlidingWindow:
     """A `Policy` that keeps the last ``k`` turns, or the last ``max_messages`` messages.
 
-    - With ``k``, or neither of the two (10 turns then), turns count. With ``max_messages``
-      alone, user and assistant messages count, wherever turns begin.
+    - With ``k``, or neither of the two (10 turns then), turns count. With ``max_messages`` alone, user and
+      assistant messages count, wherever turns begin.
     - System and pinned messages stay in addition; neither limit counts them.
-    - With both, at most ``max_messages`` user and assistant messages of the turns stay. Whole turns
-      are dropped first, from the oldest. If the newest turn alone is too long, its oldest atoms
-      are dropped, but the user message that opens it stays.
+    - With both, at most ``max_messages`` user and assistant messages of the turns stay. Whole turns are
+      dropped first, from the oldest. If the newest turn alone is too long, its oldest atoms are dropped, but
+      the user message that opens it stays.
     - Tool results stay or are dropped with their call and are not counted.
     - Broken atoms are dropped, pinned or not; they make no turn.
     - It ignores tokens and the ``budget`` argument. Add a `TokenBudget` if tokens matter.
     - Applied again to what it kept, it drops nothing.
 
-    Raises:
-        SettingsError: ``k`` or ``max_messages`` is not a whole number of at least 1.
+    Raises `SettingsError`: ``k`` or ``max_messages`` is not a whole number of at least 1.
     """
 
     k: int | None = None  # turns; without either limit 10
@@ -166,9 +165,8 @@ class TokenBudget:
             counter: counts as the model does; as gpt-4o by default.
             keep_last: the newest atom stays in any case.
 
-        Raises:
-            BadBudget: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1,
-                or nothing is left for the messages.
+        Raises `BadBudget`: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1, or
+        nothing is left for the messages.
         """
         check_tokens("window", window)
         if max_output_tokens != 0:
@@ -329,16 +327,15 @@ def _rate_message(message: Message) -> float:
 class Pipeline:
     """A `Policy` made of policies: each decides about what the ones before it kept.
 
-    - Dropped messages are in the order of the conversation, each with the reason of the policy
-      that dropped it. Broken atoms are dropped first; ``Pipeline()`` drops nothing else.
-    - The policies are applied in order until nothing more is dropped, because dropping a tool
-      call that reaches across turns splits these turns.
+    - Dropped messages are in the order of the conversation, each with the reason of the policy that dropped
+      it. Broken atoms are dropped first; ``Pipeline()`` drops nothing else.
+    - The policies are applied in order until nothing more is dropped, because dropping a tool call that
+      reaches across turns splits these turns.
     - Every policy gets the ``budget``.
     - Keeps every guarantee its policies keep, and raises what they raise.
 
-    Raises:
-        InputError: something in it is no policy, or (when called) one of them returned
-            messages it was not given.
+    Raises `InputError`: something in it is no policy, or (when called) one of them returned messages it was
+    not given.
     """
 
     policies: tuple[Policy, ...]  # first to last

@@ -68,8 +68,7 @@ deterministic and guarantees:
 def as_messages(given: Sequence[MessageLike]) -> list[Message]:
     """Return a conversation as messages.
 
-    Raises:
-        BadMessage: something is neither a message nor a valid Chat Completions dict.
+    Raises `BadMessage`: something is neither a message nor a valid Chat Completions dict.
     """
     return [item if isinstance(item, Message) else Message.from_openai(item) for item in given]
 
@@ -174,8 +173,7 @@ class TokenLimit:
     ) -> "TokenLimit":
         """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one.
 
-        Raises:
-            BudgetTooSmall: these take more than ``tokens``.
+        Raises `BudgetTooSmall`: these take more than ``tokens``.
         """
         last = _find_newest_optional(candidates) if keep_last else ()
         stay = (*candidates.required, *last)

@@ -219,20 +219,19 @@ class _Session:
 class ShortTermMemory:
     """The windows of the sessions in use.
 
-    A window holds all system and pinned messages of its session and the last ``max_turns``
-    turns with at most twice as many user and assistant messages (see `SlidingWindow`).
+    A window holds all system and pinned messages of its session and the last ``max_turns`` turns with at most
+    twice as many user and assistant messages (see `SlidingWindow`).
 
-    - It is a cache: a window is read from the store on first use and updated on every read, so
-      that changes by other threads and processes are seen.
-    - With ``changes``, messages removed, restored, pinned or unpinned are seen too: a window
-      older than the last such change is read again.
+    - It is a cache: a window is read from the store on first use and updated on every read, so that changes
+      by other threads and processes are seen.
+    - With ``changes``, messages removed, restored, pinned or unpinned are seen too: a window older than the
+      last such change is read again.
     - The cost of a read does not depend on the length of the session.
-    - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than
-      1,000; the next read loads it from the store.
+    - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than 1,000; the
+      next read loads it from the store.
     - Safe to use from several threads. The store is never called with a lock held.
 
-    Raises:
-        SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
+    Raises `SettingsError`: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
     """
 
     store: Store  # where the messages are

@@ -38,8 +38,7 @@ def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
 
     Messages of a session are sorted by their place in it, everything else by age.
 
-    Raises:
-        BadQuery: the cursor is invalid, or of another list.
+    Raises `BadQuery`: the cursor is invalid, or of another list.
     """
     list_name = repr(replace(query, limit=1, there_at=None))
     place = read_cursor(after, 1, list_name)
@@ -64,8 +63,7 @@ def make_listing(found: Sequence[_T], more: bool, key: Callable[[_T], SortKey], 
 def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | None:
     """Return the sort key in a cursor: ``numbers`` integers and an id.
 
-    Raises:
-        BadQuery: it is not a cursor, or of another list.
+    Raises `BadQuery`: it is not a cursor, or of another list.
     """
     if cursor is None:
         return None

@@ -152,8 +152,7 @@ class FactVerbs(Verbs):
 
         ``after`` is the `next` of the previous page.
 
-        Raises:
-            BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
+        Raises `BadQuery`: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject if subject is not None else "", predicate=predicate)
@@ -169,8 +168,7 @@ class FactVerbs(Verbs):
     ) -> list[Neighbour]:
         """Return what something is connected with by active facts, nearest first.
 
-        Raises:
-            BadQuery: an empty entity, a depth outside 1..5.
+        Raises `BadQuery`: an empty entity, a depth outside 1..5.
         """
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")

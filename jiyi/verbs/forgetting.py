@@ -140,8 +140,7 @@ class ForgettingVerbs(Verbs):
     ) -> RestoreReceipt:
         """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt.
 
-        Raises:
-            NotFound: nothing like it is in the trash.
+        Raises `NotFound`: nothing like it is in the trash.
         """
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
@@ -198,8 +197,7 @@ class ForgettingVerbs(Verbs):
     ) -> int:
         """Keep records whatever happens, until they are unpinned; return how many.
 
-        Raises:
-            NotFound: an id that is not there; nothing was changed.
+        Raises `NotFound`: an id that is not there; nothing was changed.
         """
         return self._set_pinned(ids, True, self._scope(user_id, agent_id))
 

@@ -198,8 +198,7 @@ class ItemVerbs(Verbs):
     ) -> list[Item]:
         """Return the existing items of a namespace under these keys, in the given order, in one read.
 
-        Raises:
-            InputError: labels or keys that no item can have.
+        Raises `InputError`: labels or keys that no item can have.
         """
         if isinstance(keys, str):
             raise InputError(f"keys is a list of names, not the text {keys!r}: use get_item for one")
@@ -296,8 +295,7 @@ class ItemVerbs(Verbs):
     ) -> list[Item]:
         """Return the newest 10 former versions of an item, newest first; none if it does not exist.
 
-        Raises:
-            InputError: labels or a key that no item can have.
+        Raises `InputError`: labels or a key that no item can have.
         """
         scope = self._scope(user_id, agent_id)
         found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)

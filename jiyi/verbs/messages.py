@@ -118,11 +118,10 @@ class MessageVerbs(Verbs):
     ) -> list[Message]:
         """Remove the newest messages of a conversation and return them, oldest first.
 
-        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A
-        tool call that loses its result stays; windows leave it out.
+        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A tool call
+        that loses its result stays; windows leave it out.
 
-        Raises:
-            BadQuery: a limit outside 1..10,000.
+        Raises `BadQuery`: a limit outside 1..10,000.
         """
         scope = self._scope(user_id, agent_id, session_id)
         newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
@@ -207,11 +206,10 @@ class MessageVerbs(Verbs):
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
-        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones,
-        again oldest first.
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones, again
+        oldest first.
 
-        Raises:
-            BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
+        Raises `BadQuery`: a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id, session_id)
         found: Listing[Message] = self._list_page("message", scope, limit, after, filters)
@@ -228,11 +226,10 @@ class MessageVerbs(Verbs):
     ) -> Listing[Session]:
         """Return the user's conversations, the most recently started first.
 
-        ``after`` is the `next` of the previous page. Each conversation that exists throughout
-        comes once, whatever is said or forgotten meanwhile, unless its first message changes.
+        ``after`` is the `next` of the previous page. Each conversation that exists throughout comes once,
+        whatever is said or forgotten meanwhile, unless its first message changes.
 
-        Raises:
-            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        Raises `BadQuery`: a limit outside 1..10,000, a cursor of another list.
         """
         return self._list_page("session", self._scope(user_id, agent_id), limit, after)
 

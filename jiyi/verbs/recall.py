@@ -68,8 +68,7 @@ class RecallVerbs(Verbs):
                 1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
 
-        Raises:
-            BadQuery: an empty query, an unknown kind or filter, an impossible limit or ``min_score``.
+        Raises `BadQuery`: an empty query, an unknown kind or filter, an impossible limit or ``min_score``.
         """
         scope = self._scope(user_id, agent_id, session_id)
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -165,8 +164,7 @@ class RecallVerbs(Verbs):
     ) -> Searchable | Task:
         """Return the message, episode, knowledge, fact, item or task with this id.
 
-        Raises:
-            NotFound: the user has no such record.
+        Raises `NotFound`: the user has no such record.
         """
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)

@@ -21,8 +21,7 @@ class SessionVerbs(Verbs):
 
         `build_context` does this by itself when it is due. None if there is nothing to fold yet.
 
-        Raises:
-            LLMError: a language model is set and failed; the summary stays as it was.
+        Raises `LLMError`: a language model is set and failed; the summary stays as it was.
         """
         state = self._summaries.fold(self._scope(user_id, agent_id, session_id))
         if state.error is not None:
@@ -111,11 +110,10 @@ class SessionVerbs(Verbs):
     ) -> str:
         """Return a text to begin the next session with; see `jiyi.context.handover`.
 
-        It holds the goal, decisions, the state of the task, open to-dos, the summary and the
-        last turns, in at most ``max_tokens``.
+        It holds the goal, decisions, the state of the task, open to-dos, the summary and the last turns, in
+        at most ``max_tokens``.
 
-        Raises:
-            BudgetTooSmall: not even the beginning of the goal fits.
+        Raises `BudgetTooSmall`: not even the beginning of the goal fits.
         """
         scope = self._scope(user_id, agent_id, session_id)
         summary, task = self._summaries.current_state(scope).summary, self._working.current(scope)

@@ -176,9 +176,8 @@ class TaskVerbs(Verbs):
 
         ``status`` and ``filters`` narrow as in `search`; ``after`` is the `next` of the previous page.
 
-        Raises:
-            BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
-                another list.
+        Raises `BadQuery`: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
+        another list.
         """
         if status is not None and status not in get_args(TaskStatus):
             raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")

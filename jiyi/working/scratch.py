@@ -64,8 +64,7 @@ class Scratch:
     def think(self, text: str) -> None:
         """Add a thought of the model, a message without a tool call.
 
-        Raises:
-            InputError: a call has no result yet.
+        Raises `InputError`: a call has no result yet.
         """
         self._add(Message(role="assistant", content=text))
 
@@ -76,8 +75,7 @@ class Scratch:
     def act(self, calls: Sequence[ToolCall], thought: str = "") -> None:
         """Add an action of the model: tool calls, with an optional thought.
 
-        Raises:
-            InputError: there are no calls, two have one id, or an earlier one has no result yet.
+        Raises `InputError`: there are no calls, two have one id, or an earlier one has no result yet.
         """
         if not calls or len({call.id for call in calls}) < len(calls):
             raise InputError("an action has at least one tool call, each with an id of its own")
@@ -92,8 +90,7 @@ class Scratch:
 
         ``id`` is that of the full text, such as the id of the step; a new one by default.
 
-        Raises:
-            InputError: no such call waits for its result.
+        Raises `InputError`: no such call waits for its result.
         """
         if call_id not in self._open_calls:
             raise InputError(f"no call {call_id!r} waits for a result; add it with act() first")

@@ -92,11 +92,7 @@ class WorkingMemory:
         context: Mapping[str, Any] | None = None,
         started_at: datetime | None = None,
     ) -> Task:
-        """Start a task.
-
-        Raises:
-            InputError: the request is empty or the trigger type unknown.
-        """
+        """Start a task; raises `InputError`: the request is empty or the trigger type unknown."""
         _check_text("request", request)
         _check_optional_text("target", target)
         _check_choice("trigger_type", trigger_type, get_args(TriggerType))
@@ -117,11 +113,7 @@ class WorkingMemory:
         return task
 
     def get(self, scope: Scope, task_id: str) -> Task:
-        """Return a task with its steps.
-
-        Raises:
-            NotFound: this user has no such task.
-        """
+        """Return a task with its steps; raises `NotFound`: this user has no such task."""
         found = self.store.find(Query(scope=_user_scope(scope), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")

@@ -27,17 +27,16 @@ class Consolidation:
 
     - Episodes of one agent and one target belong together, however its name is spelled
       (`jiyi.text.entity_key`); of the newest 2,000 without a target, those that are similar.
-    - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and
-      group alone, and which grows with every new episode: a run on unchanged data changes nothing.
-    - A knowledge and the marks on its sources are written in one transaction, which first checks
-      that all of them still exist and are unmarked, so two processes may run at once.
-      Up to 50 counted groups share a transaction; one that a model wrote has its own.
-    - The language model is called outside of transactions. Without one, or if it fails, the lesson
-      is extracted by counting, and the receipt says why.
+    - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and group alone,
+      and which grows with every new episode: a run on unchanged data changes nothing.
+    - A knowledge and the marks on its sources are written in one transaction, which first checks that all of
+      them still exist and are unmarked, so two processes may run at once. Up to 50 counted groups share a
+      transaction; one that a model wrote has its own.
+    - The language model is called outside of transactions. Without one, or if it fails, the lesson is
+      extracted by counting, and the receipt says why.
     - The newest 1,000 episodes of a group are held in memory, shortened.
 
-    Raises:
-        SettingsError: min_episodes is below 2.
+    Raises `SettingsError`: min_episodes is below 2.
     """
 
     store: Store  # of episodes and knowledge
@@ -57,11 +56,10 @@ class Consolidation:
     def run(self, scope: Scope, *, progress: Progress | None = None) -> ConsolidationReceipt:
         """Consolidate what is new in the memory of a user, or of one of their agents.
 
-        ``progress`` is called with the number of groups done and of all groups. After a database
-        error, what was written before stays, and the next run continues from there.
+        ``progress`` is called with the number of groups done and of all groups. After a database error, what
+        was written before stays, and the next run continues from there.
 
-        Raises:
-            StorageError: the database cannot do what is asked.
+        Raises `StorageError`: the database cannot do what is asked.
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()

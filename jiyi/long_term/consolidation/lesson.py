@@ -301,12 +301,11 @@ def generate_lesson(
 ) -> tuple[Lesson, int]:
     """Return the lesson that a model writes of episodes, and how many of them it was shown.
 
-    ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted
-    lesson. The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model
-    is asked once, and once more if its answer does not fit the schema.
+    ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted lesson.
+    The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model is asked
+    once, and once more if its answer does not fit the schema.
 
-    Raises:
-        LLMError: there is no usable answer.
+    Raises `LLMError`: there is no usable answer.
     """
     prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]

@@ -78,15 +78,14 @@ class ForgetGate:
     Guarantees:
 
     - What is pinned never goes.
-    - What goes is in the trash with its reason until the grace period is over. The task of an
-      episode goes with it; its `Knowledge` stays, as do a message's facts and summaries.
-    - Work is done in batches, each in its own transaction: of an episode only importance, date and id
-      are held longer, and a run that is killed is finished by the next one.
-    - Several processes may run it at once: records are judged again in the transaction that
-      removes them, and no more goes than in a single run.
+    - What goes is in the trash with its reason until the grace period is over. The task of an episode goes
+      with it; its `Knowledge` stays, as do a message's facts and summaries.
+    - Work is done in batches, each in its own transaction: of an episode only importance, date and id are
+      held longer, and a run that is killed is finished by the next one.
+    - Several processes may run it at once: records are judged again in the transaction that removes them, and
+      no more goes than in a single run.
 
-    Raises:
-        InputError: grace is negative or batch out of its bounds.
+    Raises `InputError`: grace is negative or batch out of its bounds.
     """
 
     store: Store

@@ -190,8 +190,7 @@ class Forgetting:
 
         The gate never forgets what is pinned; a pinned message never leaves its window.
 
-        Raises:
-            NotFound: the scope has no such record of one of the ids; nothing was changed.
+        Raises `NotFound`: the scope has no such record of one of the ids; nothing was changed.
         """
         reader = self._reader(scope)
 

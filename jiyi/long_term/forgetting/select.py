@@ -27,11 +27,10 @@ _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U000200
 class RequiredWords:
     """The words of a text, all of which a record must contain to match.
 
-    Chinese must be contained literally; other words match as in search: by stem, in any case
-    and width. Question and function words do not count.
+    Chinese must be contained literally; other words match as in search: by stem, in any case and width.
+    Question and function words do not count.
 
-    Raises:
-        BadQuery: there is no word in the text.
+    Raises `BadQuery`: there is no word in the text.
     """
 
     han: frozenset[str]  # substrings
@@ -74,8 +73,7 @@ def scan_scope(
 def find_by_query(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
     """Yield the records that a query selects; they must contain every word of its text.
 
-    Raises:
-        BadQuery: nothing is asked for, or the words are in more than ``limit`` records.
+    Raises `BadQuery`: nothing is asked for, or the words are in more than ``limit`` records.
     """
     check_query(query)
     if not query.text:
