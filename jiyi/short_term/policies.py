@@ -61,15 +61,19 @@ class SlidingWindow:
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:  # noqa: ARG002
         """Decide; ``budget`` is ignored."""
         candidates = Candidates.of(messages)
+        return candidates.without(self.find_leaving(candidates))
+
+    def find_leaving(self, candidates: Candidates) -> dict[int, str]:
+        """Return the places of the optional messages to drop, with the reasons."""
         if self.k is None:
             old = candidates.optional[: -(self.max_messages or 0)]
-            return candidates.without(dict.fromkeys((i for a in old for i in a.indices), self._reason))
+            return dict.fromkeys((i for a in old for i in a.indices), self._reason)
         leaving: dict[int, str] = {}
         # Dropping a call that joined turns splits them again, so the limits are applied until
         # nothing more is dropped; nearly always that takes two rounds.
         while dropped := self._choose_leaving(candidates, leaving):
             leaving |= dropped
-        return candidates.without(leaving)
+        return leaving
 
     @property
     def _reason(self) -> str:
@@ -84,25 +88,22 @@ class SlidingWindow:
         old = max(0, len(rounds) - (self.k or 0))
         dropped = {i: f"older than the last {self.k} turns" for places in rounds[:old] for i in places}
         if self.max_messages is not None:
-            excess = self._find_excess(candidates, rounds[old:], choosable)
-            dropped |= dict.fromkeys(excess, self._reason)
+            dropped |= dict.fromkeys(self._find_excess(candidates, rounds[old:], choosable), self._reason)
         return {i: why for i, why in dropped.items() if i in choosable}
 
     def _find_excess(
         self, candidates: Candidates, rounds: list[list[int]], choosable: set[int]
     ) -> Iterator[int]:
-        messages, newest = candidates.messages, len(rounds) - 1
-        free = self.max_messages or 0
-        number = newest
-        while number >= 0:
-            free -= sum(messages[i].role in _COUNTED_ROLES for i in rounds[number] if i in choosable)
+        newest, free = len(rounds) - 1, self.max_messages or 0
+        for number in range(newest, -1, -1):
+            turn = [candidates.messages[i].role for i in rounds[number] if i in choosable]
+            free -= sum(role in _COUNTED_ROLES for role in turn)
             if free < 0:
-                break
-            number -= 1
-        for places in rounds[: number + (number < newest)]:
-            yield from places
-        if rounds and number == newest:
-            yield from self._find_oldest_in_turn(candidates, rounds[newest], choosable, -free)
+                for places in rounds[: number + (number < newest)]:
+                    yield from places
+                if number == newest:
+                    yield from self._find_oldest_in_turn(candidates, rounds[newest], choosable, -free)
+                return
 
     def _find_oldest_in_turn(
         self, candidates: Candidates, turn: list[int], choosable: set[int], excess: int
@@ -260,20 +261,14 @@ class ImportanceSampling:
         return candidates.without(leaving)
 
     def _drop_by_count(self, candidates: Candidates) -> dict[int, str]:
-        if self.max_messages is None:
-            return {}
         # Every optional atom has exactly one user or assistant message.
-        excess = len(candidates.optional) - self.max_messages
+        excess = 0 if self.max_messages is None else len(candidates.optional) - self.max_messages
         if excess <= 0:
             return {}
         choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
-        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])
-        reason = f"over the limit of {self.max_messages:,} messages"
-        return {
-            i: f"importance {score:.2f}, the least there was, {reason}"
-            for score, atom, _ in ranked[:excess]
-            for i in atom.indices
-        }
+        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])[:excess]
+        reason = f"the least there was, over the limit of {self.max_messages:,} messages"
+        return {i: f"importance {score:.2f}, {reason}" for score, atom, _ in ranked for i in atom.indices}
 
     def _drop_by_tokens(
         self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
@@ -291,13 +286,12 @@ class ImportanceSampling:
             else:
                 chosen.append((atom, size))
                 excess += size
-        if excess > 0:
-            for score, atom, size in _sort_by_importance(candidates, chosen):
-                reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
-                leaving |= dict.fromkeys(atom.indices, reason)
-                excess -= size
-                if excess <= 0:
-                    break
+        for score, atom, size in _sort_by_importance(candidates, chosen) if excess > 0 else ():
+            reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
+            leaving |= dict.fromkeys(atom.indices, reason)
+            excess -= size
+            if excess <= 0:
+                break
         return leaving
 
 
@@ -360,12 +354,8 @@ class Pipeline:
             before = len(kept)
             for policy in self.policies:
                 kept = _apply_decision(policy([distinct[place] for place in kept], budget), place_of, reasons)
-        return Kept(
-            kept=tuple(messages[place] for place in kept),
-            dropped=tuple(
-                Dropped(message=messages[place], reason=reasons[place]) for place in sorted(reasons)
-            ),
-        )
+        dropped = [Dropped(message=messages[place], reason=reasons[place]) for place in sorted(reasons)]
+        return Kept(kept=tuple(messages[place] for place in kept), dropped=tuple(dropped))
 
 
 def _copy_repeated(messages: Sequence[Message]) -> list[Message]:

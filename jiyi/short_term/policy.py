@@ -53,8 +53,8 @@ class Kept:
 Policy = Callable[[Sequence[Any], int | None], Kept]
 """``policy(messages, budget) -> Kept``.
 
-``budget`` is a number of tokens, or None for "as configured". Every policy is pure and
-deterministic and guarantees:
+``budget`` is a number of tokens, or None for "as configured". Every policy is pure and deterministic and
+guarantees:
 
 - order is kept and no message is changed; the policies of jiyi take Chat Completions dicts as
   well as `Message`, and return the very objects they were given;
@@ -144,6 +144,10 @@ class Candidates:
                 dropped.append(Dropped(message=message, reason=reason))
         return Kept(kept=tuple(kept), dropped=tuple(dropped))
 
+    def count_tokens(self, atoms: Iterable[Atom], counter: TokenCounter) -> int:
+        """Return the tokens of these atoms, each message with its overhead."""
+        return sum(counter.count(self.messages[i]) for atom in atoms for i in atom.indices)
+
 
 def check_tokens(name: str, value: object) -> None:
     """Refuse a number of tokens that is not a whole number of at least 1, with `BadBudget`."""
@@ -175,13 +179,15 @@ class TokenLimit:
 
         Raises `BudgetTooSmall`: these take more than ``tokens``.
         """
-        last = _find_newest_optional(candidates) if keep_last else ()
-        stay = (*candidates.required, *last)
-        needed = counter.count_all(()) + _count_tokens(candidates, stay, counter)
+        last = candidates.optional[-1:] if keep_last else ()
+        pinned = [a for a in candidates.required if candidates.messages[a.first].role != "system"]
+        if last and any(atom.first > last[0].first for atom in pinned):
+            last = ()  # something newer stays anyway
+        needed = counter.count_all(()) + candidates.count_tokens((*candidates.required, *last), counter)
         if needed > tokens:
-            system = sum(candidates.messages[a.first].role == "system" for a in candidates.required)
+            system = len(candidates.required) - len(pinned)
             raise BudgetTooSmall(
-                f"what must stay (system messages: {system}, pinned: {len(candidates.required) - system}, "
+                f"what must stay (system messages: {system}, pinned: {len(pinned)}, "
                 f"newest: {len(last)}) takes {needed} tokens, {needed - tokens} more than the budget of "
                 f"{tokens}; raise the budget, shorten these messages, or unpin some",
                 needed=needed,
@@ -207,15 +213,4 @@ class TokenLimit:
 
     def count(self, atom: Atom) -> int:
         """Return the tokens of an atom, each message with its overhead."""
-        return _count_tokens(self.candidates, (atom,), self.counter)
-
-
-def _count_tokens(candidates: Candidates, atoms: Iterable[Atom], counter: TokenCounter) -> int:
-    return sum(counter.count(candidates.messages[i]) for atom in atoms for i in atom.indices)
-
-
-def _find_newest_optional(candidates: Candidates) -> tuple[Atom, ...]:
-    """Return the newest optional atom, or nothing if a pinned one is newer and stays anyway."""
-    last = candidates.optional[-1:]
-    stays = (a for a in candidates.required if candidates.messages[a.first].role != "system")
-    return () if last and any(a.first > last[0].first for a in stays) else last
+        return self.candidates.count_tokens((atom,), self.counter)

@@ -75,22 +75,25 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
     """
     limit = _initial_page_size(policy)
     tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]
-    is_whole = len(tail) < limit
     if not tail:
         return SessionWindow()
-    last = _seq(tail[-1])
-    pinned = [] if is_whole else _read_pinned_atoms(store, scope, tail, last)
-    while not is_whole and not _is_complete(tail, pinned, policy):
+    last, is_whole, older = _seq(tail[-1]), len(tail) < limit, list[Message]()
+    if not is_whole:
+        sound = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
+        pinned = _read_all(store, scope, pinned=True, before_seq=last + 1)
+        older = [message for message in pinned if _seq(message) not in sound]
+        if any(message.role == "tool" or message.tool_calls for message in older):
+            tail, is_whole = _read_all(store, scope, before_seq=last + 1), True
+    while not is_whole and not _is_complete(tail, policy):
         limit = min(2 * limit, _MAX_ROWS)
         page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
         is_whole = len(page) < limit
-    older = [message for atom in pinned for message in atom]
     if not is_whole:
         low = _seq(tail[0])
         older += _read_all(store, scope, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
-            older += _find_turn_opener(store, scope, low, pinned)
+            older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
     return SessionWindow.of([by_seq[seq] for seq in sorted(by_seq)], last, policy)
 
@@ -103,7 +106,7 @@ def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: Se
     return extended if extended is not None else load_window(store, scope, policy)
 
 
-def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
+def _is_complete(tail: Sequence[Message], policy: SlidingWindow) -> bool:
     """Say whether older messages cannot change what the policy keeps."""
     candidates, kept = Candidates.of(tail), policy(tail).kept
     oldest = _find_newest_dropped(candidates, kept)
@@ -113,8 +116,6 @@ def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], polic
         return True
     if any(a.first > oldest and tail[a.first].role == "tool" for a in candidates.broken):
         return False  # its call may be further back
-    if any(_seq(a[0]) < _seq(tail[0]) <= _seq(a[-1]) for a in pinned):
-        return False
     # The oldest kept turn must be read from its beginning to know its size, except for a single
     # turn too long for the window.
     free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
@@ -130,54 +131,10 @@ def _find_newest_dropped(candidates: Candidates, kept: Sequence[Message]) -> int
     return max(dropped, default=-1)
 
 
-def _find_turn_opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
-    """Return the user message that opens the turn continued at ``low``, if there is one."""
-    while openers := _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
-        joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(openers[0]) < _seq(a[-1])]
-        if not joining:
-            return openers
-        low = min(joining)
-    return []
-
-
 def _find_atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms that reach into a later turn."""
     users = list(accumulate(message.role == "user" for message in messages))
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
-
-
-def _read_pinned_atoms(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
-    """Return the atoms of pinned messages up to ``last`` that are not complete in ``tail``.
-
-    Broken ones are left out: among fewer messages they could match a result of another call.
-    """
-    known = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
-    pinned: list[list[Message]] = []
-    for message in _read_all(store, scope, pinned=True, before_seq=last + 1):
-        if _seq(message) not in known:
-            alone = message.role != "tool" and not message.tool_calls
-            atom = [message] if alone else _complete_atom(store, scope, message, last)
-            pinned.append(atom)
-            known |= {_seq(m) for m in atom}
-    return [atom for atom in pinned if atom]
-
-
-def _complete_atom(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
-    """Return the atom of a tool call or result; nothing if it is broken."""
-    run, place, limit = [message], 0, 50
-    while True:
-        atom = next(a for a in atoms(run) if place in a.indices)
-        if atom.broken is None:
-            return [run[i] for i in atom.indices]
-        if run[atom.first].role == "tool":
-            more = _read_page(store, scope, before_seq=_seq(run[0]), newest_first=True, limit=limit)
-            run, place = more[::-1] + run, place + len(more)
-        else:
-            more = _read_page(store, scope, after_seq=_seq(run[-1]), before_seq=last + 1, limit=limit)
-            run = run + more
-        if not more:
-            return []
-        limit = min(2 * limit, _MAX_ROWS)
 
 
 def _read_all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
@@ -291,10 +248,8 @@ class ShortTermMemory:
         began before does not bring the forgotten window back.
         """
         with self._lock:
-            if scope.session_id is not None:
-                self._sessions.pop(_session_key(scope), None)
-            else:
-                for key in [key for key in self._sessions if key[0] == scope.user_id]:
+            for key in list(self._sessions):
+                if key[0] == scope.user_id and scope.session_id in (None, key[1]):
                     del self._sessions[key]
 
     def sweep(self) -> int:
@@ -342,13 +297,8 @@ class ShortTermMemory:
         stop = self._stop
         # The thread has only a weak reference and is woken when the memory is gone, so that a
         # memory that was not closed does not keep its thread.
-        reference = weakref.ref(self, lambda _: stop.set())
-        sweeper = threading.Thread(
-            target=_sweep_until,
-            args=(stop, reference, self.sweep_every.total_seconds()),
-            name="jiyi-sweep",
-            daemon=True,
-        )
+        arguments = (stop, weakref.ref(self, lambda _: stop.set()), self.sweep_every.total_seconds())
+        sweeper = threading.Thread(target=_sweep_until, args=arguments, name="jiyi-sweep", daemon=True)
         with suppress(RuntimeError):  # no threads at interpreter exit; reads still sweep
             sweeper.start()
             self._sweeper = sweeper

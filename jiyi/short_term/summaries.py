@@ -1,6 +1,6 @@
 """The stored summaries of sessions, their versions, and the messages not summarised yet."""
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import cast
 
 from jiyi.clock import Clock, utc_now
@@ -114,17 +114,9 @@ class Summaries:
 def next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summary:
     """Return the version that follows ``after``, not stored yet and so without a date."""
     assert made.upto_seq is not None, "stored messages have their place"
-    return Summary(
-        scope=_session_scope(scope),
-        text=made.text,
-        version=after.version + 1 if after else 1,
-        covers=tuple(dict.fromkeys(made.covers)),
-        upto_seq=made.upto_seq,
-        method=made.method,
-        language=made.language,
-        tokens=made.tokens,
-        previous=after.id if after else None,
-    )
+    fields = asdict(made) | {"covers": tuple(dict.fromkeys(made.covers))}
+    previous, version = (after.id, after.version + 1) if after else (None, 1)
+    return Summary(scope=_session_scope(scope), version=version, previous=previous, **fields)
 
 
 def _session_scope(scope: Scope) -> Scope:

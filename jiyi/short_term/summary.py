@@ -1,7 +1,7 @@
 """The running summary: when older messages are folded into it, and which."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from jiyi.compression.compressor import Compressed
@@ -133,11 +133,9 @@ class RunningSummary:
         limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
         if not limits:
             return ""
-        window = min(limits)
         tokens = self.counter.count_all(sound) + more_tokens
-        if tokens > self.at * window:
-            return f"{tokens:,} tokens, more than {100 * self.at:g} % of {window:,}"
-        return ""
+        over = tokens > self.at * min(limits)
+        return f"{tokens:,} tokens, more than {100 * self.at:g} % of {min(limits):,}" if over else ""
 
     def fold(
         self,
@@ -163,71 +161,47 @@ class RunningSummary:
         parsed = as_messages(messages)
         summary_tokens = previous.tokens if previous is not None else 0
         trigger = self.due(parsed, budget, more_tokens=summary_tokens) or ("asked for" if force else "")
-        folded = self._fold_messages(parsed, previous, summarize or Summarize(counter=self.counter), trigger)
-        originals = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, parsed)
-        return replace(folded, kept=originals.kept, dropped=originals.dropped)
-
-    def _fold_messages(
-        self,
-        messages: Sequence[Message],
-        previous: Summarized | Summary | None,
-        summarize: Summarizer,
-        trigger: str,
-    ) -> Folded:
-        decided = self._decide(messages, trigger)
+        decided, summary, error = self._decide(parsed, trigger), previous, None
+        note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
         leaving = [drop.message for drop in decided.dropped if drop.reason == _FOLDED_REASON]
-        if not leaving:
-            note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
-            return _unchanged(messages, previous, trigger, note)
-        try:
-            compressed = summarize(leaving, previous=previous.text if previous is not None else "")
-        except LLMError as error:
-            unchanged = _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
-            return replace(unchanged, error=error)
-        if not compressed.text.strip():
-            return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
+        if leaving:
+            try:
+                write = summarize or Summarize(counter=self.counter)
+                made = write(leaving, previous=previous.text if previous is not None else "")
+            except LLMError as failure:
+                note, error = f"nothing was summarised: {failure}", failure
+            else:
+                note = "; ".join(made.notes)
+                if made.text.strip():
+                    summary = _build_summary(made, leaving, previous)
+                else:
+                    note = "nothing was summarised: there were no words"
+        if summary is previous:
+            decided = self._decide(parsed, "")
+        originals = restore_originals(decided, messages, parsed)
         return Folded(
-            kept=decided.kept,
-            summary=_build_summary(compressed, leaving, previous),
-            dropped=decided.dropped,
+            kept=originals.kept,
+            summary=summary,
+            dropped=originals.dropped,
             trigger=trigger,
-            note="; ".join(compressed.notes),
+            note=note,
+            error=error,
         )
 
     def _decide(self, messages: Sequence[Message], trigger: str) -> Kept:
         candidates = Candidates.of(messages)
-        if not trigger:
-            return candidates.without({})
-        broken = {i for atom in candidates.broken for i in atom.indices}
-        sound = [i for i in range(len(messages)) if i not in broken]
-        recent = SlidingWindow(self.keep_turns)([messages[i] for i in sound])
-        older = iter([*recent.dropped, None])
-        leaving: dict[int, str] = {}
-        following = next(older)
-        for place in sound:
-            if following is not None and following.message is messages[place]:
-                leaving[place] = _FOLDED_REASON
-                following = next(older)
-        return candidates.without(leaving)
-
-
-def _unchanged(
-    messages: Sequence[Message], previous: Summarized | Summary | None, trigger: str, note: str
-) -> Folded:
-    sound = Candidates.of(messages).without({})
-    return Folded(kept=sound.kept, summary=previous, dropped=sound.dropped, trigger=trigger, note=note)
+        leaving = SlidingWindow(self.keep_turns).find_leaving(candidates) if trigger else {}
+        return candidates.without(dict.fromkeys(leaving, _FOLDED_REASON))
 
 
 def _build_summary(
     compressed: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
 ) -> Summarized:
-    places = [message.seq for message in leaving if message.seq is not None]
-    if previous is not None and previous.upto_seq is not None:
-        places.append(previous.upto_seq)
+    places = [message.seq for message in leaving] + ([previous.upto_seq] if previous is not None else [])
     return Summarized(
         text=compressed.text,
         covers=tuple(message.id for message in leaving),
-        upto_seq=max(places, default=None),
+        upto_seq=max((place for place in places if place is not None), default=None),
         method="llm" if compressed.method == "llm" else "extractive",
         language=language(compressed.text),
         tokens=compressed.tokens,

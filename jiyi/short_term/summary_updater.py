@@ -1,7 +1,6 @@
 """SummaryUpdater folds older messages of a session into its stored summary when it is time."""
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Generic, TypeVar
@@ -32,8 +31,8 @@ class Background(Generic[_Key, _Result]):
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
-        self._pending: OrderedDict[_Key, Callable[[], _Result]] = OrderedDict()
-        self._results: OrderedDict[_Key, _Result] = OrderedDict()
+        self._pending: dict[_Key, Callable[[], _Result]] = {}
+        self._results: dict[_Key, _Result] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -82,7 +81,7 @@ class Background(Generic[_Key, _Result]):
             with self._changed:
                 self._results[key] = result
                 if len(self._results) > _MAX_RESULTS:
-                    self._results.popitem(last=False)
+                    del self._results[next(iter(self._results))]
                 del self._pending[key]
                 self._changed.notify_all()
 
@@ -170,19 +169,11 @@ class SummaryUpdater:
         policy = replace(self.policy, max_tokens=max_tokens)
         if not policy.due(uncovered, more_tokens=tokens) and not self._has_uncovered(scope, state, uncovered):
             return state
-        if self.background is None:
-            return self._fold(scope, state.summary)
-        return self._show_extract(scope, state.summary, self.background)
-
-    def _show_extract(
-        self, scope: Scope, after: Summary | None, background: Background[Scope, SummaryState]
-    ) -> SummaryState:
-        """Have the summary written in the background, and return an extract to show until then."""
-        extract = self._fold(scope, after, extract=True)
+        extract = self._fold(scope, state.summary, extract=self.background is not None)
         summary = extract.summary
-        if summary is None or summary.created_at is not None:
+        if self.background is None or summary is None or summary.created_at is not None:
             return extract
-        background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
+        self.background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
         return replace(extract, notes=(*extract.notes, _WRITING_NOTE))
 
     def _fold_in_background(self, scope: Scope, after: str | None) -> SummaryState:
@@ -223,11 +214,14 @@ class SummaryUpdater:
                 continue
             if last or not folded.changed:
                 break
-        step: ReportStep | None = None
+        step = None
         if messages and summary:
-            note = f"{summary.method}; version {summary.version} of the summary"
             step = ReportStep(
-                what="summarised", items=messages, tokens_before=before, tokens=summary.tokens, note=note
+                what="summarised",
+                items=messages,
+                tokens_before=before,
+                tokens=summary.tokens,
+                note=f"{summary.method}; version {summary.version} of the summary",
             )
         unique = tuple(dict.fromkeys(notes))
         return SummaryState(summary=shown or summary, step=step, notes=unique, error=folded.error)
@@ -242,5 +236,4 @@ class SummaryUpdater:
         between = sum(1 for m in shown if m.seq is not None and upto < m.seq < oldest)
         if oldest - upto - 1 <= between:
             return False
-        unfolded = self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)
-        return len(unfolded) > between
+        return len(self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)) > between

@@ -3,26 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.forgetting.plan import (
-    REQUESTED,
-    ForgetReceipt,
-    Learn,
-    Plan,
-    Planner,
-    RestoreReceipt,
-    Rewrite,
-    carry_out,
-    describe,
-    limit_items,
-)
+from jiyi.long_term.forgetting import plan as plans
+from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, Planner, RestoreReceipt, Rewrite
 from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
 from jiyi.long_term.forgetting.restore import Restorer
-from jiyi.long_term.forgetting.select import find_by_ids, find_by_query, find_in_trash, scan_scope
-from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
+from jiyi.long_term.forgetting.select import find_by_query, find_in_trash, scan_scope
+from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Query, Scope
 from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
@@ -49,7 +40,6 @@ class _Request:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the whole memory of the user is to be forgotten."""
         whole_user = self.scope == Scope(user_id=self.scope.user_id)
         return self.ids is None and self.query is None and whole_user
 
@@ -226,7 +216,7 @@ class Forgetting:
         planner = Planner(reader, request.at, self.rewrite, removed, request.alone, plan=plan)
         planner.build(requested, request.query)
         if not request.dry_run:
-            carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
+            plans.carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
         damaged = [] if request.query is not None else self._drop_damaged(request)
         keys = [(record.kind, record.id) for record in damaged]
@@ -240,7 +230,8 @@ class Forgetting:
         """Forget everything of a user in batches; no derived record stays that would have to change."""
         scope, kinds = request.scope, (*FORGETTABLE, "summary")
         counts = dict(self.store.count(Query(scope=scope, kinds=kinds)))
-        first = [describe(record, "taken", REQUESTED) for record in islice(scan_scope(reader, scope), _BATCH)]
+        first = islice(scan_scope(reader, scope), plans.MAX_ITEMS)
+        items = tuple(plans.describe(record, "taken", plans.REQUESTED) for record in first)
         if not request.dry_run:
             for kind in FORGETTABLE:
                 while records := list(islice(scan_scope(reader, scope, (kind,)), _BATCH)):
@@ -251,7 +242,7 @@ class Forgetting:
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
             changed={},
-            items=limit_items(first),
+            items=items,
             reason=request.reason,
             at=request.at,
             dry_run=request.dry_run,
@@ -273,17 +264,12 @@ class Forgetting:
         if request.dry_run:
             return receipt
         self.trash.mark_overwrite_pending()
-        erased = self._erase(reader.user, keys) + receipt.counts.get("summary", 0)
+        if keys is None:
+            erased = sum(iter(partial(self.trash.erase, reader.user), 0))
+        else:
+            erased = sum(self.trash.erase(reader.user, keys=batch, limit=_BATCH) for batch in batched(keys))
+        erased += receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
-
-    def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
-        """Erase these keys, or everything, from the trash; return the number of records erased."""
-        if keys is not None:
-            return sum(self.trash.erase(user, keys=batch, limit=_BATCH) for batch in batched(keys))
-        erased = 0
-        while count := self.trash.erase(user):
-            erased += count
-        return erased
 
 
 def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> Iterable[Forgettable]:
@@ -293,7 +279,8 @@ def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> 
         return find_by_query(reader, request.query)
     if request.ids is None:
         return scan_scope(reader, scope)
-    found = find_by_ids(reader, scope, request.ids)
+    kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
+    found = [record for kind in kinds for record in reader.find_kind(kind, request.ids, scope)]
     damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
     missing = sorted(set(request.ids) - {record.id for record in found} - gone - damaged)
     if missing:
