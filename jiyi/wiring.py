@@ -18,22 +18,11 @@ from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import JiyiError, SettingsError, WrongState
 from jiyi.llm import LLM, OpenAILLM
-from jiyi.long_term import (
-    Accesses,
-    Consolidation,
-    FactMemory,
-    Forgetting,
-    Indexer,
-    LongTermMemory,
-    Maintenance,
-    Reader,
-    Recall,
-    Rule,
-    Second,
-    Succession,
-    Updating,
-    gate_of,
-)
+from jiyi.long_term import FactMemory, Forgetting, Reader, Recall, Rule, Second, Succession, Updating, gate_of
+from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.indexing import Indexer
+from jiyi.long_term.memory import LongTermMemory, Maintenance
+from jiyi.long_term.recall.accesses import Accesses
 from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor, Thresholds
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
@@ -265,13 +254,7 @@ class _PartsBuilder:
         reader = None
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(
-                store,
-                self.backend.ledger,
-                facts,
-                llm,
-                settings=settings,
-                clock=clock,
-                on_new=indexer.notify,
+                store, self.backend.ledger, facts, llm, settings=settings, clock=clock, on_new=indexer.notify
             )
         rewrite, learn = consolidation.rewritten, facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(

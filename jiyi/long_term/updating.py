@@ -12,19 +12,8 @@ from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, terms_of, value_key
 from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
 from jiyi.long_term.forgetting.provenance import RecordReader, relink_facts
-from jiyi.records import (
-    FORGETTABLE,
-    ContentPart,
-    Episode,
-    Fact,
-    Knowledge,
-    Message,
-    Query,
-    Scope,
-    Searchable,
-    check_metadata,
-    new_id,
-)
+from jiyi.records import FORGETTABLE, ContentPart, Episode, Fact, Knowledge, Message, Query, Scope, Searchable
+from jiyi.records.checks import check_metadata, new_id
 from jiyi.storage import Amendment, Store, Trash, kind_of
 from jiyi.text import TokenCounter
 from jiyi.text.keys import entity_key, predicate_key

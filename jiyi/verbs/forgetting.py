@@ -8,15 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jiyi.errors import BadQuery, InputError
-from jiyi.long_term import (
-    Change,
-    ConsolidationReceipt,
-    ForgetReceipt,
-    GateReceipt,
-    Maintained,
-    RestoreReceipt,
-    maintain,
-)
+from jiyi.long_term import Change, ConsolidationReceipt, ForgetReceipt, Maintained, RestoreReceipt, maintain
+from jiyi.long_term.forget_gate.gate import GateReceipt
 from jiyi.records import FORGETTABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, as_ids, as_labels, as_path, as_utc, check_flags, check_text

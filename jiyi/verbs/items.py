@@ -6,18 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, Changed, InputError
-from jiyi.records import (
-    Item,
-    Listing,
-    Query,
-    Scope,
-    check_limit,
-    item_id,
-    join_strings,
-    labels_in,
-    read_filter,
-)
+from jiyi.records import Item, Listing, Query, check_limit, item_id, join_strings, labels_in, read_filter
 from jiyi.records.checks import check_id
+from jiyi.records.session import Scope
 from jiyi.storage import Amendment
 from jiyi.verbs.base import Verbs, as_labels, as_utc, check_flags
 from jiyi.verbs.cursors import list_page
@@ -121,11 +112,7 @@ class ItemVerbs(Verbs):
         return self._write_items([put])[0]
 
     def put_items(
-        self,
-        items: Sequence[Mapping[str, Any]],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, items: Sequence[Mapping[str, Any]], *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Item]:
         """Keep several items in one transaction, all or none, and return them in their order.
 

@@ -10,19 +10,8 @@ from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_remote_source
-from jiyi.records import (
-    ContentPart,
-    Given,
-    Listing,
-    Message,
-    Query,
-    Role,
-    Scope,
-    Session,
-    as_mapping,
-    check_limit,
-    check_metadata,
-)
+from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_mapping, check_metadata
+from jiyi.records.query import Listing, Query, check_limit
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, as_path, check_flags

@@ -6,20 +6,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import (
-    FORGETTABLE,
-    SEARCHABLE,
-    Episode,
-    Hit,
-    Hits,
-    Item,
-    Kind,
-    Knowledge,
-    Listing,
-    Query,
-    Searchable,
-    Task,
-)
+from jiyi.records import FORGETTABLE, SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
+from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs, as_labels
 

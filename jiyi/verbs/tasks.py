@@ -5,17 +5,7 @@ from datetime import datetime
 from typing import Any, get_args
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import (
-    Episode,
-    Listing,
-    Outcome,
-    Skill,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    TriggerType,
-)
+from jiyi.records import Episode, Listing, Outcome, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
 from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
 

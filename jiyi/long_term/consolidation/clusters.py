@@ -104,11 +104,7 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
 
 
 def _make_groups(
-    user_id: str,
-    texts: Sequence[_Text],
-    matrix: _Floats | None,
-    known: Mapping[str, str],
-    min_episodes: int,
+    user_id: str, texts: Sequence[_Text], matrix: _Floats | None, known: Mapping[str, str], min_episodes: int
 ) -> list[Group]:
     leading = [position for position, text in enumerate(texts) if text.brief.id in known]
     rest = [position for position, text in enumerate(texts) if text.is_new and text.brief.id not in known]

@@ -10,21 +10,9 @@ from typing import Any, TypeVar, cast
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relink
-from jiyi.records import (
-    FORGETTABLE,
-    Episode,
-    Fact,
-    Kind,
-    Knowledge,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Searchable,
-    Summary,
-    Task,
-)
+from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Query, Record, Searchable, Task
 from jiyi.records.atoms import atoms
+from jiyi.records.session import Scope, Summary
 from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
 from jiyi.storage.pages import all_records, read_pages
 
