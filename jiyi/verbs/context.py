@@ -140,14 +140,13 @@ class ContextVerbs(Verbs):
         return replace(plain.shared_as("conversation", presets), note=note)
 
     def _record_limits(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
-        given = {
-            "episodes": self._settings.max_episodes if episodes is None else episodes,
-            "knowledge": self._settings.max_knowledge if knowledge is None else knowledge,
-        }
-        for name, value in given.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_RECORDS:
+        for name, value in (("episodes", episodes), ("knowledge", knowledge)):
+            is_whole = isinstance(value, int | None) and not isinstance(value, bool)
+            if not is_whole or not 0 <= (value or 0) <= _MAX_RECORDS:
                 raise BadQuery(f"{name}={value!r} must be a whole number from 0 to {_MAX_RECORDS}")
-        return {**RECALLED, "episode": given["episodes"], "knowledge": given["knowledge"]}
+        most_episodes = self._settings.max_episodes if episodes is None else episodes
+        most_knowledge = self._settings.max_knowledge if knowledge is None else knowledge
+        return {**RECALLED, "episode": most_episodes, "knowledge": most_knowledge}
 
     def _skill_blocks(
         self, scope: Scope, question: str, language: str
@@ -189,28 +188,24 @@ class ContextVerbs(Verbs):
         talk = arrange([*prompt, *messages], query, as_messages(scratch))
         text = query or (talk.current.text if talk.current else "")
         chosen = self._settings.language
-        return _Question(
-            scope=scope,
-            talk=talk,
-            text=text,
-            at=at or self._clock(),
-            language=language(text) if chosen == "auto" else chosen,
-            in_run=bool(scratch),
-        )
+        shown = language(text) if chosen == "auto" else chosen
+        return _Question(scope, talk, text, at or self._clock(), shown, bool(scratch))
 
     def _recall_blocks(
         self, question: "_Question", limits: Budget, compress: Compressor | None, most: Mapping[Kind, int]
     ) -> Recalled:
+        most_tokens = int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART)
+        write = BlockWriter(
+            question=question.text,
+            counter=self._counter,
+            language=question.language,
+            max_tokens=most_tokens,
+            compress=compress,
+        )
         return recall_blocks(
             self._long_term.recall,
             Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
-            BlockWriter(
-                question=question.text,
-                counter=self._counter,
-                language=question.language,
-                max_tokens=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
-                compress=compress,
-            ),
+            write,
             without=question.talk.current.id if question.talk.current else "",
             floor=self._settings.recall_floor,
             before=[message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]],
@@ -285,7 +280,7 @@ class ContextVerbs(Verbs):
             self._monitor.summarised(session, task_type=task_type, user_id=user)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Question:
     """The question that a window is built for, with its conversation."""
 

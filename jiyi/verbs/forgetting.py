@@ -192,13 +192,15 @@ class ForgettingVerbs(Verbs):
 
         Raises `NotFound`: an id that is not there; nothing was changed.
         """
-        return self._set_pinned(ids, True, self._scope(user_id, agent_id))
+        scope = self._scope(user_id, agent_id)
+        return self._long_term.forgetting.pin(scope, as_ids(ids))
 
     def unpin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
         """Undo `pin`; raises as it does."""
-        return self._set_pinned(ids, False, self._scope(user_id, agent_id))
+        scope = self._scope(user_id, agent_id)
+        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=False)
 
     def export(
         self,
@@ -226,9 +228,6 @@ class ForgettingVerbs(Verbs):
         receipt = export(self._store, scope, file, progress=progress)
         return replace(receipt, damaged=len(self._store.damaged(scope)))
 
-    def _set_pinned(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
-        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=pinned)
-
 
 def _selection_query(
     scope: Scope,
@@ -245,15 +244,10 @@ def _selection_query(
         raise BadQuery("ids are of any kind; leave kinds and namespace out")
     if query is None and not filters and kinds is None and namespace is None:
         return None
-    names = (kinds,) if isinstance(kinds, str) else kinds
-    every = FORGETTABLE if namespace is None else ("item",)
-    asked = Query(
-        scope=scope,
-        text=query or "",
-        kinds=tuple(every if names is None else names),
-        namespace=namespace,
-        limit=limit,
-    ).with_filters(filters)
+    every: tuple[Kind, ...] = FORGETTABLE if namespace is None else ("item",)
+    names = every if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    asked = Query(scope=scope, text=query or "", kinds=names, namespace=namespace, limit=limit)
+    asked = asked.with_filters(filters)
     narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(FORGETTABLE)
     return asked if narrows else None
 

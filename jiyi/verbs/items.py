@@ -1,6 +1,6 @@
 """Verbs about items: values kept under a key in a namespace."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -33,17 +33,11 @@ class _ItemWrite:
     if_version: int | None = None
 
     def __post_init__(self) -> None:
-        """Validate the arguments before anything is written."""
         object.__setattr__(self, "namespace", as_labels(self.namespace))
         if self.if_version is not None and (type(self.if_version) is not int or self.if_version < 0):
             raise InputError(f"if_version={self.if_version!r} must be a whole number; 0: it must be absent")
         if self.text is not None and not isinstance(self.text, str):
             raise InputError(f"text must be text, not {type(self.text).__name__}")
-
-    @property
-    def id(self) -> str:
-        """The id of the item."""
-        return _checked_id(self.scope, self.namespace, self.key)
 
     def next_version(self, known: Item | None, now: datetime) -> Item:
         """Return the version that follows ``known``, the stored one if any."""
@@ -64,11 +58,8 @@ class _ItemWrite:
             pinned=known is not None and known.pinned,
             former=() if known is None else known.history_with_self(),
         )
-        return replace(
-            made,
-            text=join_strings(made.value) if self.text is None else made.text,
-            expires_at=_expiry(made, now),
-        )
+        text = join_strings(made.value) if self.text is None else made.text
+        return replace(made, text=text, expires_at=_expiry(made, now))
 
 
 class ItemVerbs(Verbs):
@@ -258,18 +249,15 @@ class ItemVerbs(Verbs):
             raise BadQuery(f"depth={depth!r} must be a whole number, 1 or more")
         begins, ends = as_labels(prefix, "prefix"), as_labels(suffix, "suffix")
         fixed = begins[: begins.index(_ANY_LABEL)] if _ANY_LABEL in begins else begins
-        query = Query(
-            scope=self._scope(user_id, agent_id),
-            kinds=("item",),
-            namespace=fixed,
-            there_at=self._clock(),
-            limit=_PAGE_SIZE,
-        )
-        found = dict.fromkeys(
-            labels[:depth]
-            for labels in self._iter_namespaces(query)
-            if _match(labels[: len(begins)], begins) and _match(labels[::-1][: len(ends)], ends[::-1])
-        )
+        scope, now = self._scope(user_id, agent_id), self._clock()
+        query = Query(scope=scope, kinds=("item",), namespace=fixed, there_at=now, limit=_PAGE_SIZE)
+        found: set[tuple[str, ...]] = set()
+        after = ""
+        while paths := self._store.paths(query, after):
+            after = paths[-1]
+            for labels in map(labels_in, paths):
+                if _match(labels[: len(begins)], begins) and _match(labels[::-1][: len(ends)], ends[::-1]):
+                    found.add(labels[:depth])
         return sorted(found)[:limit]
 
     def item_history(
@@ -300,26 +288,18 @@ class ItemVerbs(Verbs):
     def _write_items(self, puts: Sequence[_ItemWrite]) -> list[Item]:
         if not puts:
             return []
-        ids = [put.id for put in puts]
+        ids = [_checked_id(put.scope, put.namespace, put.key) for put in puts]
         last = dict(zip(ids, puts, strict=True))
 
         def keep() -> dict[str, Item]:
             now = self._clock()
-            known = {
-                item.id: item for item in self._read_items(list(last), puts[0].scope) if item.is_there(now)
-            }
+            known = {item.id: item for item in self._read_items([*last], puts[0].scope) if item.is_there(now)}
             made = {id_: put.next_version(known.get(id_), now) for id_, put in last.items()}
             self._store.put(list(made.values()))
             return made
 
         made = self._indexed(self._store.together(keep))
         return [made[id_].without_history() for id_ in ids]
-
-    def _iter_namespaces(self, query: Query) -> Iterator[tuple[str, ...]]:
-        after = ""
-        while paths := self._store.paths(query, after):
-            yield from map(labels_in, paths)
-            after = paths[-1]
 
 
 def _checked_id(scope: Scope, namespace: tuple[str, ...], key: str) -> str:

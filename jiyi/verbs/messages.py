@@ -1,5 +1,6 @@
 """Verbs about conversations: save, list, import."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -72,14 +73,8 @@ class MessageVerbs(Verbs):
             raise BadMessage("content= goes with role=; a message dict carries its own")
         given = message if message is not None else {"role": role, "content": content}
         scope = self._scope(user_id, agent_id, session_id)
-        fields = {
-            "id": id,
-            "created_at": created_at,
-            "importance": importance,
-            "pinned": pinned,
-            "metadata": metadata,
-        }
-        return self._save(scope, [self._prepare_message(scope, given, fields)])[0]
+        fields = {"id": id, "created_at": created_at, "importance": importance, "pinned": pinned}
+        return self._save(scope, [self._prepare_message(scope, given, metadata, **fields)])[0]
 
     def save_messages(
         self,
@@ -94,7 +89,7 @@ class MessageVerbs(Verbs):
         Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        return self._save(scope, [self._prepare_message(scope, message, {}) for message in messages])
+        return self._save(scope, [self._prepare_message(scope, message) for message in messages])
 
     def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -147,14 +142,16 @@ class MessageVerbs(Verbs):
             DuplicateId: an id is taken by a message that stays; nothing was changed.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        given = [(message, self._prepare_message(scope, message, {})) for message in messages]
+        given = [(message, self._prepare_message(scope, message)) for message in messages]
 
         def replaced() -> list[Message]:
             there = list(all_messages(self._store, scope, _PAGE_SIZE))
             pairs = zip(there, given, strict=False)
             same = len(list(takewhile(lambda pair: _is_same_message(pair[0], *pair[1]), pairs)))
             new = [message for _, message in given[same:]]
-            _check_unique_ids([*there[:same], *new])
+            counts = Counter(message.id for message in [*there[:same], *new])
+            if twice := [id_ for id_, count in counts.items() if count > 1]:
+                raise DuplicateId(f"two of the messages have the id {twice[0]!r}; leave one of the ids out")
             self._remove_messages(scope, there[same:], "replaced")
             return there[:same] + self._store_messages(new)
 
@@ -252,26 +249,23 @@ class MessageVerbs(Verbs):
         )
         return self._indexed(receipt)
 
-    def _prepare_message(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
+    def _prepare_message(
+        self, scope: Scope, given: Given | Message, metadata: Mapping[str, Any] | None = None, **fields: Any
+    ) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
         body = {} if isinstance(given, Message) else dict(as_mapping(given))
-        dates = (body.pop(name, None) for name in ("created_at", "timestamp"))
-        for name, carried in (("id", body.pop("id", None)), *(("created_at", date) for date in dates)):
-            if carried is not None:
-                chosen.setdefault(name, carried)
+        for name in ("id", "created_at", "timestamp"):
+            if (carried := body.pop(name, None)) is not None:
+                chosen.setdefault("id" if name == "id" else "created_at", carried)
         if "created_at" in chosen:
             chosen["created_at"] = read_moment(chosen["created_at"])
-        elif not isinstance(given, Message):
-            chosen["created_at"] = self._clock()
-        metadata = chosen.pop("metadata", None)
         # A token count of the caller may be of another text, so it is counted again here.
         chosen |= {"scope": scope, "tokens": None}
         if isinstance(given, Message):
             message = replace(given, **chosen)
         else:
             message = Message.from_openai(body, **chosen)
-        if metadata is None:
-            metadata = message.extra.get("metadata")
+        metadata = message.extra.get("metadata") if metadata is None else metadata
         if metadata is not None:
             message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
         return self._date_and_count(message)
@@ -297,13 +291,6 @@ class MessageVerbs(Verbs):
             if self._monitor is not None and message.role == "assistant" and message.text.strip():
                 self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
-
-
-def _check_unique_ids(messages: Sequence[Message]) -> None:
-    ids = [message.id for message in messages]
-    for id_ in ids if len(set(ids)) < len(ids) else ():
-        if ids.count(id_) > 1:
-            raise DuplicateId(f"two of the messages have the id {id_!r}; leave one of the ids out")
 
 
 def _is_same_message(stored: Message, given: Given | Message, message: Message) -> bool:

@@ -86,15 +86,9 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search finished tasks only; see `search`."""
+        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
         return self.search(
-            query,
-            limit=limit,
-            kinds="episode",
-            session_id=session_id,
-            filters=filters,
-            min_score=min_score,
-            user_id=user_id,
-            agent_id=agent_id,
+            query, limit=limit, kinds="episode", filters=filters, min_score=min_score, **narrow
         )
 
     def search_knowledge(
@@ -109,15 +103,9 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
+        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
         return self.search(
-            query,
-            limit=limit,
-            kinds="knowledge",
-            session_id=session_id,
-            filters=filters,
-            min_score=min_score,
-            user_id=user_id,
-            agent_id=agent_id,
+            query, limit=limit, kinds="knowledge", filters=filters, min_score=min_score, **narrow
         )
 
     def episodes(

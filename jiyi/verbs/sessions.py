@@ -56,11 +56,10 @@ class SessionVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id)
         found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
-        if not found:
-            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
-        record = found[0]
-        text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
-        return page(text, offset, max_tokens, self._counter)
+        for record in found:
+            text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
+            return page(text, offset, max_tokens, self._counter)
+        raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
 
     def session_health(
         self,

@@ -93,8 +93,8 @@ class WorkingMemory:
         started_at: datetime | None = None,
     ) -> Task:
         """Start a task; raises `InputError`: the request is empty or the trigger type unknown."""
-        _check_text("request", request)
-        _check_optional_text("target", target)
+        _check_text(request=request or "")
+        _check_types(target=target)
         _check_choice("trigger_type", trigger_type, get_args(TriggerType))
         if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(f"tags must be a list of texts, not {tags!r}")
@@ -152,12 +152,12 @@ class WorkingMemory:
         """
         if goal is None and summary is None and context is None:
             raise InputError("nothing to change; give goal, summary or context")
-        if goal is not None:
-            _check_text("goal", goal)
-        if summary is not None:
-            _check_text("summary", summary)
-        if context is not None:
-            _check_context(context)
+        _check_text(goal=goal, summary=summary)
+        names_ok = isinstance(context, Mapping | None) and all(isinstance(k, str) for k in context or ())
+        if not names_ok or context == {}:
+            raise InputError(
+                f"context must be a dict of names and notes with something in it, not {context!r}"
+            )
 
         def update() -> Task:
             task = self._get_in_progress(scope, task_id)
@@ -193,9 +193,8 @@ class WorkingMemory:
             WrongState: the task has ended.
             InputError: the description is empty or the status unknown.
         """
-        _check_text("description", description)
-        _check_optional_text("tool_name", tool_name)
-        _check_optional_text("result", result)
+        _check_text(description=description or "")
+        _check_types(tool_name=tool_name, result=result)
 
         def add() -> Step:
             task = self._get_in_progress(scope, task_id)
@@ -233,11 +232,10 @@ class WorkingMemory:
         """
         if description is None and status is None and result is None:
             raise InputError("nothing to change; give description, status or result")
-        if description is not None:
-            _check_text("description", description)
+        _check_text(description=description)
         if status is not None:
             _check_choice("status", status, get_args(StepStatus))
-        _check_optional_text("result", result)
+        _check_types(result=result)
 
         def update() -> Step:
             found = self.store.find(Query(scope=_user_scope(scope), kinds=("step",), ids=(step_id,)))
@@ -246,8 +244,11 @@ class WorkingMemory:
             step = cast("Step", found[0])
             task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
-            changes: dict[str, Any] = {"description": description, "result": result}
-            step = replace(step, **{name: text for name, text in changes.items() if text is not None})
+            step = replace(
+                step,
+                description=step.description if description is None else description,
+                result=step.result if result is None else result,
+            )
             step = step if status is None else _set_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
@@ -273,7 +274,7 @@ class WorkingMemory:
             InputError: the outcome is unknown.
         """
         _check_choice("outcome", outcome, get_args(Outcome))
-        _check_optional_text("summary", summary)
+        _check_types(summary=summary)
 
         def end() -> Episode:
             task = self._get_in_progress(scope, task_id)
@@ -315,19 +316,17 @@ def _user_scope(scope: Scope) -> Scope:
     return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
 
 
-def _check_text(name: str, text: object) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{name} must be text with something in it, not {text!r}")
+def _check_text(**texts: object) -> None:
+    """Raise `InputError` for what is not text, or blank; None means not given."""
+    for name, text in texts.items():
+        if text is not None and (not isinstance(text, str) or not text.strip()):
+            raise InputError(f"{name} must be text with something in it, not {text!r}")
 
 
-def _check_context(context: object) -> None:
-    if not isinstance(context, Mapping) or not context or not all(isinstance(k, str) for k in context):
-        raise InputError(f"context must be a dict of names and notes with something in it, not {context!r}")
-
-
-def _check_optional_text(name: str, text: object) -> None:
-    if not isinstance(text, str | None):
-        raise InputError(f"{name} must be text, not {type(text).__name__}")
+def _check_types(**texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str | None):
+            raise InputError(f"{name} must be text, not {type(text).__name__}")
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
