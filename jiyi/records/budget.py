@@ -4,7 +4,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -116,18 +116,17 @@ class Allocation:
     input: float = 0  # the current message
 
     def __post_init__(self) -> None:
-        for name, value in self._parts().items():
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise BadBudget(f"the allocation's {name}={value!r} must be a number of tokens")
-            if not math.isfinite(value) or value < 0:
-                raise BadBudget(f"the allocation's {name}={value!r} must be at least 0, and finite")
+        for name, value in asdict(self).items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not math.isfinite(value) or value < 0:
+                raise BadBudget(f"the allocation's {name}={value!r} must be a number, finite and at least 0")
         if self.whole <= self.output:
             raise BadBudget("the allocation leaves nothing for the input; give system, knowledge or history")
 
     @property
     def whole(self) -> float:
         """The sum of all parts."""
-        return sum(self._parts().values())
+        return self.system + self.knowledge + self.history + self.output + self.input
 
     @property
     def shares(self) -> dict[Section, float]:
@@ -145,15 +144,12 @@ class Allocation:
     def unusual(self) -> tuple[str, ...]:
         """Return a line for each part outside `RULES_OF_THUMB`, as a hint; parts of 0 are skipped."""
         lines: list[str] = []
-        for name, value in self._parts().items():
+        for name, value in asdict(self).items():
             low, high = RULES_OF_THUMB[name]
             share = value / self.whole
             if value and not low <= share <= high:
                 lines.append(f"{name} takes {share:.0%} of the window; {low:.0%} to {high:.0%} is usual")
         return tuple(lines)
-
-    def _parts(self) -> dict[str, float]:
-        return {part.name: getattr(self, part.name) for part in fields(self)}
 
 
 PRESETS: Mapping[str, Allocation] = MappingProxyType(
@@ -186,17 +182,17 @@ class Budget:
     def __post_init__(self) -> None:
         for name, minimum in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise BadBudget(f"{name}={short_repr(value)} must be a whole number of tokens")
-            if value < minimum:
-                raise BadBudget(f"{name}={short_repr(value)} must be at least {minimum}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+                must = f"must be a whole number of tokens and at least {minimum}"
+                raise BadBudget(f"{name}={short_repr(value)} {must}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                sections = ", ".join(SHARED_SECTIONS)
-                raise BadBudget(f"no share for {short_repr(section)}; sharing are {sections}")
+                raise BadBudget(
+                    f"no share for {short_repr(section)}; sharing are {', '.join(SHARED_SECTIONS)}"
+                )
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise BadBudget(f"the share of {section} is {short_repr(share)}, not a number from 0 to 1")
         share = self.profile_share
@@ -209,9 +205,8 @@ class Budget:
     def of_window(cls, context_window: int, max_output_tokens: int) -> "Budget":
         """Return the budget of a model whose context window holds input and output together."""
         if context_window <= max_output_tokens:
-            raise BadBudget(
-                f"a context window of {context_window} has no room beside {max_output_tokens} for output"
-            )
+            size = f"a context window of {context_window}"
+            raise BadBudget(f"{size} has no room beside {max_output_tokens} for output")
         return cls(max_input_tokens=context_window - max_output_tokens, max_output_tokens=max_output_tokens)
 
     @classmethod
@@ -239,13 +234,8 @@ class Budget:
         """Return the budget of a task type in a context window of ``total`` tokens.
 
         ``total`` holds input and output together. The allocation's output is reserved, rounded to whole
-        tokens, and its knowledge and history become `shares`.
-
-        Args:
-            name: one of ``presets``.
-            total: tokens of the whole window.
-            presets: allocations by name; `PRESETS`, or ``{**PRESETS, "support": Allocation(...)}``.
-
+        tokens, and its knowledge and history become `shares`. Own ``presets`` are given with jiyi's as
+        ``{**PRESETS, "support": Allocation(...)}``.
         Raises `BadBudget`: no preset has this name, or the window is too small for it.
         """
         chosen = _find_preset(name, presets)

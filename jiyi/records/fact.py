@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import check_metadata, new_id, set_utc
+from jiyi.records.checks import check_choice, check_metadata, new_id, set_utc
 from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "single_valued"]
@@ -74,8 +74,7 @@ class Fact:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES:
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(choices)}")
+            check_choice(name, getattr(self, name), choices)
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
         if self.metadata != {}:

@@ -66,11 +66,8 @@ class ToolCall:
             if text_key in body:
                 inner[text_key] = body[text_key]
             written = json.dumps(written, ensure_ascii=False) if written is not None else ""
-        extra = {
-            k: copy_json(v, f"{where}.{k}", BadMessage)
-            for k, v in call.items()
-            if k not in ("id", "type", kind)
-        }
+        known = ("id", "type", kind)
+        extra = {k: copy_json(v, f"{where}.{k}", BadMessage) for k, v in call.items() if k not in known}
         if inner:
             extra[kind] = inner
         return cls(id=call["id"], name=body["name"], arguments=written, type=kind, extra=extra)
@@ -117,10 +114,10 @@ class Message:
         check_id("id", self.id, BadMessage)
         if not isinstance(self.content, str):
             _check_content(self.content)
-        if self.importance is not None and not (
-            isinstance(self.importance, int | float) and 0 <= self.importance <= 1
-        ):
-            raise BadMessage(f"importance={short_repr(self.importance)} is not a number from 0 to 1")
+        importance = 0 if self.importance is None else self.importance
+        if not isinstance(importance, int | float) or not 0 <= importance <= 1:
+            raise BadMessage(f"importance={short_repr(importance)} is not a number from 0 to 1")
+
         if not isinstance(self.pinned, bool):
             raise BadMessage(f"pinned must be True or False, not {short_repr(self.pinned)}")
         if self.tool_calls and self.role != "assistant":

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from jiyi.errors import BadQuery
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import set_utc
+from jiyi.records.checks import check_choice, set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter
@@ -50,8 +50,6 @@ class Listing(list[_T]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Tell pydantic its JSON form: ``{"items": [...], "next": ...}``."""
-        from typing import get_args
-
         from pydantic_core import core_schema
 
         (entry,) = get_args(source) or (Any,)
@@ -141,12 +139,12 @@ class Query:
         for name in ("pinned", "consolidated"):
             if not isinstance(flag := getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
-        for name in ("entity", "subject", "predicate", "target"):
-            value = getattr(self, name)
-            if name == "predicate" and isinstance(value, tuple) and all(isinstance(p, str) for p in value):
-                continue
-            if not isinstance(value, str | None):
-                raise BadQuery(f"{name} must be text, not {type(value).__name__}")
+        predicates = self.predicate if isinstance(self.predicate, tuple) else (self.predicate,)
+        texts = {"entity": (self.entity,), "subject": (self.subject,), "target": (self.target,)}
+        for name, values in (texts | {"predicate": predicates}).items():
+            for value in values:
+                if not isinstance(value, str | None):
+                    raise BadQuery(f"{name} must be text, not {type(value).__name__}")
         if self.namespace is not None:
             check_labels(self.namespace)
         if self.since and self.until and self.since > self.until:
@@ -158,8 +156,7 @@ class Query:
             ("fact_status", self.fact_status, _STATUSES),
         ):
             for name in names or ():
-                if name not in choices:
-                    raise BadQuery(f"{what} {name!r} is not one of {', '.join(choices)}")
+                check_choice(what, name, choices, BadQuery)
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.
@@ -170,11 +167,8 @@ class Query:
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
-        rest = {
-            name: value
-            for name, value in (filters or {}).items()
-            if not (name in _FIELD_FILTERS and value is None)
-        }
+        given = {} if filters is None else filters
+        rest = {n: v for n, v in given.items() if v is not None or n not in _FIELD_FILTERS}
         fields: dict[str, Any] = {}
         for name in _FIELD_FILTERS:  # faster as fields: rows in memory answer them
             parts = _query_fields(name, read_filter({name: rest[name]})) if name in rest else None

@@ -8,6 +8,7 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
+from jiyi.records.checks import check_choice
 from jiyi.verbs.base import Verbs, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, MAX_ROWS, SortKey, make_listing, read_cursor
 
@@ -48,8 +49,8 @@ class FactVerbs(Verbs):
             NaiveDatetime: a time has no zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
-        if category is not None and category not in get_args(FactCategory):
-            raise BadQuery(f"category {category!r} is not one of {', '.join(get_args(FactCategory))}")
+        if category is not None:
+            check_choice("category", category, get_args(FactCategory), BadQuery)
         begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
 
         def keep() -> Learned:

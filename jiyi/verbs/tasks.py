@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Episode, Listing, Outcome, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
+from jiyi.records.checks import check_choice
 from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
 
@@ -169,8 +170,8 @@ class TaskVerbs(Verbs):
         Raises `BadQuery`: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
         another list.
         """
-        if status is not None and status not in get_args(TaskStatus):
-            raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
+        if status is not None:
+            check_choice("status", status, get_args(TaskStatus), BadQuery)
         return self._list_page("task", self._scope(user_id, agent_id), limit, after, filters, status=status)
 
     def _end_task(self, episode: Episode) -> Episode:

@@ -10,6 +10,7 @@ from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
+from jiyi.records.checks import check_choice
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clip
@@ -95,7 +96,7 @@ class WorkingMemory:
         """Start a task; raises `InputError`: the request is empty or the trigger type unknown."""
         _check_text(request=request or "")
         _check_types(target=target)
-        _check_choice("trigger_type", trigger_type, get_args(TriggerType))
+        check_choice("trigger_type", trigger_type, get_args(TriggerType))
         if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(f"tags must be a list of texts, not {tags!r}")
         now = started_at or self.clock()
@@ -234,7 +235,7 @@ class WorkingMemory:
             raise InputError("nothing to change; give description, status or result")
         _check_text(description=description)
         if status is not None:
-            _check_choice("status", status, get_args(StepStatus))
+            check_choice("status", status, get_args(StepStatus))
         _check_types(result=result)
 
         def update() -> Step:
@@ -273,7 +274,7 @@ class WorkingMemory:
             WrongState: the task has ended already.
             InputError: the outcome is unknown.
         """
-        _check_choice("outcome", outcome, get_args(Outcome))
+        check_choice("outcome", outcome, get_args(Outcome))
         _check_types(summary=summary)
 
         def end() -> Episode:
@@ -307,7 +308,7 @@ class WorkingMemory:
 
 
 def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
-    _check_choice("status", status, get_args(StepStatus))
+    check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
 
@@ -327,8 +328,3 @@ def _check_types(**texts: object) -> None:
     for name, text in texts.items():
         if not isinstance(text, str | None):
             raise InputError(f"{name} must be text, not {type(text).__name__}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} {value!r} is not one of {', '.join(choices)}")
