@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -124,9 +124,8 @@ class _OpenOptions:
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            counter = counter_for(settings.model)
-            wiring = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
-            parts = wiring.parts(own_embedder, own_llm)
+            builder = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm)
+            parts = builder.parts(own_embedder, own_llm)
         except BaseException:
             backend.store.close()
             raise
@@ -152,40 +151,35 @@ class _PartsBuilder:
     embedder: CachedEmbedder
     reranker: Reranker | None
     llm: LLM | None
-    counter: TokenCounter
+    counter: TokenCounter = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counter", counter_for(self.settings.model))
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""
-        long_term, ledger, hours = self.long_term(), self.backend.ledger, self.settings.maintain_hours
-        upkeep = Maintenance(long_term, ledger, hours=hours, clock=self.options.clock) if hours else None
+        settings, clock = self.settings, self.options.clock
+        store, ledger = self.backend.store, self.backend.ledger
+        long_term, upkeep, monitor = self.long_term(), None, None
+        if settings.maintain_hours:
+            upkeep = Maintenance(long_term, ledger, hours=settings.maintain_hours, clock=clock)
+        if settings.monitor:
+            user, thresholds = settings.user_id or "", self.options.thresholds
+            monitor = ContextMonitor(thresholds=thresholds, clock=clock, counter=self.counter, user_id=user)
+        turns, ttl = settings.max_turns, settings.session_ttl
         return Parts(
-            store=self.backend.store,
+            store=store,
             long_term=long_term,
             workers=tuple(filter(None, (upkeep, long_term.reader, long_term.indexer))),
-            short_term=self.short_term(),
+            short_term=ShortTermMemory(store, changes=store.changes, max_turns=turns, ttl=ttl, clock=clock),
             summaries=self.summaries(),
             ledger=ledger,
             skills=self.skills(),
-            monitor=self.monitor() if self.settings.monitor else None,
+            monitor=monitor,
             counter=self.counter,
-            settings=self.settings,
-            clock=self.options.clock,
+            settings=settings,
+            clock=clock,
             on_close=partial(_close, *made),
-        )
-
-    def monitor(self) -> ContextMonitor:
-        user, clock = self.settings.user_id or "", self.options.clock
-        return ContextMonitor(
-            thresholds=self.options.thresholds, clock=clock, counter=self.counter, user_id=user
-        )
-
-    def short_term(self) -> ShortTermMemory:
-        return ShortTermMemory(
-            self.backend.store,
-            changes=self.backend.store.changes,
-            max_turns=self.settings.max_turns,
-            ttl=self.settings.session_ttl,
-            clock=self.options.clock,
         )
 
     def summaries(self) -> SummaryUpdater:
@@ -227,28 +221,17 @@ class _PartsBuilder:
 
     def long_term(self) -> LongTermMemory:
         settings, clock, llm = self.settings, self.options.clock, self.llm
-        store, vectors = self.backend.store, self.backend.vectors
-        trash = self.backend.trash
-        succession = Succession(store, vectors)
-        facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=settings.zone)
+        store, vectors, trash = self.backend.store, self.backend.vectors, self.backend.trash
+        zone, succession = settings.zone, Succession(store, vectors)
+        facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=zone)
+        least, language = settings.consolidation_min_episodes, settings.language
         consolidation = Consolidation(
-            store,
-            vectors,
-            llm=llm,
-            clock=clock,
-            min_episodes=settings.consolidation_min_episodes,
-            language=settings.language,
+            store, vectors, llm=llm, clock=clock, min_episodes=least, language=language
         )
-        seconds = settings.reranker_seconds
+        seconds, accesses = settings.reranker_seconds, Accesses(store, clock=clock)
         second = Second(reranker=self.reranker, seconds=seconds) if self.reranker else None
         recall = Recall(
-            store,
-            vectors,
-            self.embedder,
-            second=second,
-            accesses=Accesses(store, clock=clock),
-            zone=settings.zone,
-            clock=clock,
+            store, vectors, self.embedder, second=second, accesses=accesses, zone=zone, clock=clock
         )
         indexer = Indexer(vectors, self.embedder, after_embedding=succession.settle)
         reader = None

@@ -155,6 +155,5 @@ def _length_penalty(tokens: int) -> float:
     all of the logarithm, which leaves only short ones. Tool outputs lose nothing: no shorter messages
     could replace them.
     """
-    return 0.5 * math.log(
-        (_HEADING_TOKENS + tokens) / (_HEADING_TOKENS + _HEADING_TOKENS + _TYPICAL_MESSAGE_TOKENS)
-    )
+    typical = _HEADING_TOKENS + _TYPICAL_MESSAGE_TOKENS
+    return 0.5 * math.log((_HEADING_TOKENS + tokens) / (_HEADING_TOKENS + typical))

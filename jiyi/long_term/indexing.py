@@ -47,12 +47,9 @@ class Indexer(Worker):
     def __init__(
         self, vectors: VectorIndex, embedder: Embedder, *, after_embedding: Callable[[], bool] = lambda: False
     ) -> None:
-        self._vectors = vectors
-        self._embedder = embedder
-        self._after_embedding = after_embedding
+        self._vectors, self._embedder, self._after_embedding = vectors, embedder, after_embedding
         self._embed_lock = threading.Lock()  # worker and flush must not embed the same text
-        self._past_leases = True
-        self._batch = _MIN_BATCH
+        self._past_leases, self._batch = True, _MIN_BATCH
         super().__init__(
             "indexer",
             poll_seconds=_POLL_SECONDS,
@@ -186,7 +183,9 @@ class Indexer(Worker):
 
     def _embed_texts(self, batch: list[PendingText]) -> list[VectorRow]:
         started = time.monotonic()
-        parts = [_split_text(item) for item in batch]
+        # A tool's output gets one vector, of its beginning: logs and tables are found by their words.
+        beginning = {"size": _TOOL_OUTPUT_CHARS, "most": 1}
+        parts = [split_parts(item.text, **(beginning if item.role == "tool" else {})) for item in batch]
         # Each text once, the longest first, so that threads that share them end together.
         texts = sorted(set(chain.from_iterable(parts)), key=lambda text: (-len(text), text))
         matrix = self._embedder.embed(texts, "passage")
@@ -198,14 +197,3 @@ class Indexer(Worker):
             VectorRow(key=item.key, vectors=matrix[[places[part] for part in own_parts]])
             for item, own_parts in zip(batch, parts, strict=True)
         ]
-
-
-def _split_text(item: PendingText) -> list[str]:
-    """Return the parts of a text that get a vector each.
-
-    A tool's output gets one vector, of its beginning: logs and tables are found by their words, and
-    embedding all of one takes seconds.
-    """
-    if item.role == "tool":
-        return split_parts(item.text, size=_TOOL_OUTPUT_CHARS, most=1)
-    return split_parts(item.text)

@@ -228,10 +228,8 @@ def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
     """Return a message's content with another text; images and audio stay."""
     if message.content is None or isinstance(message.content, str):
         return text
-    others = [
-        part for part in message.content if not isinstance(part.get("text") or part.get("refusal"), str)
-    ]
-    return ({"type": "text", "text": text}, *others)
+    kept = [p for p in message.content if not isinstance(p.get("text") or p.get("refusal"), str)]
+    return ({"type": "text", "text": text}, *kept)
 
 
 def _meaning(item: Fact | Statement) -> tuple[object, ...]:
