@@ -63,14 +63,7 @@ class Consolidation:
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = GroupWriter(
-            store=self.store,
-            llm=self.llm,
-            clock=self.clock,
-            min_episodes=self.min_episodes,
-            language=self.language,
-            progress=progress,
-        )
+        run = GroupWriter(self.store, self.llm, self.clock, self.min_episodes, self.language, progress)
         counts = dict(self.store.targets(_episode_query(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._find_targets(whose, counts)
@@ -148,13 +141,11 @@ class Consolidation:
         run.waiting += found.ungrouped + older
         run.skipped += bool(found.ungrouped)
         if older:
-            run.notes.append(
-                f"{older} episodes without a target are older than the newest {WINDOW:,}: not compared"
-            )
+            old = f"{older} episodes without a target are older than the newest {WINDOW:,}"
+            run.notes.append(f"{old}: not compared")
         if found.unembedded:
-            run.notes.append(
-                f"{found.unembedded} episodes without a target have no vector yet: compared by their words"
-            )
+            without = f"{found.unembedded} episodes without a target have no vector yet"
+            run.notes.append(f"{without}: compared by their words")
         run.skip(run.write(found.groups))
         run.report_group()
 

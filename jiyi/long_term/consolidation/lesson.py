@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, get_args
 
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote, wording
-from jiyi.records import Episode, Knowledge, Outcome
+from jiyi.records import Episode, Knowledge, Outcome, Step
 from jiyi.text import counter_for, language
 from jiyi.text.cut import clip
 
@@ -56,16 +56,6 @@ _COUNT_SUFFIX = re.compile(r" \([^()]*\)$|（[^（）]*）$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BriefStep:
-    """A step of a `Brief`."""
-
-    text: str  # one line
-    tool: str  # the tool it used, or ""
-    result: str  # its beginning
-    failed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """An episode in a few thousand characters at most; longer texts end in "…"."""
 
@@ -76,7 +66,7 @@ class Brief:
     trigger: str
     summary: str  # what was done with which result, or why it failed
     target: str  # or ""
-    steps: tuple[_BriefStep, ...]  # the first 20
+    steps: tuple[Step, ...]  # the first 20, shortened, without arguments
     more_steps: int  # the number of the others
 
     @classmethod
@@ -92,11 +82,12 @@ class Brief:
             summary=one_line(episode.outcome_summary, _MAX_SUMMARY_CHARS),
             target=one_line(episode.target or "", _MAX_CHARS),
             steps=tuple(
-                _BriefStep(
-                    text=one_line(step.description, _MAX_CHARS),
-                    tool=one_line(step.tool_name or "", _MAX_CHARS),
+                replace(
+                    step,
+                    description=one_line(step.description, _MAX_CHARS),
+                    tool_name=one_line(step.tool_name or "", _MAX_CHARS),
                     result=one_line(step.result or "", _MAX_CHARS),
-                    failed=step.status == "failed",
+                    args={},
                 )
                 for step in steps
             ),
@@ -108,7 +99,8 @@ class Brief:
         """Why it failed, if known: its summary, else the result of its last failed step."""
         if self.summary:
             return self.summary
-        return next((step.result for step in reversed(self.steps) if step.failed and step.result), "")
+        results = [step.result for step in self.steps if step.status == "failed" and step.result]
+        return results[-1] if results else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,15 +126,13 @@ def one_line(text: str, max_chars: int) -> str:
 def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, one_target: bool) -> Lesson:
     """Return what episodes have in common: outcomes, triggers, frequent steps, causes, the last success.
 
-    The result does not depend on their order. Steps and causes count as the same if they differ only
-    in case, white space, final punctuation, ids, dates or long numbers; each is counted once per
-    episode and shown in its newest wording.
+    The result does not depend on their order. Steps and causes count as the same if they differ only in case,
+    white space, final punctuation, ids, dates or long numbers; each is counted once per episode and shown in
+    its newest wording.
 
-    Args:
-        briefs: the episodes that are counted, at least one.
-        total: the number of source episodes; more than ``briefs`` if these are only the newest.
-        language: of the text around quotations.
-        one_target: whether they are about one target; else they are only similar.
+    ``briefs`` are counted, at least one, and ``total`` is the number of source episodes, more than these if
+    they are only the newest; ``language`` is that of the text around quotations. Without ``one_target`` they
+    are not about one target, but only similar.
     """
     phrases = wording("lesson", language)
     topic = _topic_of(briefs)
@@ -235,9 +225,7 @@ def _overview(briefs: Sequence[Brief], total: int, topic: str, phrases: Mapping[
         topic=topic,
         when=days[0] if days[0] == days[1] else phrases["span"].format(first=days[0], last=days[1]),
         outcomes=phrases["comma"].join(
-            phrases[outcome].format(n=outcomes[outcome])
-            for outcome in ("success", "partial", "failed")
-            if outcomes[outcome]
+            phrases[name].format(n=outcomes[name]) for name in get_args(Outcome) if outcomes[name]
         ),
     )
 
@@ -250,7 +238,7 @@ def _last_success(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[s
     last = max(successes, key=lambda brief: (brief.created_at, brief.id))
     trigger = one_line(last.trigger, _TOPIC_CHARS)
     sentences = [phrases["worked"].format(day=f"{last.created_at:%Y-%m-%d}", trigger=trigger)]
-    steps = [step.text for step in last.steps if step.text][:_MAX_SUCCESS_STEPS]
+    steps = [step.description for step in last.steps if step.description][:_MAX_SUCCESS_STEPS]
     if steps:
         left = len(last.steps) + last.more_steps - len(steps)
         steps += [phrases["more"].format(n=left)] if left else []
@@ -261,10 +249,10 @@ def _last_success(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[s
 
 
 def _frequent_steps(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[str]:
-    common = _count_common((b, [step.text for step in b.steps]) for b in briefs)
+    common = _count_common((b, [step.description for step in b.steps]) for b in briefs)
     found = [item for item in common if item[2] > 1]
-    failures = _count_common((b, [step.text for step in b.steps if step.failed]) for b in briefs)
-    failed = {key: n for key, _, n in failures}
+    failing = ((b, [s.description for s in b.steps if s.status == "failed"]) for b in briefs)
+    failed = {key: n for key, _, n in _count_common(failing)}
     points = [
         phrases["share_failed" if key in failed else "share"].format(
             text=text, n=n, of=len(briefs), failed=failed.get(key)
@@ -366,10 +354,10 @@ def _render_brief(brief: Brief, language: Language) -> str:
     if brief.summary:
         lines.append(f"{phrases['result']}: {brief.summary}")
     for step in brief.steps:
-        tool = f" [{step.tool}]" if step.tool else ""
+        tool = f" [{step.tool_name}]" if step.tool_name else ""
         result = f" → {step.result}" if step.result else ""
-        failed = f" ({phrases['failed']})" if step.failed else ""
-        lines.append(f"{phrases['step']}: {step.text}{tool}{failed}{result}")
+        failed = f" ({phrases['failed']})" if step.status == "failed" else ""
+        lines.append(f"{phrases['step']}: {step.description}{tool}{failed}{result}")
     if brief.more_steps:
         lines.append(phrases["more"].format(n=brief.more_steps))
     return "\n".join(lines)

@@ -114,7 +114,7 @@ class _Prepared:
     result: ConsolidatedGroup  # for the receipt
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class GroupWriter:
     """Writes the groups of one user into a store, and counts what one run did."""
 
@@ -151,9 +151,8 @@ class GroupWriter:
         """Leave groups to the next run."""
         self.skipped += len(groups)
         if groups:
-            self.notes.append(
-                f"{len(groups)} groups were changed by another process meanwhile; the next run takes them up"
-            )
+            changed = f"{len(groups)} groups were changed by another process meanwhile"
+            self.notes.append(f"{changed}; the next run takes them up")
 
     def report_group(self) -> None:
         """Count a group as done."""
@@ -215,8 +214,8 @@ class GroupWriter:
         fit = [
             item
             for item in batch
-            if _says_same(item.known, stored.get(item.knowledge.id))
-            and (all_new or self._are_new([item.group]))
+            if (all_new or self._are_new([item.group]))
+            and _says_same(item.known, stored.get(item.knowledge.id))
         ]
         if fit:
             self.store.put([_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in fit])
