@@ -41,7 +41,7 @@ class Breaker:
         seconds: float,
         *,
         late: Callable[[str], JiyiError],
-        probe_aside: bool = True,
+        probe_aside: bool,
     ) -> _T:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
@@ -51,15 +51,12 @@ class Breaker:
         Raises `JiyiError`: the endpoint is skipped; or what `late` makes of why there was no answer.
         """
         probing = self.enter(alone=not probe_aside)
+        aside = probing and probe_aside
+        wait = _PROBE_WAIT_SECONDS if aside else seconds
         try:
-            return run_within(
-                lambda: call(probing),
-                _PROBE_WAIT_SECONDS if probing and probe_aside else seconds,
-                owner=self,
-                most_late=_MAX_LATE_CALLS,
-            )
+            return run_within(lambda: call(probing), wait, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as out:
-            if probing and probe_aside:
+            if aside:
                 raise self._error_class(f"{self._words} (being tried again now)") from None
             error = late(str(out))
             self.record_failure(error, seconds=seconds, probing=probing)
@@ -114,9 +111,8 @@ class Breaker:
         left = self._skip_until - time.monotonic()
         if self._failures == 0 or left <= 0:
             return ""
-        return (
-            f"{self._words} (not asked for another {left:.1f} s, after {self._failures} failure(s) in a row)"
-        )
+        after = f"after {self._failures} failure(s) in a row"
+        return f"{self._words} (not asked for another {left:.1f} s, {after})"
 
     def _skip_seconds(self) -> float:
         return min(_FIRST_SKIP * 2.0 ** min(self._failures - 1, 30), _MAX_SKIP)

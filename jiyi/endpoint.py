@@ -130,23 +130,15 @@ class Faults:
 
     def timeout_failure(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
         """Return the failure of an endpoint that did not answer in time."""
-        return Failure(
-            self.unreachable(
-                f"{endpoint.shown} did not answer within {seconds:.3g} s, {tries} time(s): "
-                "check that it runs, or raise the endpoint's timeout"
-            ),
-            transient=True,
-        )
+        said = f"did not answer within {seconds:.3g} s, {tries} time(s)"
+        advice = "check that it runs, or raise the endpoint's timeout"
+        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
 
     def connection_failure(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
         """Return the failure of a connection that was refused or broke."""
-        return Failure(
-            self.unreachable(
-                f"{endpoint.shown} could not be reached, {tries} time(s) ({endpoint.short(reason)}): "
-                "check that it runs and that base_url is right"
-            ),
-            transient=True,
-        )
+        said = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
+        advice = "check that it runs and that base_url is right"
+        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
 
     def status_failure(
         self,
@@ -166,10 +158,9 @@ class Faults:
         words = endpoint.short(said)
         transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
         if transient:
-            error: JiyiError = self.unreachable(
-                f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
-                "or see the endpoint's own log"
-            )
+            advice = "try again later, or see the endpoint's own log"
+            failed = f"{endpoint.shown} kept failing with HTTP {status} ({words})"
+            error: JiyiError = self.unreachable(f"{failed}: {advice}")
         else:
             advice = self.advice.get(status) or _ADVICE_BY_STATUS.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
@@ -177,12 +168,9 @@ class Faults:
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
-        return Failure(
-            self.refused(
-                f"{endpoint.shown} {self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}; "
-                f"the answer begins: {endpoint.short(body.decode('utf-8', 'replace'))}"
-            )
-        )
+        begins = endpoint.short(body.decode("utf-8", "replace"))
+        said = f"{self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}"
+        return Failure(self.refused(f"{endpoint.shown} {said}; the answer begins: {begins}"))
 
 
 _breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}
@@ -217,13 +205,11 @@ def retry(
     """
     probing = breaker.enter() if probing is None else probing
     started = time.monotonic()
-    deadline = started + time_limit
-    attempt = 0
+    deadline, attempt = started + time_limit, 0
     while True:
         attempt += 1
         try:
-            left = float("inf") if probing else max(deadline - time.monotonic(), 0.001)
-            answer = ask(left, attempt)
+            answer = ask(float("inf") if probing else max(deadline - time.monotonic(), 0.001), attempt)
         except Failure as error:
             failure = error
         else:

@@ -12,7 +12,7 @@ from jiyi.errors import MissingExtra
 from jiyi.forks import free_after_fork
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
+    from openai import OpenAI
 
 __all__ = ["OpenAIClient", "post"]
 
@@ -152,28 +152,24 @@ class OpenAIClient:
                 try:
                     from openai import OpenAI
                 except ImportError as error:
-                    raise Failure(
-                        self._faults.refused(
-                            f"the package openai cannot be imported ({error}): "
-                            'reinstall it with `pip install --force-reinstall "jiyi[openai]"`'
-                        )
-                    ) from error
-                self._client = OpenAI(
-                    api_key=self._endpoint.key,
-                    base_url=self._endpoint.url,
-                    timeout=self._endpoint.timeout,
-                    max_retries=0,  # `retry` tries again
-                )
+                    reason = f"the package openai cannot be imported ({error})"
+                    advice = 'reinstall it with `pip install --force-reinstall "jiyi[openai]"`'
+                    raise Failure(self._faults.refused(f"{reason}: {advice}")) from error
+                url, key, timeout = self._endpoint.url, self._endpoint.key, self._endpoint.timeout
+                # Without retries, because `retry` tries again.
+                self._client = OpenAI(api_key=key, base_url=url, timeout=timeout, max_retries=0)
             return self._client
 
     def _translate_error(self, error: Exception, seconds: float, tries: int) -> Failure:
         import openai
 
         if isinstance(error, openai.APIStatusError):
+            body = error.body
+            said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
             return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,
-                _error_message(error),
+                str(said or error.response.reason_phrase),
                 blamed=error.param if isinstance(error.param, str) else "",
                 retry_after=error.response.headers.get("retry-after"),
                 # An exhausted account also answers 429, but waiting does not fill it.
@@ -183,13 +179,5 @@ class OpenAIClient:
             return self._faults.timeout_failure(self._endpoint, seconds=seconds, tries=tries)
         if isinstance(error, openai.APIConnectionError):
             return self._faults.connection_failure(self._endpoint, str(error.__cause__ or error), tries=tries)
-        words = self._endpoint.short(str(error))
-        return Failure(
-            self._faults.refused(f"asking {self._endpoint.shown} failed ({words}): check the settings")
-        )
-
-
-def _error_message(error: "APIStatusError") -> str:
-    body = error.body
-    message = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
-    return str(message or error.response.reason_phrase)
+        failed = f"asking {self._endpoint.shown} failed ({self._endpoint.short(str(error))})"
+        return Failure(self._faults.refused(f"{failed}: check the settings"))

@@ -37,7 +37,6 @@ class Action:
     terminal: bool = False  # its result is the answer and ends the run
 
     def __post_init__(self) -> None:
-        """Check name and parameters."""
         if not _NAME.fullmatch(self.name):
             raise InputError(f"action name {self.name!r}: use letters, digits, _ and -, at most 64")
         checker(self.parameters)
@@ -92,7 +91,9 @@ class Environment:
             result = run_within(
                 lambda: action.function(**args), self._seconds, owner=self, most_late=_MAX_LATE
             )
-            text, ok = _as_text(result), True
+            text, ok = "ok" if result is None else result, True
+            if not isinstance(text, str):
+                text = json.dumps(text, ensure_ascii=False, default=str)
         except OutOfTime as error:
             text, ok = f"{action.name} was not waited for: {error}; it may still be going on", False
         except (Exception, SystemExit) as error:
@@ -138,14 +139,6 @@ def action(
     return make_action if function is None else make_action(function)
 
 
-def _as_text(result: Any) -> str:
-    if isinstance(result, str):
-        return result
-    if result is None:
-        return "ok"
-    return json.dumps(result, ensure_ascii=False, default=str)
-
-
 def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
     """Return a converter for each argument, and the JSON schema of all."""
     name = getattr(function, "__name__", repr(function))
@@ -171,9 +164,9 @@ def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapte
         elif isinstance(parameter.default, str | int | float | bool):
             schema.setdefault("default", parameter.default)
         properties[key] = schema
-    combined: dict[str, Any] = {"type": "object", "properties": properties}
+    combined: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     combined |= {"required": required} if required else {}
-    combined |= {"additionalProperties": False} | ({"$defs": definitions} if definitions else {})
+    combined |= {"$defs": definitions} if definitions else {}
     stripped: dict[str, Any] = _strip_titles(combined)
     return adapters, stripped
 

@@ -104,7 +104,10 @@ class Agent:
         """
         if not isinstance(question, str) or not question.strip():
             raise InputError("a question must be text with something in it")
-        self._complete_unfinished(session_id)
+        memory = self._parts.memory
+        if task := find_unfinished_task(memory, session_id):
+            work = Work(memory, session_id, task.request, task.id)
+            work.complete(wording("agent", self._parts.language)["moved_on"], "partial")
         message = self._parts.memory.save_message(session_id, role="user", content=question)
         return Loop(self._parts, question, session_id, message, on_text=on_text, on_step=on_step).run()
 
@@ -137,13 +140,6 @@ class Agent:
             note = load_prompt("agent_resume", parts.language).substitute(question=question)
             loop.scratch.note(note)
         return loop.run()
-
-    def _complete_unfinished(self, session_id: str) -> None:
-        """Complete the task of an interrupted run as partial, since there is a new question."""
-        task = find_unfinished_task(self._parts.memory, session_id)
-        if task is not None:
-            work = Work(self._parts.memory, session_id, task.request, task.id)
-            work.complete(wording("agent", self._parts.language)["moved_on"], "partial")
 
 
 def _check_actions(given: Sequence[Action | Callable[..., Any]]) -> tuple[Action, ...]:

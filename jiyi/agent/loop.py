@@ -17,7 +17,6 @@ from jiyi.llm import ChatLLM, Turn, Unfit, checker
 from jiyi.manager import MemoryManager
 from jiyi.prompts import Language, wording
 from jiyi.records import Budget, Message, Step, Task, ToolCall, Window
-from jiyi.text import TokenCounter
 from jiyi.working import Scratch, describe_call
 
 __all__ = ["Loop", "Parts"]
@@ -70,7 +69,7 @@ class Loop:
         # An action of the caller replaces a memory tool of the same name.
         self._actions = {action.name: action for action in (*tools.actions(), *parts.actions)}
         self._tools = [action.to_openai() for action in self._actions.values()]
-        self._usage = _RunUsage()
+        self._run = Run(answer="", stopped="done")  # what has been used so far
         self._partial_text: list[str] = []  # of the current turn, not saved yet
         self._answer: str | None = None  # after it is saved
         self._last_text = ""  # of the model
@@ -79,8 +78,11 @@ class Loop:
     def run(self) -> Run:
         """Run until there is an answer, a limit is reached, or an error ends it."""
         try:
-            self._save_answer(self._find_answer())
-            self._work.complete(self._answer or "")
+            answer = self._find_answer()
+            self.parts.memory.save_message(self.session_id, role="assistant", content=answer)
+            self._answer = answer
+            self._partial_text.clear()
+            self._work.complete(answer)
             return self._result("done")
         except KeyboardInterrupt:
             return self._stop_interrupted()
@@ -118,21 +120,29 @@ class Loop:
         raise _StopRun("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
 
     def _call_model(self) -> Turn:
-        window, limit = self._window(), self.parts.limits.max_tokens
-        if limit is not None and self._usage.tokens + window.report.tokens > limit:
-            raise _StopRun(
-                "budget",
-                f"{self._usage.tokens:,} tokens are used, the next step would take more than the "
-                f"{limit:,} of Limits.max_tokens",
-            )
-        self._usage.window = window
+        window, limit, run = self._window(), self.parts.limits.max_tokens, self._run
+        used = run.input_tokens + run.output_tokens
+        if limit is not None and used + window.report.tokens > limit:
+            over = f"the next step would take more than the {limit:,} of Limits.max_tokens"
+            raise _StopRun("budget", f"{used:,} tokens are used, {over}")
+        self._run = replace(run, window=window)
         turn = self.parts.llm.chat(
             window.messages,
             tools=self._tools,
             max_tokens=window.report.budget.max_output_tokens or None,
             on_text=self._on_text if self.on_text else None,
         )
-        self._usage.add(turn, window, self._counter)
+        message = Message(role="assistant", content=turn.text or None, tool_calls=turn.tool_calls)
+        asked = window.report.tokens if turn.input_tokens is None else turn.input_tokens
+        answered = self._counter.count(message) if turn.output_tokens is None else turn.output_tokens
+        self._run = replace(
+            self._run,
+            model_calls=run.model_calls + 1,
+            input_tokens=run.input_tokens + asked,
+            output_tokens=run.output_tokens
+            + (self._counter.count(message) if answered is None else answered),
+            notes=tuple(dict.fromkeys((*run.notes, *turn.notes))),
+        )
         return turn
 
     def _window(self) -> Window:
@@ -143,7 +153,7 @@ class Loop:
             system=self.parts.system,
             tools=self._tools,
             scratch=self.scratch.messages,
-            recalled=self._usage.window,  # one search a run
+            recalled=self._run.window,  # one search a run
             asked_at=self.message.created_at if self.message else None,
         )
 
@@ -154,15 +164,17 @@ class Loop:
 
     def _run_calls(self, turn: Turn) -> str | None:
         """Execute the calls of a turn in order; return the result of the first successful terminal action."""
-        parsed = [_parse_call(call) for call in turn.tool_calls]
-        self.scratch.act([call for call, _, _ in parsed], turn.text.strip())
+        memory, parsed = self.parts.memory, [_parse_call(call) for call in turn.tool_calls]
+        thought = turn.text.strip()
+        self.scratch.act([call for call, _, _ in parsed], thought)
         answer: str | None = None
-        for number, (call, args, fault) in enumerate(parsed):
-            thought = turn.text.strip() if number == 0 else ""
-            step = self._work.start_step(thought or describe_call(call.name, args), call.name, args)
+        for call, args, fault in parsed:
+            task_id, words = self._work.start_task(), thought or describe_call(call.name, args)
+            step = memory.add_step(task_id, words, tool_name=call.name, args=args)
+            thought = ""
             self._partial_text.clear()  # the step has it now
             text, ok = self._run_call(call, args, fault)
-            step = self._work.finish_step(step, text, ok=ok)
+            step = memory.update_step(step.id, status="completed" if ok else "failed", result=text)
             self.scratch.observe(call.id, text, id=step.id)
             if self.on_step is not None:
                 self.on_step(step)
@@ -194,11 +206,6 @@ class Loop:
             short = " ".join(text.split())[:300]
             raise _StopRun("failed", f"the same call failed {_MAX_FAILURES} times: {call.name}: {short}")
 
-    def _save_answer(self, text: str) -> None:
-        self.parts.memory.save_message(self.session_id, role="assistant", content=text)
-        self._answer = text
-        self._partial_text.clear()
-
     def _save_partial_text(self) -> None:
         """Save the text of an unfinished turn."""
         text = "".join(self._partial_text)
@@ -221,44 +228,20 @@ class Loop:
         if stopped is None:
             stopped = "budget" if isinstance(error, BudgetTooSmall) else "failed"
         if stopped == "failed":
-            self._work.fail(str(error))
+            self._work.complete(str(error), "failed")
         else:
             self._work.complete(f"{error}. {self._last_text}".strip(), "partial")
         return self._result(stopped, str(error))
 
     def _result(self, stopped: Stopped, reason: str = "") -> Run:
-        return Run(
+        return replace(
+            self._run,
             answer=self._answer if self._answer is not None else self._last_text,
             stopped=stopped,
             reason=reason,
             steps=self._work.steps,
-            model_calls=self._usage.calls,
-            input_tokens=self._usage.input_tokens,
-            output_tokens=self._usage.output_tokens,
             task_id=self._work.task_id,
-            window=self._usage.window,
-            notes=tuple(dict.fromkeys(self._usage.notes)),
         )
-
-
-class _RunUsage:
-    """The usage of the run so far."""
-
-    def __init__(self) -> None:
-        self.calls = self.input_tokens = self.output_tokens = 0
-        self.window: Window | None = None
-        self.notes: list[str] = []
-
-    @property
-    def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
-
-    def add(self, turn: Turn, window: Window, counter: TokenCounter) -> None:
-        self.calls += 1
-        self.input_tokens += window.report.tokens if turn.input_tokens is None else turn.input_tokens
-        message = Message(role="assistant", content=turn.text or None, tool_calls=turn.tool_calls)
-        self.output_tokens += counter.count(message) if turn.output_tokens is None else turn.output_tokens
-        self.notes += turn.notes
 
 
 def _parse_call(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
