@@ -41,7 +41,7 @@ class Breaker:
         seconds: float,
         *,
         late: Callable[[str], JiyiError],
-        probe_aside: bool,
+        probe_aside: bool = True,
     ) -> _T:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
