@@ -46,9 +46,8 @@ class Breaker:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
         `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome by
-        `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller.
-
-        Raises `JiyiError`: the endpoint is skipped; or what `late` makes of why there was no answer.
+        `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller. Without an answer it
+        raises what `late` makes of the reason, and `JiyiError` if the endpoint is skipped.
         """
         probing = self.enter(alone=not probe_aside)
         aside = probing and probe_aside
@@ -65,9 +64,8 @@ class Breaker:
     def enter(self, *, alone: bool = False) -> bool:
         """Return whether this call is the single one that tries a failed endpoint again.
 
-        A caller who is `alone`, without a fallback, tries it at once until failures cost a second.
-
-        Raises `JiyiError`: the endpoint is skipped; of the same class as its last failure.
+        A caller who is `alone`, without a fallback, tries it at once until failures cost a second. Raises the
+        class of the last failure if the endpoint is skipped.
         """
         with self._lock:
             if self._failures == 0:
@@ -90,10 +88,7 @@ class Breaker:
             self._skip_until = time.monotonic() + min(max(self._skip_seconds(), after or 0.0), _MAX_SKIP)
 
     def record_answer(self, seconds: float, time_limit: float, *, probing: bool = False) -> None:
-        """Record that the endpoint answered, if only with a refusal, after `seconds`.
-
-        An answer after `time_limit` does not count: nobody waited for it.
-        """
+        """Record an answer after `seconds`, if only a refusal; nobody waited for one after `time_limit`."""
         with self._lock:
             if seconds <= time_limit:
                 self._failures, self._lost_seconds = 0, 0.0

@@ -40,9 +40,7 @@ class Endpoint:
     """Where an OpenAI-compatible API is, and how patiently to ask it.
 
     The environment is read once, here. A key found there goes to `base_url` whatever that is, as with the
-    package `openai`; give `api_key=""` to send none.
-
-    Raises `SettingsError`: a field has an unusable value.
+    package `openai`; give `api_key=""` to send none. Raises `SettingsError`: a field has an unusable value.
     """
 
     base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself

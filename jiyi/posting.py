@@ -34,15 +34,9 @@ def post(
     """Send a request once, with the standard library, and return the body of its answer.
 
     Certificates are checked against those of the machine, proxies are taken from the environment, and a
-    redirect is an answer like any other: the payload goes nowhere else.
-
-    Args:
-        endpoint, faults: where to send it, and the errors of failures.
-        url: below the endpoint's address.
-        payload: sent as JSON.
-        left, attempt: seconds for all of it, and the number of the try, from 1.
-        scheme: the word before the key in ``Authorization``.
-        max_bytes: of the largest answer that is read.
+    redirect is an answer like any other: the payload goes nowhere else. `left` and `attempt` are the seconds
+    for all of it and the number of the try, from 1; `scheme` is the word before the key in ``Authorization``;
+    no answer over `max_bytes` is read.
 
     Raises `Failure`: there was no answer, or another one than 200.
     """
@@ -109,9 +103,8 @@ def _read_body(response: Any, deadline: float, max_bytes: int) -> bytes:
 class OpenAIClient:
     """Asks one endpoint once through the package `openai` (`pip install "jiyi[openai]"`).
 
-    Making one connects to nothing and imports nothing. The key appears in no error.
-
-    Raises `MissingExtra`: the package `openai` is not installed; ``purpose`` says what it is needed for.
+    Making one connects to nothing and imports nothing. The key appears in no error. Without the package it
+    raises `MissingExtra`; ``purpose`` says what it is needed for.
     """
 
     def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str) -> None:

@@ -305,9 +305,7 @@ def embedder_for(settings: Settings) -> Embedder:
 def llm_for(settings: Settings) -> OpenAILLM | None:
     """Return the language model the settings name, or None where they name none; close it in the end.
 
-    Raises:
-        SettingsError: the endpoint's address or key cannot be used.
-        MissingExtra: the package `openai` is not installed.
+    Raises `SettingsError` if address or key cannot be used, `MissingExtra` without the package `openai`.
     """
     if not settings.llm_model:
         return None
@@ -325,12 +323,9 @@ def llm_for(settings: Settings) -> OpenAILLM | None:
 def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
     """Return the reranker the settings name, or None for "none"; it holds nothing to close.
 
-    `llm` is the model that "llm" asks.
-
-    Raises:
-        SettingsError: an endpoint without address or model, a cross-encoder without model,
-            "llm" without a language model.
-        MissingExtra: the package a cross-encoder needs is not installed.
+    `llm` is the model that "llm" asks. Raises `SettingsError` for an endpoint without address or model, a
+    cross-encoder without model, "llm" without a language model; `MissingExtra` without the package of a
+    cross-encoder.
     """
     kind, model = settings.reranker, settings.reranker_model
     if kind == "none":

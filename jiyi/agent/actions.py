@@ -64,14 +64,7 @@ class Observation:
 class Environment:
     """Executes actions; subclass it to do so elsewhere, such as in a container.
 
-    - `execute` returns the error of an action as an observation instead of raising it.
-    - Each action runs in a thread and times out after `seconds`; it may go on running, but its result is
-      discarded.
-
-    Args:
-        seconds: the time limit of an action.
-        clock: returns the current time.
-
+    Each runs in a thread and times out after `seconds`; it may go on running, but its result is discarded.
     Raises `SettingsError`: seconds is not above 0.
     """
 
@@ -82,10 +75,7 @@ class Environment:
         self._clock = clock
 
     def execute(self, action: Action, args: Mapping[str, Any]) -> Observation:
-        """Execute an action and return its outcome.
-
-        KeyboardInterrupt is raised at once; the action may go on.
-        """
+        """Execute an action and return its outcome, also an error; KeyboardInterrupt is raised at once."""
         at, started = self._clock(), time.monotonic()
         try:
             result = run_within(

@@ -34,15 +34,9 @@ class Agent:
     - Each run has its own state: one agent may serve several sessions at once, from several threads; in
       asyncio use ``await asyncio.to_thread(agent.run, ...)``. A session takes one run at a time.
 
-    Args:
-        goals: texts or `Goal` values.
-        actions: `Action` values, or functions (see `action`).
-        memory: the memory of a user.
-        environment: executes the actions, by default with a time limit of a minute.
-        llm: the model.
-        limits: of each run.
-        budget: tokens of each window, by default from the settings of the memory.
-        system: text before the goals in the system prompt.
+    ``environment`` executes the actions, by default with a time limit of a minute; ``budget`` is that of each
+    window, by default from the settings of the memory; ``system`` stands before the goals in the system
+    prompt.
 
     Raises `InputError`: a goal, action or model is invalid, or two actions have the same name.
     """
@@ -83,24 +77,17 @@ class Agent:
     ) -> Run:
         """Save a question, work on it, and save the answer.
 
-        `Run.stopped` of the result says why the run ended:
+        ``on_text`` is called with each piece of text of the model, also of texts with tool calls, ``on_step``
+        with each executed step. `Run.stopped` of the result says why the run ended:
 
         * "done": there is an answer; the task, if any, became an episode.
         * "max_steps", "budget": a limit was reached, or the window has no room for its required parts; the
           task became a partial episode.
-        * "failed": the model refused, or made no progress; the task became a failed episode. If the
-          endpoint could not be reached, the task waits for `resume` instead.
+        * "failed": the model refused, or made no progress; the task became a failed episode. If the endpoint
+          could not be reached, the task waits for `resume` instead.
         * "interrupted": Ctrl-C; the task waits for `resume`.
 
-        Args:
-            question: the text of the user.
-            session_id: the conversation, which may be new.
-            on_text: called with each piece of text of the model, also of texts with tool calls.
-            on_step: called with each executed step.
-
-        Raises:
-            InputError: the question is empty.
-            StorageError: the database cannot be written.
+        Raises `InputError` for an empty question, `StorageError` if the database cannot be written.
         """
         if not isinstance(question, str) or not question.strip():
             raise InputError("a question must be text with something in it")
@@ -119,11 +106,8 @@ class Agent:
     ) -> Run:
         """Continue the interrupted run of a session from its stored steps.
 
-        Without any step the newest question of the session is worked on again.
-
-        Raises:
-            WrongState: the session has no question.
-            StorageError: the database cannot be written.
+        Without any step the newest question is worked on again. Raises `WrongState` if there is no question,
+        `StorageError` if the database cannot be written.
         """
         memory, parts = self._parts.memory, self._parts
         task = find_unfinished_task(memory, session_id)

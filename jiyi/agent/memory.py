@@ -25,10 +25,7 @@ _NO_OTHERS = {"additionalProperties": False}
 
 @dataclass
 class Work:
-    """Keeps the steps of a run in a task of the memory.
-
-    The first step creates the task, so that talk alone leaves no episode.
-    """
+    """Keeps the steps of a run in a task of the memory; without steps talk leaves no episode."""
 
     memory: MemoryManager
     session_id: str

@@ -78,10 +78,7 @@ def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
 
 
 def system_prompt(goals: Sequence[Goal], system: str, language: Language) -> str:
-    """Return the system prompt: the text of the caller, the goals, and the instructions.
-
-    The same goals give the same text, so that prompt caches stay valid.
-    """
+    """Return the system prompt, always the same for the same goals, so that prompt caches stay valid."""
     lines = "\n".join(f"- {goal}" for goal in goals) or f"- {wording('agent', language)['goal']}"
     prompt = load_prompt("agent", language).substitute(goals=lines)
     return f"{system.strip()}\n\n{prompt}" if system.strip() else prompt

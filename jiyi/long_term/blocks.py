@@ -60,15 +60,10 @@ def recall_blocks(
 ) -> Recalled:
     """Search for ``query.text`` and return blocks for a window.
 
-    Args:
-        query: scope and question; kinds and limits are set here.
-        without: a record id to leave out, such as the question's own.
-        floor: hits less likely than this to help are left out; see `relevant`.
-        before: ids of the messages just before the question, exempt from the floor ("and now?").
-        most: how many records of each kind to search for.
-
-    Secrets are shown only if the question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks
-    for nothing.
+    ``query`` has scope and question; kinds and limits are those of ``most``. Left out are the record
+    ``without``, such as the question's own, and hits that help with less probability than ``floor``, see
+    `relevant`, except for the messages ``before`` the question ("and now?"). Secrets are shown only if the
+    question asks for them; see `jiyi.text.Secrecy`. A greeting or thanks asks for nothing.
     """
     signs = traits(query.text)
     if not query.text.strip() or (Trait.GREETING in signs and Trait.QUESTION not in signs):

@@ -61,9 +61,8 @@ class Indexer(Worker):
         """Embed the records of all users that are pending now; return how many.
 
         Without the bundled model's data file nothing is embedded and the log says so, once. ``progress`` is
-        called after each batch with the number of records done.
-
-        Raises `EmbeddingError`: the embedder failed; the batches before stay done.
+        called after each batch with the number of records done. After an `EmbeddingError` the batches before
+        stay done.
         """
         try:
             return self._embed_pending(progress)

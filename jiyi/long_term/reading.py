@@ -58,11 +58,8 @@ class _MeteredLLM:
     def complete(
         self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int | None = None, **options: Any
     ) -> Reply:
-        """Return the other model's reply; see `LLM.complete`.
-
-        Raises:
-            _LimitReached: the limits have no room for this call.
-            StorageError: the usage cannot be written.
+        """Return the other model's reply, see `LLM.complete`; raises `_LimitReached` if there is no room for
+        this call.
         """
         count = counter_for("o200k_base").count_text
         prompt_tokens = sum(count(str(message.get("content", ""))) for message in messages)

@@ -104,9 +104,8 @@ class Allocation:
     """How a task type divides a context window; only the proportions of the numbers count.
 
     What a part does not use goes to the others when a window is built. With an ``input`` of 0 the current
-    message takes what it needs before knowledge and history are divided.
-
-    Raises `BadBudget`: a part is negative or not a number, or nothing is left next to the output.
+    message takes what it needs before knowledge and history are divided. Raises `BadBudget` for a part that
+    is negative or no number, or if nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary
@@ -214,9 +213,8 @@ class Budget:
         """Return the budget of a well-known chat model, such as "gpt-4o"; see `model_size`.
 
         The longest reply of the model is reserved, at most a quarter of its window, or ``max_output_tokens``.
-        For an unknown model `ASSUMED` is assumed, and ``note`` says so.
-
-        Raises `BadBudget`: ``model`` is not text, or ``max_output_tokens`` leaves no room.
+        For an unknown model `ASSUMED` is assumed, and ``note`` says so. Raises `BadBudget` if ``model`` is
+        not text, or there is no room beside ``max_output_tokens``.
         """
         if not isinstance(model, str):
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
@@ -231,12 +229,11 @@ class Budget:
 
     @classmethod
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return the budget of a task type in a context window of ``total`` tokens.
+        """Return the budget of a task type in a window of ``total`` tokens, input and output together.
 
-        ``total`` holds input and output together. The allocation's output is reserved, rounded to whole
-        tokens, and its knowledge and history become `shares`. Own ``presets`` are given with jiyi's as
-        ``{**PRESETS, "support": Allocation(...)}``.
-        Raises `BadBudget`: no preset has this name, or the window is too small for it.
+        The allocation's output is reserved, rounded to whole tokens, and its knowledge and history become
+        `shares`. Own ``presets`` are given with jiyi's as ``{**PRESETS, "support": Allocation(...)}``. Raises
+        `BadBudget`: no preset has this name, or the window is too small for it.
         """
         chosen = _find_preset(name, presets)
         if not isinstance(total, int) or isinstance(total, bool) or total < 1:
@@ -247,10 +244,7 @@ class Budget:
         return cls(max_input_tokens=total - output, max_output_tokens=output, shares=chosen.shares)
 
     def shared_as(self, name: str, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return this budget with the shares of a task type; its sizes stay.
-
-        Raises `BadBudget`: no preset has this name.
-        """
+        """Return this budget with the shares of a task type; `BadBudget` if no preset has this name."""
         return replace(self, shares=_find_preset(name, presets).shares)
 
 

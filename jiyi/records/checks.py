@@ -38,10 +38,7 @@ _MAX_INTEGER_BITS = 14_000  # Python cannot write longer whole numbers as JSON
 
 
 def copy_json(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
-    """Return a deep copy of a JSON value.
-
-    Raises `InputError`: (or the class given) something in it is not JSON; names the place.
-    """
+    """Return a deep copy of a JSON value; raises ``error`` with the place of what is not JSON."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int) and value.bit_length() <= _MAX_INTEGER_BITS:
@@ -94,11 +91,8 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
-    """Return a datetime in UTC.
-
-    Raises:
-        InputError: as ``error``: it is not a datetime, or outside the years 1 to 9999.
-        NaiveDatetime: it has no time zone.
+    """Return a datetime in UTC; raises ``error`` if it is none or outside the years 1 to 9999, or
+    `NaiveDatetime`.
     """
     if not isinstance(moment, datetime):
         raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")

@@ -215,10 +215,7 @@ class Message:
 
 
 def as_mapping(message: object) -> Mapping[str, Any]:
-    """Return a message that a caller passed as a mapping.
-
-    Raises `BadMessage`: it is neither a mapping nor an object whose ``model_dump`` returns one.
-    """
+    """Return a message that a caller passed as a mapping; `BadMessage` if it is none and dumps none."""
     if isinstance(message, Mapping):
         return message
     dump = getattr(message, "model_dump", None)

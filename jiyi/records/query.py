@@ -34,12 +34,7 @@ _T = TypeVar("_T")
 
 
 class Listing(list[_T]):
-    """A page of records.
-
-    Attributes:
-        next: the ``after`` that brings the next page from the same verb with the same arguments;
-            None on the last page.
-    """
+    """A page of records; ``next`` is the ``after`` of the next page of the same verb, None on the last."""
 
     __slots__ = ("next",)
 
@@ -161,9 +156,8 @@ class Query:
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.
 
-        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored.
-
-        Raises `BadQuery` or `NaiveDatetime`: as `read_filter`; or since lies after until.
+        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored. Raises as
+        `read_filter`, and `BadQuery` if since lies after until.
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")

@@ -125,15 +125,14 @@ class SlidingWindow:
 class TokenBudget:
     """A `Policy` that keeps the newest messages within a number of tokens.
 
-    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
-      of the reply included; if a ``budget`` is given too, the smaller limit applies.
-    - Whole atoms are dropped, the oldest first; no message is cut. The kept ones are contiguous,
-      except that an atom that would not fit even alone is skipped.
-    - System and pinned messages stay. With ``keep_last`` the newest sound atom without a
-      system message stays too, so that something is left to answer.
-    - Broken atoms are dropped, pinned or not.
-    - Messages that carry a count of this counter are not counted again, and those older
-      than the kept ones are not counted at all.
+    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening of the reply
+      included; if a ``budget`` is given too, the smaller limit applies.
+    - Whole atoms are dropped, the oldest first; no message is cut. The kept ones are contiguous, except that
+      an atom that would not fit even alone is skipped.
+    - System and pinned messages stay. With ``keep_last`` the newest sound atom without a system message stays
+      too, so that something is left to answer. Broken atoms are dropped, pinned or not.
+    - Messages that carry a count of this counter are not counted again, and those older than the kept ones
+      are not counted at all.
 
     Raises:
         BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
@@ -159,12 +158,8 @@ class TokenBudget:
     ) -> "TokenBudget":
         """Return the budget that is a fraction of a model's window.
 
-        Args:
-            window: tokens the model takes, input and output together, such as 128_000.
-            fraction: of the window without the reply; the rest is a margin for what cannot be counted.
-            max_output_tokens: reserved for the reply.
-            counter: counts as the model does; as gpt-4o by default.
-            keep_last: the newest atom stays in any case.
+        ``window`` holds input and output together, such as 128_000; ``fraction`` is of the window without the
+        reply, and the rest a margin for what cannot be counted. By default tokens are counted as for gpt-4o.
 
         Raises `BadBudget`: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1, or
         nothing is left for the messages.

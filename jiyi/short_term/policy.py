@@ -66,10 +66,7 @@ guarantees:
 
 
 def as_messages(given: Sequence[MessageLike]) -> list[Message]:
-    """Return a conversation as messages.
-
-    Raises `BadMessage`: something is neither a message nor a valid Chat Completions dict.
-    """
+    """Return a conversation as messages; `BadMessage` if something is neither one nor a valid dict."""
     return [item if isinstance(item, Message) else Message.from_openai(item) for item in given]
 
 
@@ -175,9 +172,8 @@ class TokenLimit:
     def of(
         cls, candidates: Candidates, tokens: int, counter: TokenCounter, *, keep_last: bool
     ) -> "TokenLimit":
-        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one.
-
-        Raises `BudgetTooSmall`: these take more than ``tokens``.
+        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one, or raise
+        `BudgetTooSmall`.
         """
         last = candidates.optional[-1:] if keep_last else ()
         pinned = [a for a in candidates.required if candidates.messages[a.first].role != "system"]

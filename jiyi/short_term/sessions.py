@@ -216,11 +216,8 @@ class ShortTermMemory:
     def messages(self, scope: Scope) -> list[Message]:
         """Return the session's window, in the order of the session.
 
-        With ``agent_id`` None the messages of all its agents, else of that agent only.
-
-        Raises:
-            BadScope: the scope names no session.
-            Closed: used after `close`.
+        With ``agent_id`` None the messages of all its agents, else of that agent only. Raises `BadScope` if
+        the scope names no session, and `Closed` after `close`.
         """
         return list(self.window(scope).kept)
 

@@ -50,13 +50,9 @@ class Summaries:
     def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
         """Store the next version of a summary, and return the version that is then the newest.
 
-        That is the new one, unless another process added or removed versions since ``after`` was read: then
-        nothing is stored, and the other version is returned; fold again from it if needed.
-
-        Args:
-            scope: user and session, and agent if it is of one agent's messages.
-            made: the summary, with everything that ``after`` says.
-            after: the version it builds on, from `latest`; None for the first.
+        That is the new one, unless another process added or removed versions since ``after``, the version it
+        builds on, was read: then nothing is stored, and the other version is returned; fold again from it if
+        needed.
 
         Raises:
             NotFound: a message it covers, or every version, was forgotten meanwhile, so the text may contain

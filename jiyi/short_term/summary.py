@@ -60,10 +60,7 @@ class Folded:
 
 
 class Summarizer(Protocol):
-    """Writes a summary from the previous one and new messages; `Summarize` is one.
-
-    Raises `LLMError` if it fails: then nothing is folded.
-    """
+    """Writes a summary from the previous one and new messages; after an `LLMError` nothing is folded."""
 
     def __call__(
         self,
@@ -119,10 +116,8 @@ class RunningSummary:
     def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, more_tokens: int = 0) -> str:
         """Return why it is time to fold, in words; "" if it is not.
 
-        Args:
-            messages: the conversation, oldest first.
-            budget: tokens of the window, if fewer than ``max_tokens``.
-            more_tokens: of other parts of the window, such as the summary.
+        ``budget`` is the window's, if smaller than ``max_tokens``, and ``more_tokens`` are of its other
+        parts, such as the summary.
         """
         if budget is not None:
             check_tokens("budget", budget)
@@ -146,17 +141,12 @@ class RunningSummary:
         force: bool = False,
         budget: int | None = None,
     ) -> Folded:
-        """Write a new summary, if it is time, from the previous one and the older messages.
+        """Write a new summary, if it is time or with ``force``, from the previous one and the older messages.
 
-        Nothing is saved. If it is not time, no message is older than the last turns, or ``summarize`` fails,
-        all sound messages and the summary stay as they are; in the last two cases ``note`` says why.
-
-        Args:
-            messages: those of the session that no summary covers yet, oldest first, and its system messages.
-            previous: the summary so far.
-            summarize: writes it; `Summarize()` by default, which asks no model.
-            force: fold even if it is not time.
-            budget: tokens of the window, if fewer than ``max_tokens``.
+        ``messages`` are those that no summary covers yet, oldest first, and system messages. Nothing is
+        saved. If it is not time, no message is older than the last turns, or ``summarize`` fails, all sound
+        messages and the summary stay as they are; in the last two cases ``note`` says why. By default no
+        model is asked.
         """
         parsed = as_messages(messages)
         summary_tokens = previous.tokens if previous is not None else 0

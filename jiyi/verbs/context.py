@@ -61,12 +61,11 @@ class ContextVerbs(Verbs):
     ) -> Window:
         """Return what the model should see now, with a report.
 
-        Skills, the user's `profile`, the conversation's summary and recent messages, the current
-        task and what the memory recalls share the budget; the window ends with the question, or
-        with what followed it. Older messages are folded into the summary when it is due.
+        Skills, the user's `profile`, the conversation's summary and recent messages, the current task and
+        what the memory recalls share the budget; the window ends with the question, or with what followed it.
+        Older messages are folded into the summary when it is due.
 
         Args:
-            session_id: the conversation; a new one is fine.
             query: the question; by default the session's newest user message.
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
@@ -75,8 +74,8 @@ class ContextVerbs(Verbs):
             compress: shortens each recalled text; without it long ones become excerpts.
             scratch: steps of the current run, not saved in the conversation; they come last.
             recalled: an earlier window for this question; its recalled blocks replace a search.
-            task_type: divides a budget given as a number by `PRESETS` and the setting
-                ``task_types``, an unknown type as "conversation"; groups the monitor's figures.
+            task_type: divides a budget given as a number by `PRESETS` and the setting ``task_types``, an
+                unknown type as "conversation"; groups the monitor's figures.
             episodes, knowledge: the most to show of each; by default as in the settings.
             asked_at: when the question is asked, now by default; decides what "yesterday" means.
 

@@ -37,16 +37,15 @@ class FactVerbs(Verbs):
     ) -> Learned:
         """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
-        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact
-        has all of its words. A newer value replaces an older one, which stays in `history`. What is
-        ``pinned`` is in every window, see `profile`, and never fades. ``metadata`` are labels of
-        your own, as in `save_message`. See `FactMemory.remember`.
+        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact has all of its
+        words. A newer value replaces an older one, which stays in `history`. What is ``pinned`` is in every
+        window, see `profile`, and never fades. ``metadata`` are labels of your own, as in `save_message`. See
+        `FactMemory.remember`.
 
         Raises:
-            BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
-                that ends before it begins; an unknown category.
-            InputError: metadata that cannot be kept.
-            NaiveDatetime: a time has no zone.
+            BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range that ends
+                before it begins; an unknown category.
+            InputError, NaiveDatetime: metadata that cannot be kept; a time without a zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
         if category is not None:
@@ -151,8 +150,6 @@ class FactVerbs(Verbs):
     ) -> Listing[Fact]:
         """Return everything ever known about something, oldest first, whatever its status.
 
-        ``after`` is the `next` of the previous page.
-
         Raises `BadQuery`: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
@@ -167,10 +164,7 @@ class FactVerbs(Verbs):
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Neighbour]:
-        """Return what something is connected with by active facts, nearest first.
-
-        Raises `BadQuery`: an empty entity, a depth outside 1..5.
-        """
+        """Return what something is connected with by active facts, nearest first; ``depth`` is at most 5."""
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")
         return neighbours(self._store, scope, entity, depth)

@@ -84,27 +84,22 @@ class ForgettingVerbs(Verbs):
     ) -> ForgetReceipt:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
-        Select in exactly one way: ``query`` (records that have all its words), ``ids``,
-        ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
-        conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
-        namespace narrow the other ways; so do kinds, except with ids. Kinds alone select nothing:
-        combine them with ``everything`` or a session.
+        Select in exactly one way: ``query`` (records that have all its words), ``ids``, ``filters`` alone,
+        ``namespace`` alone (all items below it), ``session_id`` alone (a whole conversation), or
+        ``everything=True`` (all of the user, or of their agent). A session and a namespace narrow the other
+        ways; so do kinds, except with ids. Kinds alone select nothing: combine them with ``everything`` or a
+        session.
 
-        What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
-        of it is left in a file; for servers see `jiyi.storage.trash.Trash.scrub`.
+        What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte of it is left
+        in a file; for servers see `jiyi.storage.trash.Trash.scrub`. With ``dry_run`` the receipt says what
+        would go.
 
         Args:
-            query: words, Chinese or English; all of them must be in a record.
+            query: words, Chinese or English.
             ids: of messages, episodes, knowledge, facts, items or tasks.
-            session_id: only in this session.
-            namespace: only items below these labels, matched whole.
-            everything: the whole memory.
-            kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
-                is forgotten whatever its kind.
+            kinds: any of these; what is derived from them is forgotten whatever its kind.
             filters: as in `search`. A record without a field is ``ne`` to every value: name ``kind``, too.
             reason: kept with it until it is purged.
-            purge: overwrite it on disk.
-            dry_run: only say what would go.
             limit: how many records the words may match; more is an error.
 
         Raises:
@@ -131,9 +126,8 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt.
-
-        Raises `NotFound`: nothing like it is in the trash.
+        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt, or raise
+        `NotFound`.
         """
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
@@ -157,12 +151,11 @@ class ForgettingVerbs(Verbs):
     ) -> Searchable:
         """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
 
-        Search and what was derived from the record are updated too: a changed message is read
-        again, and facts that only its old text stated go. A fact's new text is read as in
-        `remember`, and its old value is in `history`, superseded. See `Updating`.
+        Search and what was derived from the record are updated too: a changed message is read again, and
+        facts that only its old text stated go. A fact's new text is read as in `remember`, and its old value
+        is in `history`, superseded. See `Updating`. Tasks are changed by `update_task`.
 
         Args:
-            record_id: its id; tasks are changed by `update_task`.
             text: the text of a message or fact, the content of knowledge, how an episode ended.
             object: the value of a fact, for the same point of the same subject.
             metadata: replaces all it has; {} leaves none. Episodes have none.
@@ -188,10 +181,7 @@ class ForgettingVerbs(Verbs):
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
-        """Keep records whatever happens, until they are unpinned; return how many.
-
-        Raises `NotFound`: an id that is not there; nothing was changed.
-        """
+        """Keep records whatever happens, until they are unpinned; return how many, or raise `NotFound`."""
         scope = self._scope(user_id, agent_id)
         return self._long_term.forgetting.pin(scope, as_ids(ids))
 

@@ -80,17 +80,16 @@ class ItemVerbs(Verbs):
     ) -> Item:
         """Keep a JSON object under a key, replacing the present one, and return the item.
 
-        The former value stays in `item_history`. Items are not read for facts.
+        The former value stays in `item_history`. Items are not read for facts. Another agent's item of the
+        same name is another item.
 
         Args:
             namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
-            key: its name there.
-            value: a JSON object of at most 1,000,000 bytes.
+            value: at most 1,000,000 bytes.
             text: what search reads; all texts in the value by default; no search finds "".
             ttl: seconds after which it expires, unless it is put or refreshed before.
             if_version: only if it has this version; 0: only if it does not exist.
             session_id: the conversation it belongs to, and is forgotten with.
-            agent_id: another agent's item of the same name is another item.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -105,14 +104,10 @@ class ItemVerbs(Verbs):
     def put_items(
         self, items: Sequence[Mapping[str, Any]], *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Item]:
-        """Keep several items in one transaction, all or none, and return them in their order.
+        """Keep at most 10,000 items in one transaction, all or none, and return them in their order.
 
-        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice,
-        the last counts. At most 10,000.
-
-        Raises:
-            Changed: one has another version than given; nothing was changed.
-            InputError: as `put_item`, or an unknown argument; nothing was changed.
+        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice, the last
+        counts. Raises as `put_item`, and `InputError` for an unknown argument; nothing was changed then.
         """
         if len(items) > _MAX_ITEMS:
             raise BadQuery(f"{len(items):,} items at once; at most {_MAX_ITEMS:,} are put in one transaction")
@@ -143,12 +138,9 @@ class ItemVerbs(Verbs):
     ) -> Item | None:
         """Return an item, None if there is none or it has expired.
 
-        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh``
-        restarts its ttl.
-
-        Raises:
-            InputError: labels or a key that no item can have.
-            NaiveDatetime: ``as_of`` has no time zone.
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` restarts its
+        ttl. Raises `InputError` for labels or a key that no item can have, `NaiveDatetime` if ``as_of`` has
+        no time zone.
         """
         check_flags(refresh=refresh)
         scope, moment = self._scope(user_id, agent_id), as_utc(as_of, "as_of")
@@ -174,10 +166,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the existing items of a namespace under these keys, in the given order, in one read.
-
-        Raises `InputError`: labels or keys that no item can have.
-        """
+        """Return the existing items of a namespace under these keys, in the given order, in one read."""
         if isinstance(keys, str):
             raise InputError(f"keys is a list of names, not the text {keys!r}: use get_item for one")
         scope, labels = self._scope(user_id, agent_id), as_labels(namespace)
@@ -196,16 +185,11 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Item]:
-        """Return the items in and below a namespace, most recently put first.
+        """Return the items in and below a namespace, most recently put first; all items by default.
 
-        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``.
-
-        Args:
-            namespace: labels they begin with; all items by default.
-            filters: conditions on their values, such as ``{"theme": "dark", "size.width":
-                {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
-            limit: how many at most.
-            after: the `next` of the previous page.
+        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``. ``filters``
+        are conditions on their values, such as ``{"theme": "dark", "size.width": {"gt": 100}}``; a dot leads
+        into an object. Operators as in `search`; ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -235,14 +219,9 @@ class ItemVerbs(Verbs):
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that hold items, sorted.
 
-        Args:
-            prefix, suffix: labels they begin and end with; "*" stands for any one label.
-            depth: cut to so many labels, without duplicates.
-            limit: how many at most.
-
-        Raises:
-            BadQuery: an impossible depth or limit.
-            InputError: labels that no item can have.
+        ``prefix`` and ``suffix`` are labels they begin and end with; "*" stands for any one label. With
+        ``depth`` they are cut to so many labels, without duplicates. Raises `BadQuery` for an impossible
+        depth or limit, `InputError` for labels that no item can have.
         """
         check_limit(limit)
         if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
@@ -268,10 +247,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the newest 10 former versions of an item, newest first; none if it does not exist.
-
-        Raises `InputError`: labels or a key that no item can have.
-        """
+        """Return the newest 10 former versions of an item, newest first; none if it does not exist."""
         scope = self._scope(user_id, agent_id)
         found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)
         now = self._clock()

@@ -47,7 +47,6 @@ class MessageVerbs(Verbs):
         background. Saving the same message under the same id again changes nothing.
 
         Args:
-            session_id: the conversation.
             message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
                 ``completion.choices[0].message``, or a `Message`. A dict may have ``id``, ``created_at`` (or
                 ``timestamp``) and ``metadata``; the arguments below win. Other keys the API does not know are
@@ -100,12 +99,10 @@ class MessageVerbs(Verbs):
     def pop_messages(
         self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Message]:
-        """Remove the newest messages of a conversation and return them, oldest first.
+        """Remove the newest messages of a conversation, at most 10,000, and return them, oldest first.
 
         What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A tool call
         that loses its result stays; windows leave it out.
-
-        Raises `BadQuery`: a limit outside 1..10,000.
         """
         scope = self._scope(user_id, agent_id, session_id)
         newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
@@ -127,15 +124,11 @@ class MessageVerbs(Verbs):
     ) -> list[Message]:
         """Make a conversation exactly these messages, in one transaction; return it as stored.
 
-        Messages that match from the start stay as they are, with their ids and what was learned
-        from them. From the first difference on, the old ones are forgotten as by `pop_messages` and
-        the new ones saved as by `save_messages`. Without messages the conversation is removed.
-
-        Args:
-            session_id: the conversation.
-            messages: what `save_message` takes. One matches if it says the same; an id or
-                metadata given with it must be the same too.
-            agent_id: only this agent's messages are compared.
+        Messages that match from the start stay as they are, with their ids and what was learned from them.
+        One matches if it says the same; an id or metadata given with it must be the same too. From the first
+        difference on, the old ones are forgotten as by `pop_messages` and the new ones saved as by
+        `save_messages`. Without messages the conversation is removed. With an agent only its messages are
+        compared.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
@@ -193,9 +186,8 @@ class MessageVerbs(Verbs):
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
         ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones, again
-        oldest first.
-
-        Raises `BadQuery`: a limit outside 1..10,000, an impossible filter, a cursor of another list.
+        oldest first. Raises `BadQuery`: a limit outside 1..10,000, an impossible filter, a cursor of another
+        list.
         """
         scope = self._scope(user_id, agent_id, session_id)
         found: Listing[Message] = self._list_page("message", scope, limit, after, filters)
@@ -213,9 +205,8 @@ class MessageVerbs(Verbs):
         """Return the user's conversations, the most recently started first.
 
         ``after`` is the `next` of the previous page. Each conversation that exists throughout comes once,
-        whatever is said or forgotten meanwhile, unless its first message changes.
-
-        Raises `BadQuery`: a limit outside 1..10,000, a cursor of another list.
+        whatever is said or forgotten meanwhile, unless its first message changes. Raises `BadQuery` as
+        `session_messages`.
         """
         return self._list_page("session", self._scope(user_id, agent_id), limit, after)
 

@@ -43,9 +43,7 @@ class RecallVerbs(Verbs):
 
         Args:
             query: words or a question, Chinese or English.
-            limit: how many hits at most.
             kinds: "message", "episode", "knowledge", "fact", "item"; all by default.
-            session_id: only this conversation.
             namespace: only items below these labels, matched whole.
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
                 ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``; see
@@ -117,10 +115,7 @@ class RecallVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Episode]:
-        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
-
-        ``after`` is the `next` of the previous page.
-        """
+        """Return finished tasks, newest first; ``filters`` and ``after`` as in `session_messages`."""
         return self._list_page("episode", self._scope(user_id, agent_id), limit, after, filters)
 
     def knowledge(
@@ -138,10 +133,7 @@ class RecallVerbs(Verbs):
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact, item or task with this id.
-
-        Raises `NotFound`: the user has no such record.
-        """
+        """Return the message, episode, knowledge, fact, item or task with this id, or raise `NotFound`."""
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
         found = self._store.find(query)

@@ -19,14 +19,11 @@ _MAX_CALL_LENGTH = 200  # characters of a call in words
 class Scratch:
     """The thoughts, actions and observations of one run, as messages after the question.
 
-    - It is not saved in the conversation: pass `messages` to ``build_context(scratch=...)`` at
-      each step, and `clear` it at the end.
+    - It is not saved in the conversation: pass `messages` to ``build_context(scratch=...)`` at each step, and
+      `clear` it at the end.
     - Chat APIs accept the messages: each call is followed by its result.
-    - A long observation is shortened, and names the id under which the full text is stored.
-
-    Args:
-        task_id: the task whose steps store all this; "" if there is none.
-        shorten: shortens long observations, such as `jiyi.compression.ToolOutput`.
+    - A long observation is shortened by ``shorten``, such as `jiyi.compression.ToolOutput`, and names the id
+      under which the full text is stored: that of a step of the task ``task_id``.
     """
 
     def __init__(self, task_id: str = "", *, shorten: Callable[[Message], Compressed] | None = None) -> None:
@@ -62,10 +59,7 @@ class Scratch:
         return list(self._messages if not self._open_calls else self._messages[: self._action_place])
 
     def think(self, text: str) -> None:
-        """Add a thought of the model, a message without a tool call.
-
-        Raises `InputError`: a call has no result yet.
-        """
+        """Add a thought of the model, without a tool call; `InputError` if a call has no result yet."""
         self._add(Message(role="assistant", content=text))
 
     def note(self, text: str) -> None:
@@ -86,11 +80,9 @@ class Scratch:
         self._open_calls = {call.id: call for call in calls}
 
     def observe(self, call_id: str, text: str, *, id: str | None = None) -> Message:
-        """Add the result of a call and return it as shown.
+        """Add the result of a call and return it as shown; raises `InputError` if no such call waits for one.
 
         ``id`` is that of the full text, such as the id of the step; a new one by default.
-
-        Raises `InputError`: no such call waits for its result.
         """
         if call_id not in self._open_calls:
             raise InputError(f"no call {call_id!r} waits for a result; add it with act() first")

@@ -72,9 +72,11 @@ def _one_line(text: str) -> str:
 class WorkingMemory:
     """Stores tasks and their steps.
 
-    Guarantees: a change is on disk when its call returns; two processes may work on one task;
-    ending a task and writing its `Episode` is one transaction, and a task ends only once. A task
-    without a target gets the value of ``target_key`` in its context, if that is text or an integer.
+    Guarantees: a change is on disk when its call returns; two processes may work on one task; ending a task
+    and writing its `Episode` is one transaction, and a task ends only once. A task without a target gets the
+    value of ``target_key`` in its context, if that is text or an integer. Methods raise `NotFound` if the
+    user has no such task or step, `WrongState` if the task has ended, and `InputError` for nothing to change,
+    an empty or unknown value, or one of a wrong type.
     """
 
     store: Store
@@ -93,7 +95,7 @@ class WorkingMemory:
         context: Mapping[str, Any] | None = None,
         started_at: datetime | None = None,
     ) -> Task:
-        """Start a task; raises `InputError`: the request is empty or the trigger type unknown."""
+        """Start a task."""
         _check_text(request=request or "")
         _check_types(target=target)
         check_choice("trigger_type", trigger_type, get_args(TriggerType))
@@ -114,7 +116,7 @@ class WorkingMemory:
         return task
 
     def get(self, scope: Scope, task_id: str) -> Task:
-        """Return a task with its steps; raises `NotFound`: this user has no such task."""
+        """Return a task with its steps."""
         found = self.store.find(Query(scope=_user_scope(scope), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
@@ -138,18 +140,8 @@ class WorkingMemory:
     ) -> Task:
         """Change a task in progress and return it; arguments left out change nothing.
 
-        Args:
-            scope: whose.
-            task_id: the task.
-            goal: the new request.
-            summary: the progress so far; kept when the task ends without another one.
-            context: notes to add or replace, by name; None removes a note.
-            at: when; now by default.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended.
-            InputError: nothing is given, a text or the context is empty, or one has a wrong type.
+        ``goal`` is the new request, ``summary`` the progress so far, kept when the task ends without another
+        one; ``context`` are notes to add or replace, by name; None removes a note.
         """
         if goal is None and summary is None and context is None:
             raise InputError("nothing to change; give goal, summary or context")
@@ -187,13 +179,7 @@ class WorkingMemory:
         status: StepStatus = "in_progress",
         at: datetime | None = None,
     ) -> Step:
-        """Add a step at the end of a task in progress.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended.
-            InputError: the description is empty or the status unknown.
-        """
+        """Add a step at the end of a task in progress."""
         _check_text(description=description or "")
         _check_types(tool_name=tool_name, result=result)
 
@@ -224,13 +210,7 @@ class WorkingMemory:
         result: str | None = None,
         at: datetime | None = None,
     ) -> Step:
-        """Change a step's description, status or result; arguments left out change nothing.
-
-        Raises:
-            NotFound: this user has no such step.
-            WrongState: its task has ended.
-            InputError: nothing is given, the description is empty, or the status unknown.
-        """
+        """Change a step's description, status or result; arguments left out change nothing."""
         if description is None and status is None and result is None:
             raise InputError("nothing to change; give description, status or result")
         _check_text(description=description)
@@ -268,11 +248,6 @@ class WorkingMemory:
         """End a task that reached its goal, at least in part, and return its episode.
 
         Without a summary its last one stays.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended already.
-            InputError: the outcome is unknown.
         """
         check_choice("outcome", outcome, get_args(Outcome))
         _check_types(summary=summary)
@@ -297,7 +272,7 @@ class WorkingMemory:
         return self.store.together(end)
 
     def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
-        """End a task that missed its goal and return its episode. Raises as `complete` does."""
+        """End a task that missed its goal and return its episode."""
         return self.complete(scope, task_id, outcome="failed", summary=reason, at=at)
 
     def _get_in_progress(self, scope: Scope, task_id: str) -> Task:

@@ -56,10 +56,8 @@ class Consolidation:
     def run(self, scope: Scope, *, progress: Progress | None = None) -> ConsolidationReceipt:
         """Consolidate what is new in the memory of a user, or of one of their agents.
 
-        ``progress`` is called with the number of groups done and of all groups. After a database error, what
+        ``progress`` is called with the number of groups done and of all groups. After a `StorageError`, what
         was written before stays, and the next run continues from there.
-
-        Raises `StorageError`: the database cannot do what is asked.
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()

@@ -128,11 +128,8 @@ def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, o
 
     The result does not depend on their order. Steps and causes count as the same if they differ only in case,
     white space, final punctuation, ids, dates or long numbers; each is counted once per episode and shown in
-    its newest wording.
-
-    ``briefs`` are counted, at least one, and ``total`` is the number of source episodes, more than these if
-    they are only the newest; ``language`` is that of the text around quotations. Without ``one_target`` they
-    are not about one target, but only similar.
+    its newest wording. ``total`` is the number of source episodes, of which ``briefs`` may be only the
+    newest; without ``one_target`` they are only similar.
     """
     phrases = wording("lesson", language)
     topic = _topic_of(briefs)
@@ -291,9 +288,7 @@ def generate_lesson(
 
     ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted lesson.
     The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model is asked
-    once, and once more if its answer does not fit the schema.
-
-    Raises `LLMError`: there is no usable answer.
+    once, and once more if its answer does not fit the schema; then `LLMError` is raised.
     """
     prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]

@@ -73,9 +73,7 @@ class GateReceipt:
 
 @dataclass(frozen=True, slots=True)
 class ForgetGate:
-    """Forgets what no longer matters; during a grace period it can be restored.
-
-    Guarantees:
+    """Forgets what no longer matters; during a grace period it can be restored. Guarantees:
 
     - What is pinned never goes.
     - What goes is in the trash with its reason until the grace period is over. The task of an episode goes
@@ -108,10 +106,8 @@ class ForgetGate:
     ) -> GateReceipt:
         """Check a whole memory once and return what went and why.
 
-        Args:
-            scope: whose memory; ``max_episodes`` counts within it.
-            dry_run: change nothing, report what would go.
-            progress: called after each batch with the number of records checked so far.
+        ``max_episodes`` counts within the scope; ``progress`` is called after each batch with the number of
+        records checked so far.
 
         Raises:
             InputError: the rule gives no number for an episode.
@@ -160,11 +156,7 @@ def with_tasks(records: Sequence[Record]) -> list[Key]:
 
 @dataclass(slots=True)
 class _GateRun:
-    """Reads a memory in pages, outside any transaction, and changes it page by page.
-
-    What goes is read and judged again in the transaction that removes it, so that
-    concurrent changes are respected.
-    """
+    """Reads a memory in pages, outside any transaction, and changes it page by page."""
 
     gate: ForgetGate
     scope: Scope

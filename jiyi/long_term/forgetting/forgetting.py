@@ -80,14 +80,14 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Move records to the trash, from which `restore` brings them back.
 
-        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all
-        match and whose words must all be in a record or summary (no similarity; a task in progress counts
-        with all its text); or, without either, the whole scope. The ``reason`` is stored with the records.
-        ``alone``: a tool call stays if its result goes, and a result if its call goes.
+        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all match
+        and whose words must all be in a record or summary (no similarity; a task in progress counts with all
+        its text); or, without either, the whole scope. The ``reason`` is stored with the records. With
+        ``alone`` a tool call stays if its result goes, and a result if its call goes.
 
         Raises:
-            BadQuery: both ids and a query, an empty one, one without a word, or words that are in
-                more records than its ``limit``; nothing was changed.
+            BadQuery: both ids and a query, an empty one, one without a word, or words in more records than
+                its ``limit``; nothing was changed.
             NotFound: the scope has no record with one of the ids; nothing was changed.
         """
         request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run, alone)
@@ -113,12 +113,11 @@ class Forgetting:
         open, `maintain` or purge, which may name the same ids, finishes it. ``overwritten`` in the receipt
         says that the bytes are gone; on a server they are only freed, see `jiyi.storage.trash.Trash.scrub`.
 
-        Args and errors are those of `forget`, and
-
         Raises:
-            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts to
-                read at the last moment, the records are gone but old bytes may remain, as the message
-                says: purge again.
+            BadQuery, NotFound: as `forget`.
+            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts to read
+                at the last moment, the records are gone but old bytes may remain, as the message says: purge
+                again.
             WrongState: called inside a transaction.
         """
         request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run)
@@ -143,11 +142,10 @@ class Forgetting:
     ) -> RestoreReceipt:
         """Restore records from the trash with what was forgotten along with them.
 
-        Either by ids, with what was removed together with them, or all that one forget removed, by the time
-        in its receipt. Facts and knowledge derived from restored records are restored too if their sources
-        exist, even if a later forget removed them; facts are merged with what was said meanwhile. Records
-        that exist again under their id stay in the trash, as does knowledge whose episodes now belong to
-        another; the receipt says so.
+        Either by ids, or all that one forget removed, by the time in its receipt. Facts and knowledge derived
+        from restored records are restored too if their sources exist, even if a later forget removed them;
+        facts are merged with what was said meanwhile. Records that exist again under their id stay in the
+        trash, as does knowledge whose episodes now belong to another; the receipt says so.
 
         Raises:
             BadQuery: neither ids nor a time, or both.

@@ -24,12 +24,10 @@ _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U000200
 
 @dataclass(frozen=True, slots=True)
 class RequiredWords:
-    """The words of a text, all of which a record must contain to match.
+    """The words of a text, all of which a record must contain to match; `BadQuery` if there are none.
 
     Chinese must be contained literally; other words match as in search: by stem, in any case and width.
     Question and function words do not count.
-
-    Raises `BadQuery`: there is no word in the text.
     """
 
     han: frozenset[str]  # substrings
