@@ -62,10 +62,9 @@ class Breaker:
         raise error
 
     def enter(self, *, alone: bool = False) -> bool:
-        """Return whether this call is the single one that tries a failed endpoint again.
+        """Return whether this call is the single one that tries a failed endpoint again; else raise.
 
-        A caller who is `alone`, without a fallback, tries it at once until failures cost a second. Raises the
-        class of the last failure if the endpoint is skipped.
+        A caller who is `alone`, without a fallback, tries it at once until failures cost a second.
         """
         with self._lock:
             if self._failures == 0:

@@ -116,10 +116,7 @@ class OpenAIClient:
         self._lock = free_after_fork(threading.Lock())
 
     def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, attempt: int) -> bytes:
-        """Return what `send` returns, or raise its translated error as `Failure`.
-
-        `send` gets the seconds to wait, at most `left`; `attempt` counts the tries.
-        """
+        """Return what `send` returns, given the seconds to wait, or raise its error as `Failure`."""
         client = self._open_client()
         import openai
 

@@ -25,10 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Something that an agent can do; calling it calls its function.
-
-    Raises `InputError`: a name that chat APIs refuse, or parameters that are no JSON schema of an object.
-    """
+    """Something that an agent can do, with a name that chat APIs accept; calling it calls its function."""
 
     name: str  # letters, digits, "_" and "-", at most 64
     description: str  # what it does and when to use it, for the model
@@ -107,9 +104,8 @@ def action(
     """Make an action from a function: as a decorator, with or without options, or by a call.
 
     The schema comes from the type hints, with pydantic's ``Field(description=...)``; the description is the
-    docstring. Arguments of the model are converted to the types of the hints (dates, enums, ...).
-
-    Raises `InputError`: the function takes arguments that cannot be named or described as JSON.
+    docstring. Arguments of the model are converted to the types of the hints (dates, enums, ...). Raises
+    `InputError` for arguments that cannot be named or described as JSON.
     """
 
     def make_action(wrapped: Callable[..., Any]) -> Action:

@@ -245,10 +245,7 @@ class Loop:
 
 
 def _parse_call(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
-    """Return a call with valid JSON, its arguments, and the error in them or "".
-
-    Chat APIs refuse conversations with invalid JSON in a call: it is sent back as a string in an object.
-    """
+    """Return a call with valid JSON, which chat APIs require, its arguments, and the error in them or ""."""
     try:
         args = json.loads(call.arguments.strip() or "{}", parse_constant=_reject_constant, strict=False)
     except (ValueError, RecursionError) as error:

@@ -65,10 +65,7 @@ class Run:
 
 
 def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
-    """Return goals by priority, highest first; texts become goals of that name.
-
-    Raises `InputError`: an item is neither a text nor a `Goal`.
-    """
+    """Return goals by priority, highest first; texts become goals of that name, others `InputError`."""
     items = [given] if isinstance(given, str | Goal) else list(given)
     for item in items:
         if not isinstance(item, str | Goal):

@@ -159,9 +159,8 @@ def _drop_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _find_partners(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:
-    """Return the questions that the best hits answer, and the answers to those that are questions.
-
-    Each scores a little less than its hit. Messages that are hits themselves are left out.
+    """Return the questions that the best hits answer and the answers to those that are questions, no hits
+    themselves.
     """
     known = {hit.id for hit in hits} | {without}
     more: list[Hit] = []

@@ -149,10 +149,7 @@ class Indexer(Worker):
         return len(rows)
 
     def _embed_or_refuse(self, batch: list[PendingText]) -> tuple[list[VectorRow], list[_Refused]]:
-        """Return the vectors of a batch, and the records that are refused even when embedded alone.
-
-        Raises the embedder's error if it embeds nothing at all now.
-        """
+        """Return vectors, and records refused even alone; raise if the embedder embeds nothing now."""
         try:
             return self._embed_texts(batch), []
         except _NOT_ABOUT_THE_TEXT:

@@ -27,10 +27,7 @@ _MIN_CONFIDENCE = 0.9  # of a fact changed by the caller
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What to change; None leaves a field as it is.
-
-    Raises `BadQuery`: nothing to change, or importance is not a number from 0 to 1.
-    """
+    """What to change; None leaves a field as it is. Raises `BadQuery` for nothing to change."""
 
     text: str | None = None
     object: str | None = None  # of facts
@@ -88,11 +85,8 @@ class Updating:
     def update(self, scope: Scope, record_id: str, change: Change, at: datetime) -> Searchable:
         """Change a record and return its new state.
 
-        Raises:
-            NotFound: the scope has no such record.
-            BadQuery: its kind has no such field.
-            InputError: the metadata cannot be stored.
-            WrongState: the fact is no longer valid.
+        Raises `NotFound` if the scope has no such record, `BadQuery` if its kind has no such field,
+        `InputError` for metadata that cannot be stored, `WrongState` if the fact is no longer valid.
         """
 
         def update() -> Searchable:

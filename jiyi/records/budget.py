@@ -129,10 +129,7 @@ class Allocation:
 
     @property
     def shares(self) -> dict[Section, float]:
-        """The shares of the sections that compete, 0..1: those of a `Budget`.
-
-        Task, knowledge, episodes and recalled share what is retrieved as in `SHARES`.
-        """
+        """The shares of a `Budget`, 0..1; task, knowledge, episodes and recalled share as in `SHARES`."""
         competing = self.knowledge + self.history
         if competing == 0:
             return {}

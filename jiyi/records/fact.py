@@ -35,8 +35,7 @@ _ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 def single_valued(predicate: str) -> bool:
     """Return whether a predicate has one value at a time, so that newer facts replace older ones.
 
-    One that ends in brackets does not: the brackets name the kind of value, "begin (time)", or the
-    assistant as the speaker, "port (assistant)".
+    Not if it ends in brackets: the kind of value, "begin (time)", or the assistant, "port (assistant)".
     """
     return _ENDS_IN_BRACKETS.search(predicate) is None
 
@@ -44,10 +43,7 @@ def single_valued(predicate: str) -> bool:
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A subject, predicate and object with sources and validity.
-
-    Raises `InputError`: an unknown category, method or status, an impossible confidence or metadata.
-    """
+    """A subject, predicate and object with sources and validity; `InputError` for impossible values."""
 
     scope: Scope  # whose memory it belongs to
     subject: str  # whom or what it is about, as it was said

@@ -25,10 +25,7 @@ _MAX_TTL = 100 * 366 * 86_400.0
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One value, identified by user, agent, namespace and key.
-
-    Raises `InputError`: labels, a key or a value that cannot be kept, or an impossible ttl.
-    """
+    """One value, identified by user, agent, namespace and key; `InputError` for what cannot be kept."""
 
     scope: Scope  # whose; its session is the conversation the item belongs to, if any
     namespace: tuple[str, ...]  # 1 to 32 labels, outermost first

@@ -82,15 +82,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a conversation.
+    """One message of a conversation; `BadMessage` for what breaks the Chat Completions form.
 
-    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; unknown fields
-    are kept in ``extra``, and `to_openai` leaves them out. The role "developer" is read as
-    "system" and written back as it was.
-
-    Raises:
-        BadMessage: role, content or tool fields break the Chat Completions form.
-        NaiveDatetime: ``created_at`` has no time zone.
+    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; unknown fields are kept
+    in ``extra``, and `to_openai` leaves them out. The role "developer" is read as "system" and written back
+    as it was.
     """
 
     role: Role  # who speaks

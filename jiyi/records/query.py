@@ -85,14 +85,10 @@ _DATETIME_FIELDS = ("since", "until", "asked_at", "as_of", "there_at")
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to find, and in whose memory.
+    """What to find, and in whose memory; `BadQuery` or `NaiveDatetime` for impossible values.
 
-    Every field narrows the result unless left at its default. Lists are in order of age, oldest
-    first unless ``newest_first``; searches are best first.
-
-    Raises:
-        BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
-        NaiveDatetime: since, until, asked_at or as_of has no time zone.
+    Every field narrows the result unless left at its default. Lists are in order of age, oldest first unless
+    ``newest_first``; searches are best first.
     """
 
     scope: Scope  # whose memory, never optional

@@ -77,15 +77,11 @@ class Session:
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The summary of a session up to a message.
+    """The summary of a session up to a message; `InputError` for impossible values.
 
-    Each version contains the previous one and what was folded in since; the highest ``version`` is
-    the current summary. Forgetting a message removes the first version that covers it and all
-    later ones, so that the one before becomes current again.
-
-    Raises:
-        InputError: the text is empty, an id could not be stored, or a number is impossible.
-        NaiveDatetime: ``created_at`` has no time zone.
+    Each version contains the previous one and what was folded in since; the highest ``version`` is the
+    current summary. Forgetting a message removes the first version that covers it and all later ones, so that
+    the one before becomes current again.
     """
 
     scope: Scope  # user and session; agent where the summary is of one agent's messages

@@ -19,10 +19,7 @@ MAX_SKILL_DESCRIPTION = 1024
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill: its card (name and description), and its body once read.
-
-    Raises `InputError`: name or description is missing, too long, or malformed.
-    """
+    """A skill: its card, and its body once read; `InputError` for a malformed name or description."""
 
     name: str  # lower-case letters of any script, digits, single hyphens between them
     description: str  # what it does and when to use it

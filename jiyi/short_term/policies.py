@@ -217,16 +217,10 @@ class ImportanceSampling:
       and tool calls. A tool call and its results have the highest of theirs.
     - Whole atoms are dropped until the rest fits: first those that would not fit even alone, then the least
       important, the oldest of equals first.
-    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening of the reply
-      included; if a ``budget`` is given too, the smaller limit applies.
-    - System and pinned messages and the newest sound atom stay. Broken atoms are dropped.
+    - Tokens, required messages and errors are those of `TokenBudget`; `SettingsError` for impossible
+      ``max_messages``.
     - The reason contains the score. If everything fits, nothing is scored; 10,000 messages of 100 characters
       take about two seconds the first time, a tenth of that afterwards.
-
-    Raises:
-        BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
-        SettingsError: ``max_messages`` is not a whole number of at least 1.
-        BudgetTooSmall: what must stay takes more than the budget (when called).
     """
 
     max_tokens: int | None = None  # in total
@@ -314,17 +308,14 @@ def _rate_message(message: Message) -> float:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pipeline:
-    """A `Policy` made of policies: each decides about what the ones before it kept.
+    """A `Policy` made of policies: each decides about what the ones before it kept, and gets the ``budget``.
 
     - Dropped messages are in the order of the conversation, each with the reason of the policy that dropped
       it. Broken atoms are dropped first; ``Pipeline()`` drops nothing else.
     - The policies are applied in order until nothing more is dropped, because dropping a tool call that
       reaches across turns splits these turns.
-    - Every policy gets the ``budget``.
-    - Keeps every guarantee its policies keep, and raises what they raise.
-
-    Raises `InputError`: something in it is no policy, or (when called) one of them returned messages it was
-    not given.
+    - Keeps every guarantee its policies keep, and raises what they raise; `InputError` for what is no policy,
+      or for one that returns messages it was not given.
     """
 
     policies: tuple[Policy, ...]  # first to last

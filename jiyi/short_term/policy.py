@@ -98,8 +98,7 @@ def accept_dicts(
 class Candidates:
     """A conversation as required, optional and broken atoms; a policy chooses among the optional.
 
-    A pin holds its whole atom. Broken atoms are dropped even if a message in them is pinned,
-    because no model accepts them.
+    A pin holds its whole atom, unless that is broken, because no model accepts such a window.
     """
 
     messages: Sequence[Message]  # the conversation, in its order
@@ -127,10 +126,7 @@ class Candidates:
         return {i for atom in self.required for i in atom.indices}
 
     def without(self, leaving: Mapping[int, str]) -> Kept:
-        """Return the decision to drop these messages and the broken ones.
-
-        ``leaving`` maps places in the conversation to reasons and covers whole optional atoms.
-        """
+        """Return the decision to drop broken messages and the places that ``leaving`` gives reasons for."""
         reasons = {i: atom.broken for atom in self.broken for i in atom.indices} | dict(leaving)
         kept, dropped = [], []
         for place, message in enumerate(self.messages):

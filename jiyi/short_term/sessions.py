@@ -180,9 +180,8 @@ class ShortTermMemory:
     twice as many user and assistant messages (see `SlidingWindow`).
 
     - It is a cache: a window is read from the store on first use and updated on every read, so that changes
-      by other threads and processes are seen.
-    - With ``changes``, messages removed, restored, pinned or unpinned are seen too: a window older than the
-      last such change is read again.
+      by other threads and processes are seen; with ``changes`` also messages removed, restored, pinned or
+      unpinned.
     - The cost of a read does not depend on the length of the session.
     - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than 1,000; the
       next read loads it from the store.
@@ -222,10 +221,7 @@ class ShortTermMemory:
         return list(self.window(scope).kept)
 
     def window(self, scope: Scope) -> Kept:
-        """Return the window, and with it the broken tool calls and results within its reach.
-
-        Messages older than the window are not listed. Raises as `messages` does.
-        """
+        """Return the window as `messages` does, with the broken tool calls and results within its reach."""
         key = _session_key(scope)
         # Read first, so that later changes are seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
@@ -239,10 +235,9 @@ class ShortTermMemory:
         return new.kept
 
     def drop(self, scope: Scope) -> None:
-        """Forget the windows of a session, or of all the user's sessions where none is named.
+        """Forget the windows of a session, of all agents, or of all sessions where none is named.
 
-        All agents' windows of the session go, whichever agent the scope names. A read that
-        began before does not bring the forgotten window back.
+        A read that began before does not bring the forgotten window back.
         """
         with self._lock:
             for key in list(self._sessions):

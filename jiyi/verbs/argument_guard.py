@@ -29,10 +29,7 @@ def guard_methods(memory: type[_T]) -> type[_T]:
 
 
 def guard_arguments(verb: _Verb) -> _Verb:
-    """Make a function raise `InputError` for any error caused by a wrong type of argument.
-
-    Callbacks, such as ``progress``, are checked before the call.
-    """
+    """Make a function raise `InputError` for any error caused by a wrong type of argument."""
     places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLBACKS}
 
     @wraps(verb)

@@ -107,14 +107,10 @@ class FactVerbs(Verbs):
     ) -> Listing[Fact]:
         """Return the newest ``limit`` active facts, oldest first; with ``as_of`` those that held then.
 
-        ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
-        is the `next` of a page and brings older ones, again oldest first. See `FactMemory.facts`.
-
-        Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
-                filter, a cursor of another list.
-            NaiveDatetime: ``as_of`` has no time zone.
+        ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for unsure,
+        superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after`` is the `next` of a
+        page and brings older ones, again oldest first. Raises `BadQuery`: an empty subject, an unknown
+        status, a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject)

@@ -30,10 +30,7 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> GateReceipt:
-        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`.
-
-        With ``dry_run`` nothing changes, and the receipt says what would go and why.
-        """
+        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`."""
         scope = self._scope(user_id, agent_id)
         check_flags(dry_run=dry_run)
         return self._long_term.gate.run(scope, dry_run=dry_run, progress=progress)
@@ -203,11 +200,9 @@ class ForgettingVerbs(Verbs):
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
-        An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`.
-
-        Raises:
-            InputError: the path names no file or a database, or the format is neither.
-            StorageError: the file cannot be written; nothing is left of it.
+        An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`. Raises
+        `InputError` if the path names no file or a database, `StorageError` if it cannot be written; then
+        nothing is left of it.
         """
         scope, file = self._scope(user_id, agent_id), as_path(path)
         if format not in ("jsonl", "markdown"):

@@ -83,10 +83,7 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Save several messages of one conversation in one transaction: all or none.
-
-        Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
-        """
+        """Save several messages, each as `save_message` takes it, in one transaction: all or none."""
         scope = self._scope(user_id, agent_id, session_id)
         return self._save(scope, [self._prepare_message(scope, message) for message in messages])
 
@@ -164,10 +161,7 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these.
-
-        An unknown session has no messages. Older ones are in the store: see `search`.
-        """
+        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these."""
         if limit is not None:
             check_limit(limit)
         messages = self._short_term.messages(self._scope(user_id, agent_id, session_id))

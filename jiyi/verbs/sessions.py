@@ -17,10 +17,9 @@ class SessionVerbs(Verbs):
     def summarize_session(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Summary | None:
-        """Fold all but the last turns of a conversation into its summary now, and return that.
+        """Fold all but the last turns of a conversation into its summary now, and return that, if any.
 
-        `build_context` does this by itself when it is due. None if there is nothing to fold yet. After an
-        `LLMError` the summary is as it was.
+        `build_context` does this by itself when it is due. After an `LLMError` the summary is as it was.
         """
         state = self._summaries.fold(self._scope(user_id, agent_id, session_id))
         if state.error is not None:

@@ -67,10 +67,7 @@ class Scratch:
         self._add(Message(role="user", content=text))
 
     def act(self, calls: Sequence[ToolCall], thought: str = "") -> None:
-        """Add an action of the model: tool calls, with an optional thought.
-
-        Raises `InputError`: there are no calls, two have one id, or an earlier one has no result yet.
-        """
+        """Add tool calls with ids of their own, and a thought; `InputError` if a call has no result yet."""
         if not calls or len({call.id for call in calls}) < len(calls):
             raise InputError("an action has at least one tool call, each with an id of its own")
         # Some endpoints require the field, even if it is empty.
@@ -80,7 +77,7 @@ class Scratch:
         self._open_calls = {call.id: call for call in calls}
 
     def observe(self, call_id: str, text: str, *, id: str | None = None) -> Message:
-        """Add the result of a call and return it as shown; raises `InputError` if no such call waits for one.
+        """Add the result of a call and return it as shown; `InputError` if no such call waits for one.
 
         ``id`` is that of the full text, such as the id of the step; a new one by default.
         """

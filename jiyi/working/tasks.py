@@ -24,10 +24,7 @@ _ENDED = ("completed", "failed")
 
 
 def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
-    """Return the task as Markdown: request, status, context, steps with their states, current step.
-
-    Context whose name begins with "_" is internal and not shown.
-    """
+    """Return the task as Markdown, without context whose name begins with "_", which is internal."""
     words = wording("task", language)
     current = task.current_step
     shown = {

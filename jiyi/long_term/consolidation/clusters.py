@@ -149,10 +149,7 @@ def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Te
 
 
 class TextSimilarity:
-    """Compares texts of one language with each other.
-
-    Texts have a row of ``vectors`` each, of length 1, or of zeros without a vector.
-    """
+    """Compares texts of one language; the rows of ``vectors`` have length 1, or 0 without a vector."""
 
     def __init__(self, texts: Sequence[str], vectors: _Floats | None = None) -> None:
         self._terms = [frozenset(analyse(text[:_COMPARED_CHARS])) for text in texts]

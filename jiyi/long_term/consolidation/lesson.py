@@ -153,10 +153,7 @@ def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, o
 
 
 def keep_earlier_points(lesson: Lesson, points: Iterable[str], language: Language) -> Lesson:
-    """Return a lesson with earlier key points added whose episodes cannot be counted any more.
-
-    Points that it has itself, with whatever count, are not added; at most eight are.
-    """
+    """Return a lesson with up to eight key points added whose episodes cannot be counted any more."""
     seen = {_normalise(_COUNT_SUFFIX.sub("", point)) for point in lesson.key_points}
     bare = [_EARLIER_PREFIX.sub("", point) for point in points]
     kept = [point for point in bare if _normalise(_COUNT_SUFFIX.sub("", point)) not in seen][:_MAX_EARLIER]
@@ -200,10 +197,9 @@ def _normalise(text: str) -> str:
 
 
 def _count_common(texts_of: Iterable[tuple[Brief, Iterable[str]]]) -> list[tuple[str, str, int]]:
-    """Return key, text and count of the texts of episodes, the commonest first.
+    """Return key, text and count of the texts of episodes, the commonest and of these the newest first.
 
-    Texts that mean the same are counted once per episode and shown in their newest wording; of
-    equally common ones the newest come first.
+    Texts that mean the same are counted once per episode and shown in their newest wording.
     """
     uses: dict[str, list[tuple[datetime, str, str]]] = defaultdict(list)
     for brief, texts in texts_of:
@@ -308,11 +304,7 @@ def generate_lesson(
 def _prompt(
     briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, known: Knowledge | None
 ) -> tuple[str, int]:
-    """Return the prompt, and how many records it shows: the newest that fit, at least one.
-
-    The prompt also says how many records there are and what was counted over them. A record is cut
-    to 300 tokens, with "…" at the end.
-    """
+    """Return the prompt, and how many records it shows: the newest that fit, at least one, each shortened."""
     texts: list[str] = []
     left = _MAX_RECORDS_TOKENS
     for brief in reversed(briefs):

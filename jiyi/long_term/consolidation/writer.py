@@ -133,10 +133,7 @@ class GroupWriter:
     total: int = 0  # groups of the run
 
     def write(self, groups: Iterable[Group]) -> list[Group]:
-        """Write groups; return those that another process changed since they were read.
-
-        Groups with extracted lessons share transactions; lessons of a model are stored at once.
-        """
+        """Write groups, those with a model's lesson at once; return what another process changed since."""
         most = 1 if self.llm else _WRITE_BATCH
         changed: list[Group] = []
         batch: list[Group] = []

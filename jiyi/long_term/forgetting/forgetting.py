@@ -174,11 +174,9 @@ class Forgetting:
         return self.store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
-        """Pin or unpin messages, episodes, knowledge or facts; return the number of changed records.
+        """Pin or unpin messages, episodes, knowledge or facts; return the number, or raise `NotFound`.
 
         The gate never forgets what is pinned; a pinned message never leaves its window.
-
-        Raises `NotFound`: the scope has no such record of one of the ids; nothing was changed.
         """
         reader = self._reader(scope)
 
@@ -203,7 +201,7 @@ class Forgetting:
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
         """Forget what is requested, and what derives from it or from ``gone``, which is in the trash.
 
-        Returns the receipt and, for a purge, the keys of all touched records.
+        Returns the receipt and the keys of all touched records.
         """
         reader = self._reader(request.scope)
         if request.is_everything:

@@ -109,10 +109,7 @@ class RecordReader:
         return [entry for key, entry in found.items() if key not in known]
 
     def partners_in_trash(self, entries: Sequence[Discarded], ids: Collection[Key]) -> list[Discarded]:
-        """Return the tool calls and results, tasks and episodes in the trash that belong to entries.
-
-        Also the episodes of the tasks in ``ids``, but nothing that is in ``ids`` itself.
-        """
+        """Return the tool calls and results, tasks and episodes in the trash that belong to entries."""
         calls: dict[str, set[str]] = {}
         for entry in entries:
             record = entry.record
@@ -141,10 +138,7 @@ class RecordReader:
                 yield entry
 
     def merge_trashed_sources(self, keys: Sequence[Key]) -> list[_Derived]:
-        """Return the facts and knowledge of these keys with the sources of their older versions in the trash.
-
-        The version that replaces one there can then be found by each source it ever had.
-        """
+        """Return the derived records of these keys, with the sources that older versions in the trash had."""
         merged: list[_Derived] = []
         for kind in DERIVED:
             ids = [id_ for other, id_ in keys if other == kind]
@@ -216,10 +210,7 @@ def reduce_fact(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) ->
 def relink_facts(
     store: Store, touched: Iterable[Fact], at: datetime, *, without: Collection[str] = ()
 ) -> list[Fact]:
-    """Return the facts whose links change because ``touched`` facts of their slots were removed or restored.
-
-    ``without`` are ids of stored facts that count as removed.
-    """
+    """Return facts whose links change, since facts of their slots were removed (``without``) or restored."""
     changed: dict[str, Fact] = {}
     known: dict[Scope, tuple[Names, Names]] = {}
     done: set[tuple[Scope, str]] = set()

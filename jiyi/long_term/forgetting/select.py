@@ -57,10 +57,7 @@ def scan_scope(
 
 
 def find_by_query(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
-    """Yield the records that a query selects; they must contain every word of its text.
-
-    Raises `BadQuery`: nothing is asked for, or the words are in more than ``limit`` records.
-    """
+    """Yield the records that a query selects and that have every word; `BadQuery` over its limit."""
     check_query(query)
     if not query.text:
         yield from reader.scan_query(query)
