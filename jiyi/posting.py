@@ -72,7 +72,6 @@ def post(
 
 
 def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, attempt: int) -> Failure:
-    """Return the failure of a request that had no answer."""
     reason = getattr(error, "reason", None)  # the cause below urllib's own errors
     if isinstance(reason, OSError):
         error = reason

@@ -102,8 +102,6 @@ def _refuse_fork() -> Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenOptions:
-    """The options a memory is opened with."""
-
     settings: Settings
     models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
     rule: Rule | None
@@ -113,7 +111,6 @@ class _OpenOptions:
     check: bool  # whether the data must be of this embedder
 
     def parts(self, place: Place) -> Parts:
-        """Make the parts, for this process."""
         (embedder, reranker, llm), settings = self.models, self.settings
         own_embedder = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
         own_llm = None if llm else llm_for(settings)

@@ -99,7 +99,6 @@ class Loop:
             self.scratch.clear()
 
     def _find_answer(self) -> str:
-        """Call the model until it answers, and return the answer."""
         limits, started, was_silent = self.parts.limits, time.monotonic(), False
         for _ in range(limits.max_steps):
             if limits.seconds is not None and time.monotonic() - started >= limits.seconds:
@@ -185,7 +184,6 @@ class Loop:
         return answer
 
     def _run_call(self, call: ToolCall, args: Mapping[str, Any], fault: str) -> tuple[str, bool]:
-        """Return the result of a call, and whether it succeeded."""
         action = self._actions.get(call.name)
         if action is None:
             names = ", ".join(self._actions)
@@ -207,7 +205,6 @@ class Loop:
             raise _StopRun("failed", f"the same call failed {_MAX_FAILURES} times: {call.name}: {short}")
 
     def _save_partial_text(self) -> None:
-        """Save the text of an unfinished turn."""
         text = "".join(self._partial_text)
         if text.strip():
             self.parts.memory.save_message(self.session_id, role="assistant", content=text)

@@ -23,12 +23,10 @@ class Goal:
     priority: int = 0  # higher priorities are shown first
 
     def __post_init__(self) -> None:
-        """Check the name."""
         if not self.name.strip():
             raise InputError("a goal needs a name, such as Goal(name='Keep the shop running')")
 
     def __str__(self) -> str:
-        """The goal as one line of the prompt."""
         return f"{self.name}: {self.description}" if self.description else self.name
 
 
@@ -41,7 +39,6 @@ class Limits:
     seconds: float | None = 600.0  # no step starts after these; None: no limit
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for name in ("max_steps", "max_tokens", "seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -87,7 +87,6 @@ class BlockWriter:
         return hit.text
 
     def _shorten(self, hit: Hit, text: str) -> tuple[str, int, str]:
-        """Return the text to show, its tokens, and a note if it is shorter."""
         tokens = self.counter.count_text(text)
         if self.compress is None and tokens <= self.max_tokens:
             return text, tokens, ""

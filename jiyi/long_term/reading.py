@@ -99,7 +99,6 @@ class _MeteredLLM:
 
 
 def _usage_keys(moment: datetime) -> tuple[str, str]:
-    """Return the keys of the calls of this hour and of the tokens of this day."""
     hour = to_micros(moment) // 3_600_000_000
     return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
 

@@ -137,7 +137,7 @@ def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[
 def copy_object(
     name: str, value: object, kind: str, *, most: int, advice: str, error: type[InputError] = InputError
 ) -> dict[str, Any]:
-    """Return a copy of a JSON object of at most ``most`` bytes and storable characters, or raise ``error``."""
+    """Return a copy of a JSON object of at most ``most`` bytes that can be stored, or raise ``error``."""
     if not isinstance(value, Mapping):
         raise error(f"{name} must be a {kind}, not {type(value).__name__}")
     copied = cast("dict[str, Any]", copy_json(value, name, error))

@@ -172,8 +172,6 @@ def _comparable_type(value: object) -> type | None:
 
 
 class _FilterReader:
-    """Reads one filter, counting its conditions."""
-
     def __init__(self, within: str | None) -> None:
         self.count = 0
         self._within = within
@@ -302,7 +300,6 @@ def _check_storable(text: str, where: str) -> str:
 
 
 def _read_value(field: str, value: Any, where: str) -> Value:
-    """Return a value converted to the type of its field."""
     field_type = _field_type(field)
     if isinstance(field_type, tuple):
         check_choice(where, value, field_type, BadQuery)

@@ -59,7 +59,6 @@ class SlidingWindow:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:  # noqa: ARG002
-        """Decide; ``budget`` is ignored."""
         candidates = Candidates.of(messages)
         return candidates.without(self.find_leaving(candidates))
 
@@ -179,7 +178,6 @@ class TokenBudget:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
-        """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
             check_tokens("budget", budget)
         tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
@@ -238,7 +236,6 @@ class ImportanceSampling:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
-        """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
             check_tokens("budget", budget)
         candidates = Candidates.of(messages)
@@ -330,7 +327,6 @@ class Pipeline:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
-        """Decide, policy by policy."""
         distinct = _copy_repeated(messages)
         place_of = {id(message): place for place, message in enumerate(distinct)}
         reasons: dict[int, str] = {}
@@ -355,7 +351,6 @@ def _copy_repeated(messages: Sequence[Message]) -> list[Message]:
 
 
 def _apply_decision(decision: Kept, place_of: dict[int, int], reasons: dict[int, str]) -> list[int]:
-    """Add the reasons of the dropped messages and return the places of the kept ones."""
     try:
         reasons |= {place_of[id(drop.message)]: drop.reason for drop in decision.dropped}
         return [place_of[id(message)] for message in decision.kept]

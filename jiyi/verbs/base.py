@@ -129,7 +129,6 @@ class Verbs:
         filters: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Listing[Any]:
-        """Return a page of the records of a kind, newest first; see `list_page`."""
         query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
         return list_page(self._store, query.with_filters(filters), after)
 

@@ -222,7 +222,6 @@ class ContextVerbs(Verbs):
         tools: Sequence[Mapping[str, Any]],
         policy: Policy | None,
     ) -> Window:
-        """Build the window of the conversation, skills, current task and recalled blocks."""
         talk = question.talk
         skills, unloaded, swapped = self._skill_blocks(question.scope, question.text, question.language)
         materials = Materials(

@@ -120,7 +120,6 @@ class Consolidation:
         run.skip(left)
 
     def _read_target(self, scope: Scope, key: str) -> list[Group]:
-        """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episode_query(scope, consolidated=False, target=key)
         for episode in cast("Iterator[Episode]", all_records(self.store, query)):

@@ -158,7 +158,6 @@ class GroupWriter:
             self.progress(self.done_groups, self.total)
 
     def _write(self, groups: Sequence[Group]) -> list[Group]:
-        """Write every knowledge with the marks on its sources, in one transaction."""
         known = self._load_knowledge(groups)
         prepared = []
         for group in groups:

@@ -192,7 +192,6 @@ class _GateRun:
             self._discard_excess(sorted(ranked)[: count - rule.max_episodes])
 
     def check_kind(self, rule: KindRule) -> None:
-        """Discard records of one other kind by its rule."""
         until = rule.until(self.now)
         if until is None:
             return
@@ -206,7 +205,6 @@ class _GateRun:
             self._apply(rule.kind, page, judge)
 
     def erase(self, before: datetime) -> None:
-        """Erase from the trash what was discarded earlier than ``before``."""
         if self.dry_run:
             query = Query(scope=self.scope, kinds=FORGETTABLE, until=before, limit=_MAX_COUNT)
             self.erased = len(self.gate.trash.discarded(query))
@@ -217,7 +215,6 @@ class _GateRun:
             self.erased += count
 
     def count_kept(self) -> dict[Kind, int]:
-        """Return the number of records left of each kind."""
         counts = self.gate.store.count(Query(scope=self.scope, kinds=FORGETTABLE))
         discarded = self.counts if self.dry_run else {}
         return {kind: counts[kind] - sum(discarded.get(kind, Counter()).values()) for kind in FORGETTABLE}
@@ -353,7 +350,7 @@ class _GateRun:
         }
 
     def _first_kept_seq(self, session: Scope) -> int | None:
-        """Return the sequence number at which the newest turns of a live session begin, else infinity."""
+        """Return the sequence number at which the newest turns of a live session begin, else None."""
         store = self.gate.store
         found = cast("list[Session]", store.find(Query(scope=session, kinds=("session",), limit=1)))
         if not found or self.now - found[0].last_active_at > _LIVE_SESSION:

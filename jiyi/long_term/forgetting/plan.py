@@ -289,7 +289,6 @@ class Planner:
             self.plan.remove(fact, f"rests on messages that go{again}")
 
     def _remove_or_rewrite_knowledge(self) -> None:
-        """Remove the knowledge that rests on removed episodes, or rewrite it from the others."""
         ids = [*self.plan.ids("episode"), *(r.id for r in self.already_removed if isinstance(r, Episode))]
         gone = set(ids)
         for knowledge in self.reader.derived_from(Knowledge, ids):
