@@ -51,6 +51,7 @@ class ManualClock:
         self._lock = free_after_fork(threading.Lock())
 
     def __call__(self) -> datetime:
+        """Return the present."""
         with self._lock:
             return self._now
 

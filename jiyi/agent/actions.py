@@ -39,6 +39,7 @@ class Action:
         checker(self.parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
         return self.function(*args, **kwargs)
 
     def to_openai(self) -> dict[str, Any]:

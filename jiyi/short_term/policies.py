@@ -59,6 +59,7 @@ class SlidingWindow:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:  # noqa: ARG002
+        """Decide; ``budget`` is ignored."""
         candidates = Candidates.of(messages)
         return candidates.without(self.find_leaving(candidates))
 
@@ -178,6 +179,7 @@ class TokenBudget:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
+        """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
             check_tokens("budget", budget)
         tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
@@ -236,6 +238,7 @@ class ImportanceSampling:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
+        """Decide for the smaller of ``max_tokens`` and ``budget``."""
         if budget is not None:
             check_tokens("budget", budget)
         candidates = Candidates.of(messages)
@@ -327,6 +330,7 @@ class Pipeline:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
+        """Decide, policy by policy."""
         distinct = _copy_repeated(messages)
         place_of = {id(message): place for place, message in enumerate(distinct)}
         reasons: dict[int, str] = {}

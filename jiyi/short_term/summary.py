@@ -110,6 +110,7 @@ class RunningSummary:
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
+        """Decide which messages go into the summary, if it is time."""
         return self._decide(messages, self.due(messages, budget))
 
     def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, more_tokens: int = 0) -> str:
