@@ -323,9 +323,8 @@ class Pipeline:
     def __init__(self, *policies: Policy) -> None:
         for policy in policies:
             if not callable(policy):
-                raise InputError(
-                    f"{policy!r} is no policy; a pipeline takes policies, such as Pipeline(SlidingWindow(10))"
-                )
+                example = "a pipeline takes policies, such as Pipeline(SlidingWindow(10))"
+                raise InputError(f"{policy!r} is no policy; {example}")
         object.__setattr__(self, "policies", policies)
 
     @accept_dicts

@@ -154,10 +154,9 @@ class WorkingMemory:
             notes = {**task.context, **(context or {})}
             changed = replace(
                 task,
-                request=task.request if goal is None else goal,
-                summary=task.summary if summary is None else summary,
-                context={name: value for name, value in notes.items() if value is not None},
+                context=_without_none(notes),
                 updated_at=at or self.clock(),
+                **_without_none({"request": goal, "summary": summary}),
             )
             self.store.put([changed])
             return changed
@@ -222,11 +221,7 @@ class WorkingMemory:
             step = cast("Step", found[0])
             task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
-            step = replace(
-                step,
-                description=step.description if description is None else description,
-                result=step.result if result is None else result,
-            )
+            step = replace(step, **_without_none({"description": description, "result": result}))
             step = step if status is None else _set_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
@@ -287,6 +282,10 @@ def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
 
 def _user_scope(scope: Scope) -> Scope:
     return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
+
+
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _check_text(**texts: object) -> None:

@@ -40,8 +40,7 @@ class _Request:
 
     @property
     def is_everything(self) -> bool:
-        whole_user = self.scope == Scope(user_id=self.scope.user_id)
-        return self.ids is None and self.query is None and whole_user
+        return self.ids is None and self.query is None and self.scope == Scope(user_id=self.scope.user_id)
 
 
 @dataclass(frozen=True, slots=True)
