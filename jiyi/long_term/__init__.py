@@ -1,6 +1,5 @@
 """Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.block_writer import *
 from jiyi.long_term.blocks import *
 from jiyi.long_term.consolidation.consolidation import *
 from jiyi.long_term.consolidation.writer import *
