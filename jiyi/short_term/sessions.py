@@ -17,7 +17,7 @@ from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
 from jiyi.storage.store import Store
 
-__all__ = ["SessionWindow", "ShortTermMemory", "load_window", "refresh_window"]
+__all__ = ["SessionWindow", "ShortTermMemory", "load_window"]
 
 _MAX_LOOK_BACK = 1_000  # messages searched for the call of a late result
 _MAX_ROWS = 10_000  # that a query may return
@@ -96,14 +96,6 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
             older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
     return SessionWindow.of([by_seq[seq] for seq in sorted(by_seq)], last, policy)
-
-
-def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
-    """Return the window with the messages saved since; the same object if there are none."""
-    limit = _initial_page_size(policy)
-    new = _read_page(store, scope, after_seq=window.last_seq, limit=limit)
-    extended = window.extend(new, policy) if len(new) < limit else None
-    return extended if extended is not None else load_window(store, scope, policy)
 
 
 def _is_complete(tail: Sequence[Message], policy: SlidingWindow) -> bool:
@@ -199,7 +191,7 @@ class ShortTermMemory:
     clock: Clock = utc_now
     sweep_every: timedelta = timedelta(minutes=1)  # how often unused sessions are removed
     # Sessions and windows are replaced, never changed in place, so the lock is held only briefly.
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _lock: Any = field(default_factory=threading.RLock, init=False)
     _sessions: dict[_Key, _Session] = field(default_factory=dict, init=False)
     _sweeper: threading.Thread | None = field(default=None, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -225,10 +217,13 @@ class ShortTermMemory:
         key = _session_key(scope)
         # Read first, so that later changes are seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
-        if old is None:
+        new = None
+        if old is not None:
+            limit = _initial_page_size(self._policy)
+            saved = _read_page(self.store, scope, after_seq=old.last_seq, limit=limit)
+            new = old.extend(saved, self._policy) if len(saved) < limit else None
+        if new is None:
             new = load_window(self.store, scope, self._policy)
-        else:
-            new = refresh_window(self.store, scope, self._policy, old)
         with self._lock:  # unless another thread was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
@@ -248,7 +243,11 @@ class ShortTermMemory:
         """Remove sessions unused for longer than ``ttl`` from memory; return how many."""
         now = self.clock()
         with self._lock:
-            return self._sweep(now)
+            self._last_sweep = now
+            idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
+            for key in idle:
+                del self._sessions[key]
+            return len(idle)
 
     def close(self) -> None:
         """Clear the cache and end the background sweep; reading afterwards raises `Closed`."""
@@ -265,7 +264,7 @@ class ShortTermMemory:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
             if now - self._last_sweep >= self.sweep_every:
-                self._sweep(now)
+                self.sweep()
             session = self._sessions.pop(key, None)
             if session is None or session.changes < changes:
                 session = _Session(now, changes)
@@ -275,13 +274,6 @@ class ShortTermMemory:
                 del self._sessions[next(iter(self._sessions))]
             session.last_active = now
             return session, session.windows.get(agent_id)
-
-    def _sweep(self, now: datetime) -> int:
-        self._last_sweep = now
-        idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
-        for key in idle:
-            del self._sessions[key]
-        return len(idle)
 
     def _start_sweeper(self) -> None:
         if self._sweeper is not None:
