@@ -200,9 +200,9 @@ class ForgettingVerbs(Verbs):
     ) -> ExportReceipt:
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
-        An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`. Raises
-        `InputError` if the path names no file or a database, `StorageError` if it cannot be written; then
-        nothing is left of it.
+        An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`.
+        Raises `InputError` if the path names no file or a database, `StorageError` if it cannot be written;
+        then nothing is left of it.
         """
         scope, file = self._scope(user_id, agent_id), as_path(path)
         if format not in ("jsonl", "markdown"):
