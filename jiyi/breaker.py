@@ -23,9 +23,8 @@ _MAX_LATE_CALLS = 4  # abandoned calls that may still be running
 class Breaker:
     """Skips an endpoint that kept failing: for a second, doubled after each failure, at most 5 minutes.
 
-    Only failures that cost 50 ms, alone or in a row, count, unless the endpoint asked for a pause.
-    After the pause a single call tries the endpoint; the others skip it until that call succeeds.
-    Thread-safe.
+    Only failures that cost 50 ms, alone or in a row, count, unless the endpoint asked for a pause. After the
+    pause a single call tries the endpoint; the others skip it until that call succeeds. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -46,34 +45,26 @@ class Breaker:
     ) -> _T:
         """Return what `call` returns within `seconds`, or raise what it raises.
 
-        `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome
-        by `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller.
-
-        Raises:
-            JiyiError: the endpoint is skipped; or what `late` makes of why there was no answer.
+        `call` runs in a thread, is told whether it probes a failed endpoint, and reports its outcome by
+        `record_failure` or `record_answer`. With `probe_aside` a probe delays no caller. Without an answer it
+        raises what `late` makes of the reason, and `JiyiError` if the endpoint is skipped.
         """
         probing = self.enter(alone=not probe_aside)
+        aside = probing and probe_aside
+        wait = _PROBE_WAIT_SECONDS if aside else seconds
         try:
-            return run_within(
-                lambda: call(probing),
-                _PROBE_WAIT_SECONDS if probing and probe_aside else seconds,
-                owner=self,
-                most_late=_MAX_LATE_CALLS,
-            )
+            return run_within(lambda: call(probing), wait, owner=self, most_late=_MAX_LATE_CALLS)
         except OutOfTime as out:
-            if probing and probe_aside:
+            if aside:
                 raise self._error_class(f"{self._words} (being tried again now)") from None
             error = late(str(out))
             self.record_failure(error, seconds=seconds, probing=probing)
         raise error
 
     def enter(self, *, alone: bool = False) -> bool:
-        """Return whether this call is the single one that tries a failed endpoint again.
+        """Return whether this call is the single one that tries a failed endpoint again; else raise.
 
         A caller who is `alone`, without a fallback, tries it at once until failures cost a second.
-
-        Raises:
-            JiyiError: the endpoint is skipped; of the same class as its last failure.
         """
         with self._lock:
             if self._failures == 0:
@@ -96,10 +87,7 @@ class Breaker:
             self._skip_until = time.monotonic() + min(max(self._skip_seconds(), after or 0.0), _MAX_SKIP)
 
     def record_answer(self, seconds: float, time_limit: float, *, probing: bool = False) -> None:
-        """Record that the endpoint answered, if only with a refusal, after `seconds`.
-
-        An answer after `time_limit` does not count: nobody waited for it.
-        """
+        """Record an answer after `seconds`, if only a refusal; nobody waited for one after `time_limit`."""
         with self._lock:
             if seconds <= time_limit:
                 self._failures, self._lost_seconds = 0, 0.0
@@ -117,9 +105,8 @@ class Breaker:
         left = self._skip_until - time.monotonic()
         if self._failures == 0 or left <= 0:
             return ""
-        return (
-            f"{self._words} (not asked for another {left:.1f} s, after {self._failures} failure(s) in a row)"
-        )
+        after = f"after {self._failures} failure(s) in a row"
+        return f"{self._words} (not asked for another {left:.1f} s, {after})"
 
     def _skip_seconds(self) -> float:
         return min(_FIRST_SKIP * 2.0 ** min(self._failures - 1, 30), _MAX_SKIP)

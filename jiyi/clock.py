@@ -34,11 +34,8 @@ def read_moment(
 ) -> datetime:
     """Return the aware datetime of a datetime, an ISO 8601 text, or seconds since 1970.
 
-    Args:
-        value: the moment.
-        field: what to call it in an error.
-        zone: of a datetime or text that names none.
-        room: how far after it dates must still be possible.
+    ``field`` is its name in an error, ``zone`` is that of a datetime or text that names none, and dates must
+    still be possible ``room`` after it.
 
     Raises:
         NaiveDatetime: it has no time zone, and ``zone`` is not given.

@@ -1,4 +1,7 @@
-"""Functions about a whole database with all its users, for operators, not for agents."""
+"""Functions about a whole database with all its users, for operators, not for agents.
+
+All raise `StorageError` for a database that is foreign, newer, or cannot be reached.
+"""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -15,31 +18,19 @@ __all__ = ["check_database", "database_exists", "list_users", "open_ledger", "re
 
 
 def check_database(url: str | Path | Place) -> str:
-    """Check a whole database, and return a line about its contents.
-
-    Raises:
-        StorageError: it is foreign, newer, damaged or inconsistent.
-    """
+    """Check a whole database, also for damage, and return a line about its contents."""
     with _open_closing(url) as database:
         return database.check()
 
 
 def reader_state(url: str | Path | Place) -> ReadingState:
-    """Return the state of the background reader of a database, whichever process runs it.
-
-    Raises:
-        StorageError: it is foreign, newer, or cannot be reached.
-    """
+    """Return the state of the background reader of a database, whichever process runs it."""
     with _open_closing(url) as database:
         return reading_state(Ledger(database), utc_now())
 
 
 def database_exists(url: str | Path | Place) -> bool:
-    """Say whether a file exists, or jiyi's tables in a server's database; nothing is created.
-
-    Raises:
-        StorageError: the server cannot be reached.
-    """
+    """Say whether a file exists, or jiyi's tables in a server's database; nothing is created."""
     place = locate(url)
     return place.path.exists() if place.path else bool(adapter("postgres").migrate.has_tables(str(place.url)))
 

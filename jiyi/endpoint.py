@@ -39,11 +39,8 @@ _RANDOM = SystemRandom()  # leaves the random numbers of a program that seeds th
 class Endpoint:
     """Where an OpenAI-compatible API is, and how patiently to ask it.
 
-    The environment is read once, here. A key found there goes to `base_url` whatever that
-    is, as with the package `openai`; give `api_key=""` to send none.
-
-    Raises:
-        SettingsError: a field has an unusable value.
+    The environment is read once, here. A key found there goes to `base_url` whatever that is, as with the
+    package `openai`; give `api_key=""` to send none. Raises `SettingsError`: a field has an unusable value.
     """
 
     base_url: str | None = None  # None: OPENAI_BASE_URL, else OpenAI itself
@@ -131,23 +128,15 @@ class Faults:
 
     def timeout_failure(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
         """Return the failure of an endpoint that did not answer in time."""
-        return Failure(
-            self.unreachable(
-                f"{endpoint.shown} did not answer within {seconds:.3g} s, {tries} time(s): "
-                "check that it runs, or raise the endpoint's timeout"
-            ),
-            transient=True,
-        )
+        said = f"did not answer within {seconds:.3g} s, {tries} time(s)"
+        advice = "check that it runs, or raise the endpoint's timeout"
+        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
 
     def connection_failure(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
         """Return the failure of a connection that was refused or broke."""
-        return Failure(
-            self.unreachable(
-                f"{endpoint.shown} could not be reached, {tries} time(s) ({endpoint.short(reason)}): "
-                "check that it runs and that base_url is right"
-            ),
-            transient=True,
-        )
+        said = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
+        advice = "check that it runs and that base_url is right"
+        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
 
     def status_failure(
         self,
@@ -167,10 +156,9 @@ class Faults:
         words = endpoint.short(said)
         transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
         if transient:
-            error: JiyiError = self.unreachable(
-                f"{endpoint.shown} kept failing with HTTP {status} ({words}): try again later, "
-                "or see the endpoint's own log"
-            )
+            advice = "try again later, or see the endpoint's own log"
+            failed = f"{endpoint.shown} kept failing with HTTP {status} ({words})"
+            error: JiyiError = self.unreachable(f"{failed}: {advice}")
         else:
             advice = self.advice.get(status) or _ADVICE_BY_STATUS.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")
@@ -178,12 +166,9 @@ class Faults:
 
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
-        return Failure(
-            self.refused(
-                f"{endpoint.shown} {self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}; "
-                f"the answer begins: {endpoint.short(body.decode('utf-8', 'replace'))}"
-            )
-        )
+        begins = endpoint.short(body.decode("utf-8", "replace"))
+        said = f"{self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}"
+        return Failure(self.refused(f"{endpoint.shown} {said}; the answer begins: {begins}"))
 
 
 _breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}
@@ -209,23 +194,20 @@ def retry(
 ) -> _T:
     """Return what `ask` returns, trying again after transient failures.
 
-    `ask(left, attempt)` gets the seconds left and the number of the try, from 1, and
-    raises `Failure`. Pauses are what the endpoint asked for, else half a second, doubled
-    each time up to eight seconds, less up to a quarter at random so that many clients do
-    not come back together. When a pause would not end before `time_limit` seconds are
-    over or takes more than two minutes, or after `retries` further tries, the failure's own
-    error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
+    `ask(left, attempt)` gets the seconds left and the number of the try, from 1, and raises `Failure`. Pauses
+    are what the endpoint asked for, else half a second, doubled each time up to eight seconds, less up to a
+    quarter at random so that many clients do not come back together. When a pause would not end before
+    `time_limit` seconds are over or takes more than two minutes, or after `retries` further tries, the
+    failure's own error is raised, and `breaker` may skip the endpoint from then on, without asking it at all.
     A caller that has entered the breaker already passes its answer as `probing`.
     """
     probing = breaker.enter() if probing is None else probing
     started = time.monotonic()
-    deadline = started + time_limit
-    attempt = 0
+    deadline, attempt = started + time_limit, 0
     while True:
         attempt += 1
         try:
-            left = float("inf") if probing else max(deadline - time.monotonic(), 0.001)
-            answer = ask(left, attempt)
+            answer = ask(float("inf") if probing else max(deadline - time.monotonic(), 0.001), attempt)
         except Failure as error:
             failure = error
         else:

@@ -31,8 +31,7 @@ class MemoryManager(
 ):
     """An agent's memory: save what happens, ask what the model should see now.
 
-    Make one with `jiyi.open`. ``user_id`` and ``agent_id``, whose memory it is, may be given
-    there or in each call; the call wins; without a user any verb that reads or writes records
-    raises `ScopeMissing`. Thread-safe; several processes may use one database. Use it in a
-    ``with`` block or call `close`.
+    Make one with `jiyi.open`. ``user_id`` and ``agent_id``, whose memory it is, may be given there or in each
+    call; the call wins; without a user any verb that reads or writes records raises `ScopeMissing`.
+    Thread-safe; several processes may use one database. Use it in a ``with`` block or call `close`.
     """

@@ -12,7 +12,7 @@ from jiyi.errors import MissingExtra
 from jiyi.forks import free_after_fork
 
 if TYPE_CHECKING:
-    from openai import APIStatusError, OpenAI
+    from openai import OpenAI
 
 __all__ = ["OpenAIClient", "post"]
 
@@ -33,19 +33,12 @@ def post(
 ) -> bytes:
     """Send a request once, with the standard library, and return the body of its answer.
 
-    Certificates are checked against those of the machine, proxies are taken from the
-    environment, and a redirect is an answer like any other: the payload goes nowhere else.
+    Certificates are checked against those of the machine, proxies are taken from the environment, and a
+    redirect is an answer like any other: the payload goes nowhere else. `left` and `attempt` are the seconds
+    for all of it and the number of the try, from 1; `scheme` is the word before the key in ``Authorization``;
+    no answer over `max_bytes` is read.
 
-    Args:
-        endpoint, faults: where to send it, and the errors of failures.
-        url: below the endpoint's address.
-        payload: sent as JSON.
-        left, attempt: seconds for all of it, and the number of the try, from 1.
-        scheme: the word before the key in ``Authorization``.
-        max_bytes: of the largest answer that is read.
-
-    Raises:
-        Failure: there was no answer, or another one than 200.
+    Raises `Failure`: there was no answer, or another one than 200.
     """
     # Only here: this brings the standard library's HTTP and TLS, some 20 ms of imports.
     import http.client
@@ -79,7 +72,6 @@ def post(
 
 
 def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: float, attempt: int) -> Failure:
-    """Return the failure of a request that had no answer."""
     reason = getattr(error, "reason", None)  # the cause below urllib's own errors
     if isinstance(reason, OSError):
         error = reason
@@ -110,10 +102,8 @@ def _read_body(response: Any, deadline: float, max_bytes: int) -> bytes:
 class OpenAIClient:
     """Asks one endpoint once through the package `openai` (`pip install "jiyi[openai]"`).
 
-    Making one connects to nothing and imports nothing. The key appears in no error.
-
-    Raises:
-        MissingExtra: the package `openai` is not installed; ``purpose`` says what it is needed for.
+    Making one connects to nothing and imports nothing. The key appears in no error. Without the package it
+    raises `MissingExtra`; ``purpose`` says what it is needed for.
     """
 
     def __init__(self, endpoint: Endpoint, faults: Faults, *, purpose: str) -> None:
@@ -125,10 +115,7 @@ class OpenAIClient:
         self._lock = free_after_fork(threading.Lock())
 
     def ask(self, send: Callable[["OpenAI", float], bytes], *, left: float, attempt: int) -> bytes:
-        """Return what `send` returns, or raise its translated error as `Failure`.
-
-        `send` gets the seconds to wait, at most `left`; `attempt` counts the tries.
-        """
+        """Return what `send` returns, given the seconds to wait, or raise its error as `Failure`."""
         client = self._open_client()
         import openai
 
@@ -154,28 +141,24 @@ class OpenAIClient:
                 try:
                     from openai import OpenAI
                 except ImportError as error:
-                    raise Failure(
-                        self._faults.refused(
-                            f"the package openai cannot be imported ({error}): "
-                            'reinstall it with `pip install --force-reinstall "jiyi[openai]"`'
-                        )
-                    ) from error
-                self._client = OpenAI(
-                    api_key=self._endpoint.key,
-                    base_url=self._endpoint.url,
-                    timeout=self._endpoint.timeout,
-                    max_retries=0,  # `retry` tries again
-                )
+                    reason = f"the package openai cannot be imported ({error})"
+                    advice = 'reinstall it with `pip install --force-reinstall "jiyi[openai]"`'
+                    raise Failure(self._faults.refused(f"{reason}: {advice}")) from error
+                url, key, timeout = self._endpoint.url, self._endpoint.key, self._endpoint.timeout
+                # Without retries, because `retry` tries again.
+                self._client = OpenAI(api_key=key, base_url=url, timeout=timeout, max_retries=0)
             return self._client
 
     def _translate_error(self, error: Exception, seconds: float, tries: int) -> Failure:
         import openai
 
         if isinstance(error, openai.APIStatusError):
+            body = error.body
+            said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
             return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,
-                _error_message(error),
+                str(said or error.response.reason_phrase),
                 blamed=error.param if isinstance(error.param, str) else "",
                 retry_after=error.response.headers.get("retry-after"),
                 # An exhausted account also answers 429, but waiting does not fill it.
@@ -185,13 +168,5 @@ class OpenAIClient:
             return self._faults.timeout_failure(self._endpoint, seconds=seconds, tries=tries)
         if isinstance(error, openai.APIConnectionError):
             return self._faults.connection_failure(self._endpoint, str(error.__cause__ or error), tries=tries)
-        words = self._endpoint.short(str(error))
-        return Failure(
-            self._faults.refused(f"asking {self._endpoint.shown} failed ({words}): check the settings")
-        )
-
-
-def _error_message(error: "APIStatusError") -> str:
-    body = error.body
-    message = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
-    return str(message or error.response.reason_phrase)
+        failed = f"asking {self._endpoint.shown} failed ({self._endpoint.short(str(error))})"
+        return Failure(self._faults.refused(f"{failed}: check the settings"))

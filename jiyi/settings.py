@@ -267,10 +267,8 @@ def _check_names(environment: Iterable[str], fields: Iterable[str]) -> None:
 def load_settings(**values: Any) -> Settings:
     """Return the settings; ``values`` that are not None win over environment and file.
 
-    The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names.
-
-    Raises:
-        SettingsError: a name is unknown or a value unusable; says which and why.
+    The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names. Raises `SettingsError`,
+    which says what name is unknown or value unusable, and why.
     """
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})

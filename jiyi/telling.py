@@ -44,10 +44,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def mask(address: str) -> str:
-    """Return an address, in any shape, with its password or key hidden.
-
-    A password may contain any character: it extends to the last @.
-    """
+    """Return an address with its password or key hidden; a password extends to the last @."""
     if (user := _BEFORE_PASSWORD.search(address)) and (end := address.rfind("@", user.end())) >= 0:
         address = f"{address[: user.end()]}***{address[end:]}"
     return _mask_settings(address)

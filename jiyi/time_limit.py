@@ -23,16 +23,12 @@ class OutOfTime(Exception):
 
 
 def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_late: int = 2) -> _T:
-    """Return what `call` returns, or raise what it raises, within `seconds`.
+    """Return what `call` returns within `seconds`, or raise what it raises; else raise `OutOfTime`.
 
-    - `call` runs in a daemon thread, with the caller's context variables: a thread that
-      never ends does not keep the process from ending.
-    - A call that takes longer goes on in the background; its result is discarded. While
-      `most_late` such calls of the same `owner` run, no other begins. Concurrent callers may
-      each leave one more running.
-
-    Raises:
-        OutOfTime: it took longer, or too many earlier calls still run.
+    It runs in a daemon thread, with the caller's context variables: one that never ends does not keep the
+    process from ending. A call that takes longer goes on in the background; its result is discarded. While
+    `most_late` such calls of the same `owner` run, no other begins. Concurrent callers may each leave one
+    more running.
     """
     with _lock:
         if _late_calls[id(owner)] >= most_late:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -18,22 +18,11 @@ from jiyi.compression.summarize import Summarize
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import JiyiError, SettingsError, WrongState
 from jiyi.llm import LLM, OpenAILLM
-from jiyi.long_term import (
-    Accesses,
-    Consolidation,
-    FactMemory,
-    Forgetting,
-    Indexer,
-    LongTermMemory,
-    Maintenance,
-    Reader,
-    Recall,
-    Rule,
-    Second,
-    Succession,
-    Updating,
-    gate_of,
-)
+from jiyi.long_term import FactMemory, Forgetting, Reader, Recall, Rule, Second, Succession, Updating, gate_of
+from jiyi.long_term.consolidation.consolidation import Consolidation
+from jiyi.long_term.indexing import Indexer
+from jiyi.long_term.memory import LongTermMemory, Maintenance
+from jiyi.long_term.recall.accesses import Accesses
 from jiyi.manager import MemoryManager
 from jiyi.monitor import ContextMonitor, Thresholds
 from jiyi.rerank import CrossEncoderReranker, EndpointReranker, LLMReranker, Reranker
@@ -113,8 +102,6 @@ def _refuse_fork() -> Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OpenOptions:
-    """The options a memory is opened with."""
-
     settings: Settings
     models: tuple[Embedder | str | None, Reranker | str | None, LLM | None]  # None: as set
     rule: Rule | None
@@ -124,7 +111,6 @@ class _OpenOptions:
     check: bool  # whether the data must be of this embedder
 
     def parts(self, place: Place) -> Parts:
-        """Make the parts, for this process."""
         (embedder, reranker, llm), settings = self.models, self.settings
         own_embedder = embedder_for(settings) if embedder is None or isinstance(embedder, str) else None
         own_llm = None if llm else llm_for(settings)
@@ -135,9 +121,8 @@ class _OpenOptions:
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            counter = counter_for(settings.model)
-            wiring = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm, counter)
-            parts = wiring.parts(own_embedder, own_llm)
+            builder = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm)
+            parts = builder.parts(own_embedder, own_llm)
         except BaseException:
             backend.store.close()
             raise
@@ -163,40 +148,35 @@ class _PartsBuilder:
     embedder: CachedEmbedder
     reranker: Reranker | None
     llm: LLM | None
-    counter: TokenCounter
+    counter: TokenCounter = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counter", counter_for(self.settings.model))
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""
-        long_term, ledger, hours = self.long_term(), self.backend.ledger, self.settings.maintain_hours
-        upkeep = Maintenance(long_term, ledger, hours=hours, clock=self.options.clock) if hours else None
+        settings, clock = self.settings, self.options.clock
+        store, ledger = self.backend.store, self.backend.ledger
+        long_term, upkeep, monitor = self.long_term(), None, None
+        if settings.maintain_hours:
+            upkeep = Maintenance(long_term, ledger, hours=settings.maintain_hours, clock=clock)
+        if settings.monitor:
+            user, thresholds = settings.user_id or "", self.options.thresholds
+            monitor = ContextMonitor(thresholds=thresholds, clock=clock, counter=self.counter, user_id=user)
+        turns, ttl = settings.max_turns, settings.session_ttl
         return Parts(
-            store=self.backend.store,
+            store=store,
             long_term=long_term,
             workers=tuple(filter(None, (upkeep, long_term.reader, long_term.indexer))),
-            short_term=self.short_term(),
+            short_term=ShortTermMemory(store, changes=store.changes, max_turns=turns, ttl=ttl, clock=clock),
             summaries=self.summaries(),
             ledger=ledger,
             skills=self.skills(),
-            monitor=self.monitor() if self.settings.monitor else None,
+            monitor=monitor,
             counter=self.counter,
-            settings=self.settings,
-            clock=self.options.clock,
+            settings=settings,
+            clock=clock,
             on_close=partial(_close, *made),
-        )
-
-    def monitor(self) -> ContextMonitor:
-        user, clock = self.settings.user_id or "", self.options.clock
-        return ContextMonitor(
-            thresholds=self.options.thresholds, clock=clock, counter=self.counter, user_id=user
-        )
-
-    def short_term(self) -> ShortTermMemory:
-        return ShortTermMemory(
-            self.backend.store,
-            changes=self.backend.store.changes,
-            max_turns=self.settings.max_turns,
-            ttl=self.settings.session_ttl,
-            clock=self.options.clock,
         )
 
     def summaries(self) -> SummaryUpdater:
@@ -238,40 +218,23 @@ class _PartsBuilder:
 
     def long_term(self) -> LongTermMemory:
         settings, clock, llm = self.settings, self.options.clock, self.llm
-        store, vectors = self.backend.store, self.backend.vectors
-        trash = self.backend.trash
-        succession = Succession(store, vectors)
-        facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=settings.zone)
+        store, vectors, trash = self.backend.store, self.backend.vectors, self.backend.trash
+        zone, succession = settings.zone, Succession(store, vectors)
+        facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=zone)
+        least, language = settings.consolidation_min_episodes, settings.language
         consolidation = Consolidation(
-            store,
-            vectors,
-            llm=llm,
-            clock=clock,
-            min_episodes=settings.consolidation_min_episodes,
-            language=settings.language,
+            store, vectors, llm=llm, clock=clock, min_episodes=least, language=language
         )
-        seconds = settings.reranker_seconds
+        seconds, accesses = settings.reranker_seconds, Accesses(store, clock=clock)
         second = Second(reranker=self.reranker, seconds=seconds) if self.reranker else None
         recall = Recall(
-            store,
-            vectors,
-            self.embedder,
-            second=second,
-            accesses=Accesses(store, clock=clock),
-            zone=settings.zone,
-            clock=clock,
+            store, vectors, self.embedder, second=second, accesses=accesses, zone=zone, clock=clock
         )
         indexer = Indexer(vectors, self.embedder, after_embedding=succession.settle)
         reader = None
         if llm is not None and settings.learn_facts and settings.reader == "auto":
             reader = Reader(
-                store,
-                self.backend.ledger,
-                facts,
-                llm,
-                settings=settings,
-                clock=clock,
-                on_new=indexer.notify,
+                store, self.backend.ledger, facts, llm, settings=settings, clock=clock, on_new=indexer.notify
             )
         rewrite, learn = consolidation.rewritten, facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
@@ -339,9 +302,7 @@ def embedder_for(settings: Settings) -> Embedder:
 def llm_for(settings: Settings) -> OpenAILLM | None:
     """Return the language model the settings name, or None where they name none; close it in the end.
 
-    Raises:
-        SettingsError: the endpoint's address or key cannot be used.
-        MissingExtra: the package `openai` is not installed.
+    Raises `SettingsError` if address or key cannot be used, `MissingExtra` without the package `openai`.
     """
     if not settings.llm_model:
         return None
@@ -359,12 +320,9 @@ def llm_for(settings: Settings) -> OpenAILLM | None:
 def reranker_for(settings: Settings, llm: LLM | None = None) -> Reranker | None:
     """Return the reranker the settings name, or None for "none"; it holds nothing to close.
 
-    `llm` is the model that "llm" asks.
-
-    Raises:
-        SettingsError: an endpoint without address or model, a cross-encoder without model,
-            "llm" without a language model.
-        MissingExtra: the package a cross-encoder needs is not installed.
+    `llm` is the model that "llm" asks. Raises `SettingsError` for an endpoint without address or model, a
+    cross-encoder without model, "llm" without a language model; `MissingExtra` without the package of a
+    cross-encoder.
     """
     kind, model = settings.reranker, settings.reranker_model
     if kind == "none":

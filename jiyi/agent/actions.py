@@ -25,12 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Something that an agent can do; calling it calls its function.
-
-    Raises:
-        InputError: a name that chat APIs refuse, or parameters that are no JSON schema of an
-            object.
-    """
+    """Something that an agent can do, with a name that chat APIs accept; calling it calls its function."""
 
     name: str  # letters, digits, "_" and "-", at most 64
     description: str  # what it does and when to use it, for the model
@@ -39,7 +34,6 @@ class Action:
     terminal: bool = False  # its result is the answer and ends the run
 
     def __post_init__(self) -> None:
-        """Check name and parameters."""
         if not _NAME.fullmatch(self.name):
             raise InputError(f"action name {self.name!r}: use letters, digits, _ and -, at most 64")
         checker(self.parameters)
@@ -67,16 +61,8 @@ class Observation:
 class Environment:
     """Executes actions; subclass it to do so elsewhere, such as in a container.
 
-    - `execute` returns the error of an action as an observation instead of raising it.
-    - Each action runs in a thread and times out after `seconds`; it may go on running, but its result is
-      discarded.
-
-    Args:
-        seconds: the time limit of an action.
-        clock: returns the current time.
-
-    Raises:
-        SettingsError: seconds is not above 0.
+    Each runs in a thread and times out after `seconds`; it may go on running, but its result is discarded.
+    Raises `SettingsError`: seconds is not above 0.
     """
 
     def __init__(self, *, seconds: float = 60.0, clock: Clock = utc_now) -> None:
@@ -86,16 +72,15 @@ class Environment:
         self._clock = clock
 
     def execute(self, action: Action, args: Mapping[str, Any]) -> Observation:
-        """Execute an action and return its outcome.
-
-        KeyboardInterrupt is raised at once; the action may go on.
-        """
+        """Execute an action and return its outcome, also an error; KeyboardInterrupt is raised at once."""
         at, started = self._clock(), time.monotonic()
         try:
             result = run_within(
                 lambda: action.function(**args), self._seconds, owner=self, most_late=_MAX_LATE
             )
-            text, ok = _as_text(result), True
+            text, ok = "ok" if result is None else result, True
+            if not isinstance(text, str):
+                text = json.dumps(text, ensure_ascii=False, default=str)
         except OutOfTime as error:
             text, ok = f"{action.name} was not waited for: {error}; it may still be going on", False
         except (Exception, SystemExit) as error:
@@ -119,10 +104,8 @@ def action(
     """Make an action from a function: as a decorator, with or without options, or by a call.
 
     The schema comes from the type hints, with pydantic's ``Field(description=...)``; the description is the
-    docstring. Arguments of the model are converted to the types of the hints (dates, enums, ...).
-
-    Raises:
-        InputError: the function takes arguments that cannot be named or described as JSON.
+    docstring. Arguments of the model are converted to the types of the hints (dates, enums, ...). Raises
+    `InputError` for arguments that cannot be named or described as JSON.
     """
 
     def make_action(wrapped: Callable[..., Any]) -> Action:
@@ -140,14 +123,6 @@ def action(
         )
 
     return make_action if function is None else make_action(function)
-
-
-def _as_text(result: Any) -> str:
-    if isinstance(result, str):
-        return result
-    if result is None:
-        return "ok"
-    return json.dumps(result, ensure_ascii=False, default=str)
 
 
 def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapter[Any]], dict[str, Any]]:
@@ -175,9 +150,9 @@ def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapte
         elif isinstance(parameter.default, str | int | float | bool):
             schema.setdefault("default", parameter.default)
         properties[key] = schema
-    combined: dict[str, Any] = {"type": "object", "properties": properties}
+    combined: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     combined |= {"required": required} if required else {}
-    combined |= {"additionalProperties": False} | ({"$defs": definitions} if definitions else {})
+    combined |= {"$defs": definitions} if definitions else {}
     stripped: dict[str, Any] = _strip_titles(combined)
     return adapters, stripped
 

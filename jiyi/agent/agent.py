@@ -1,20 +1,28 @@
 """The agent: a model with goals, actions, memory and environment."""
 
-from collections.abc import Callable, Sequence
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jiyi.agent.actions import Action, Environment, action
-from jiyi.agent.loop import Loop, Parts
-from jiyi.agent.memory import Work, find_unfinished_task
-from jiyi.agent.run import Goal, Limits, Run, parse_goals, system_prompt
-from jiyi.errors import InputError, WrongState
-from jiyi.llm import ChatLLM
+from jiyi.agent.memory import MemoryTools, Work, find_unfinished_task
+from jiyi.agent.run import Goal, Limits, Run, Stopped, parse_goals, system_prompt
+from jiyi.compression.tool_output import ToolOutput
+from jiyi.errors import BudgetTooSmall, InputError, JiyiError, LLMError, LLMUnreachable, WrongState
+from jiyi.llm import ChatLLM, Turn, Unfit, checker
 from jiyi.manager import MemoryManager
 from jiyi.prompts import load_prompt, wording
-from jiyi.records import Budget, Message, Step
+from jiyi.records import Budget, Message, Step, Task, ToolCall, Window
 from jiyi.text import language
+from jiyi.working import Scratch, describe_call
 
 __all__ = ["Agent"]
+
+_MAX_FAILURES = 3  # of the same call
 
 
 class Agent:
@@ -34,18 +42,11 @@ class Agent:
     - Each run has its own state: one agent may serve several sessions at once, from several threads; in
       asyncio use ``await asyncio.to_thread(agent.run, ...)``. A session takes one run at a time.
 
-    Args:
-        goals: texts or `Goal` values.
-        actions: `Action` values, or functions (see `action`).
-        memory: the memory of a user.
-        environment: executes the actions, by default with a time limit of a minute.
-        llm: the model.
-        limits: of each run.
-        budget: tokens of each window, by default from the settings of the memory.
-        system: text before the goals in the system prompt.
+    ``environment`` executes the actions, by default with a time limit of a minute; ``budget`` is that of each
+    window, by default from the settings of the memory; ``system`` stands before the goals in the system
+    prompt.
 
-    Raises:
-        InputError: a goal, action or model is invalid, or two actions have the same name.
+    Raises `InputError`: a goal, action or model is invalid, or two actions have the same name.
     """
 
     def __init__(
@@ -64,16 +65,10 @@ class Agent:
             raise InputError(f"llm must be a model with chat(), such as OpenAILLM, not {type(llm).__name__}")
         all_goals = parse_goals(goals)
         prompt_language = language("\n".join([system, *map(str, all_goals)]))
-        self._parts = Parts(
-            memory=memory,
-            llm=llm,
-            environment=environment or Environment(),
-            actions=_check_actions(actions),
-            limits=limits or Limits(),
-            budget=budget,
-            system=system_prompt(all_goals, system, prompt_language),
-            language=prompt_language,
-        )
+        self._memory, self._llm, self._budget, self._language = memory, llm, budget, prompt_language
+        self._environment, self._limits = environment or Environment(), limits or Limits()
+        self._actions = _check_actions(actions)
+        self._system = system_prompt(all_goals, system, prompt_language)
 
     def run(
         self,
@@ -84,30 +79,26 @@ class Agent:
     ) -> Run:
         """Save a question, work on it, and save the answer.
 
-        `Run.stopped` of the result says why the run ended:
+        ``on_text`` is called with each piece of text of the model, also of texts with tool calls, ``on_step``
+        with each executed step. `Run.stopped` of the result says why the run ended:
 
         * "done": there is an answer; the task, if any, became an episode.
         * "max_steps", "budget": a limit was reached, or the window has no room for its required parts; the
           task became a partial episode.
-        * "failed": the model refused, or made no progress; the task became a failed episode. If the
-          endpoint could not be reached, the task waits for `resume` instead.
+        * "failed": the model refused, or made no progress; the task became a failed episode. If the endpoint
+          could not be reached, the task waits for `resume` instead.
         * "interrupted": Ctrl-C; the task waits for `resume`.
 
-        Args:
-            question: the text of the user.
-            session_id: the conversation, which may be new.
-            on_text: called with each piece of text of the model, also of texts with tool calls.
-            on_step: called with each executed step.
-
-        Raises:
-            InputError: the question is empty.
-            StorageError: the database cannot be written.
+        Raises `InputError` for an empty question, `StorageError` if the database cannot be written.
         """
         if not isinstance(question, str) or not question.strip():
             raise InputError("a question must be text with something in it")
-        self._complete_unfinished(session_id)
-        message = self._parts.memory.save_message(session_id, role="user", content=question)
-        return Loop(self._parts, question, session_id, message, on_text=on_text, on_step=on_step).run()
+        memory = self._memory
+        if task := find_unfinished_task(memory, session_id):
+            work = Work(memory, session_id, task.request, task.id)
+            work.complete(wording("agent", self._language)["moved_on"], "partial")
+        message = memory.save_message(session_id, role="user", content=question)
+        return _Loop(self, question, session_id, message, on_text=on_text, on_step=on_step).run()
 
     def resume(
         self,
@@ -117,13 +108,10 @@ class Agent:
     ) -> Run:
         """Continue the interrupted run of a session from its stored steps.
 
-        Without any step the newest question of the session is worked on again.
-
-        Raises:
-            WrongState: the session has no question.
-            StorageError: the database cannot be written.
+        Without any step the newest question is worked on again. Raises `WrongState` if there is no question,
+        `StorageError` if the database cannot be written.
         """
-        memory, parts = self._parts.memory, self._parts
+        memory = self._memory
         task = find_unfinished_task(memory, session_id)
         messages = memory.session_messages(session_id, limit=100)
         index = max((i for i, each in enumerate(messages) if each.role == "user"), default=None)
@@ -133,18 +121,11 @@ class Agent:
         question = task.request if task else message.text if message else ""
         if message is not None and message.text != question:
             message = None
-        loop = Loop(parts, question, session_id, message, task, on_text, on_step)
+        loop = _Loop(self, question, session_id, message, task, on_text, on_step)
         if task is not None or (index is not None and index < len(messages) - 1):
-            note = load_prompt("agent_resume", parts.language).substitute(question=question)
+            note = load_prompt("agent_resume", self._language).substitute(question=question)
             loop.scratch.note(note)
         return loop.run()
-
-    def _complete_unfinished(self, session_id: str) -> None:
-        """Complete the task of an interrupted run as partial, since there is a new question."""
-        task = find_unfinished_task(self._parts.memory, session_id)
-        if task is not None:
-            work = Work(self._parts.memory, session_id, task.request, task.id)
-            work.complete(wording("agent", self._parts.language)["moved_on"], "partial")
 
 
 def _check_actions(given: Sequence[Action | Callable[..., Any]]) -> tuple[Action, ...]:
@@ -154,3 +135,223 @@ def _check_actions(given: Sequence[Action | Callable[..., Any]]) -> tuple[Action
     if duplicates:
         raise InputError(f"two actions are called {', '.join(duplicates)}; a model tells them apart by name")
     return actions
+
+
+class _StopRun(Exception):
+    """The run ends without an answer."""
+
+    def __init__(self, stopped: Stopped, reason: str) -> None:
+        super().__init__(reason)
+        self.stopped = stopped
+
+
+@dataclass
+class _Loop:
+    """One run of an agent, for a question that is already saved; used once."""
+
+    agent: Agent
+    question: str
+    session_id: str
+    message: Message | None = None  # the saved question, which recall must not find
+    task: Task | None = None  # of an interrupted run
+    on_text: Callable[[str], object] | None = None
+    on_step: Callable[[Step], object] | None = None
+
+    def __post_init__(self) -> None:
+        agent, task, message = self.agent, self.task, self.message
+        self._words = wording("agent", agent._language)
+        self._work = Work(agent._memory, self.session_id, self.question, task.id if task else None)
+        self._counter = agent._memory.counter
+        tools = MemoryTools(self._work, agent._language, {message.id} if message else ())
+        shorten = ToolOutput(counter=self._counter)
+        self.scratch = Scratch.from_task(task, shorten=shorten) if task else Scratch(shorten=shorten)
+        # An action of the caller replaces a memory tool of the same name.
+        self._actions = {action.name: action for action in (*tools.actions(), *agent._actions)}
+        self._tools = [action.to_openai() for action in self._actions.values()]
+        self._run = Run(answer="", stopped="done")  # what has been used so far
+        self._partial_text: list[str] = []  # of the current turn, not saved yet
+        self._answer: str | None = None  # after it is saved
+        self._last_text = ""  # of the model
+        self._failures: Counter[tuple[str, str]] = Counter()
+
+    def run(self) -> Run:
+        """Run until there is an answer, a limit is reached, or an error ends it."""
+        try:
+            answer = self._find_answer()
+            self.agent._memory.save_message(self.session_id, role="assistant", content=answer)
+            self._answer = answer
+            self._partial_text.clear()
+            self._work.complete(answer)
+            return self._result("done")
+        except KeyboardInterrupt:
+            return self._stop_interrupted()
+        except LLMUnreachable as error:  # the task waits for resume()
+            self._save_partial_text()
+            return self._result("failed", str(error))
+        except (LLMError, _StopRun, BudgetTooSmall) as error:
+            return self._stop_failed(error)
+        except Exception:  # of a listener or the database: save the text so far
+            with suppress(JiyiError):
+                self._save_partial_text()
+            raise
+        finally:
+            self.scratch.clear()
+
+    def _find_answer(self) -> str:
+        limits, started, was_silent = self.agent._limits, time.monotonic(), False
+        for _ in range(limits.max_steps):
+            if limits.seconds is not None and time.monotonic() - started >= limits.seconds:
+                raise _StopRun("budget", f"{limits.seconds:g} seconds are over; raise Limits.seconds")
+            turn = self._call_model()
+            self._last_text = turn.text.strip() or self._last_text
+            if turn.tool_calls:
+                answer = self._run_calls(turn)
+                if answer is not None:
+                    return answer
+            elif turn.text.strip():
+                return turn.text
+            elif was_silent:
+                raise _StopRun("failed", f"the model said nothing, twice (it ended with {turn.finish!r})")
+            else:
+                was_silent = True
+                self.scratch.note(self._words["silent"])
+        raise _StopRun("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
+
+    def _call_model(self) -> Turn:
+        window, limit, run = self._window(), self.agent._limits.max_tokens, self._run
+        used = run.input_tokens + run.output_tokens
+        if limit is not None and used + window.report.tokens > limit:
+            over = f"the next step would take more than the {limit:,} of Limits.max_tokens"
+            raise _StopRun("budget", f"{used:,} tokens are used, {over}")
+        self._run = replace(run, window=window)
+        turn = self.agent._llm.chat(
+            window.messages,
+            tools=self._tools,
+            max_tokens=window.report.budget.max_output_tokens or None,
+            on_text=self._on_text if self.on_text else None,
+        )
+        message = Message(role="assistant", content=turn.text or None, tool_calls=turn.tool_calls)
+        asked = window.report.tokens if turn.input_tokens is None else turn.input_tokens
+        answered = self._counter.count(message) if turn.output_tokens is None else turn.output_tokens
+        self._run = replace(
+            self._run,
+            model_calls=run.model_calls + 1,
+            input_tokens=run.input_tokens + asked,
+            output_tokens=run.output_tokens
+            + (self._counter.count(message) if answered is None else answered),
+            notes=tuple(dict.fromkeys((*run.notes, *turn.notes))),
+        )
+        return turn
+
+    def _window(self) -> Window:
+        return self.agent._memory.build_context(
+            self.session_id,
+            self.question,
+            self.agent._budget,
+            system=self.agent._system,
+            tools=self._tools,
+            scratch=self.scratch.messages,
+            recalled=self._run.window,  # one search a run
+            asked_at=self.message.created_at if self.message else None,
+        )
+
+    def _on_text(self, piece: str) -> None:
+        assert self.on_text is not None
+        self._partial_text.append(piece)
+        self.on_text(piece)
+
+    def _run_calls(self, turn: Turn) -> str | None:
+        """Execute the calls of a turn in order; return the result of the first successful terminal action."""
+        memory, parsed = self.agent._memory, [_parse_call(call) for call in turn.tool_calls]
+        thought = turn.text.strip()
+        self.scratch.act([call for call, _, _ in parsed], thought)
+        answer: str | None = None
+        for call, args, fault in parsed:
+            task_id, words = self._work.start_task(), thought or describe_call(call.name, args)
+            step = memory.add_step(task_id, words, tool_name=call.name, args=args)
+            thought = ""
+            self._partial_text.clear()  # the step has it now
+            text, ok = self._run_call(call, args, fault)
+            step = memory.update_step(step.id, status="completed" if ok else "failed", result=text)
+            self.scratch.observe(call.id, text, id=step.id)
+            if self.on_step is not None:
+                self.on_step(step)
+            if not ok:
+                self._count_failure(call, text)
+            elif answer is None and self._actions[call.name].terminal:
+                answer = text
+        return answer
+
+    def _run_call(self, call: ToolCall, args: Mapping[str, Any], fault: str) -> tuple[str, bool]:
+        action = self._actions.get(call.name)
+        if action is None:
+            names = ", ".join(self._actions)
+            return self._words["unknown_tool"].format(name=call.name, names=names), False
+        if fault:
+            return self._words["bad_json"].format(why=fault, raw=args["arguments"]), False
+        try:
+            checker(action.parameters)(dict(args))
+        except Unfit as unfit:
+            return self._words["unfit"].format(why=unfit), False
+        observation = self.agent._environment.execute(action, args)
+        return observation.text, observation.ok
+
+    def _count_failure(self, call: ToolCall, text: str) -> None:
+        key = (call.name, call.arguments)
+        self._failures[key] += 1
+        if self._failures[key] >= _MAX_FAILURES:
+            short = " ".join(text.split())[:300]
+            raise _StopRun("failed", f"the same call failed {_MAX_FAILURES} times: {call.name}: {short}")
+
+    def _save_partial_text(self) -> None:
+        text = "".join(self._partial_text)
+        if text.strip():
+            self.agent._memory.save_message(self.session_id, role="assistant", content=text)
+            self._last_text = text
+        self._partial_text.clear()
+
+    def _stop_interrupted(self) -> Run:
+        """Save the text so far; the task waits for `resume`, unless the answer was saved already."""
+        if self._answer is not None:
+            self._work.complete(self._answer)
+            return self._result("done")
+        self._save_partial_text()
+        return self._result("interrupted", "interrupted; resume() goes on")
+
+    def _stop_failed(self, error: Exception) -> Run:
+        self._save_partial_text()
+        stopped = error.stopped if isinstance(error, _StopRun) else None
+        if stopped is None:
+            stopped = "budget" if isinstance(error, BudgetTooSmall) else "failed"
+        if stopped == "failed":
+            self._work.complete(str(error), "failed")
+        else:
+            self._work.complete(f"{error}. {self._last_text}".strip(), "partial")
+        return self._result(stopped, str(error))
+
+    def _result(self, stopped: Stopped, reason: str = "") -> Run:
+        return replace(
+            self._run,
+            answer=self._answer if self._answer is not None else self._last_text,
+            stopped=stopped,
+            reason=reason,
+            steps=self._work.steps,
+            task_id=self._work.task_id,
+        )
+
+
+def _parse_call(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
+    """Return a call with valid JSON, which chat APIs require, its arguments, and the error in them or ""."""
+    try:
+        args = json.loads(call.arguments.strip() or "{}", parse_constant=_reject_constant, strict=False)
+    except (ValueError, RecursionError) as error:
+        args, fault = None, str(error) or "too deep"
+    else:
+        fault = "" if isinstance(args, dict) else f"it is {type(args).__name__}"
+    if fault:
+        args = {"arguments": call.arguments}
+    return replace(call, arguments=json.dumps(args, ensure_ascii=False), extra={}), args, fault
+
+
+def _reject_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,6 +1,6 @@
 """The task that keeps the steps of an agent, and the memory tools for the model."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,7 @@ from jiyi.prompts import Language, quote, wording
 from jiyi.records import Hit, Message, Outcome, Step, Task
 from jiyi.text import Secrecy, excerpt, query_terms
 
-__all__ = ["MEMORY_TOOLS", "MemoryTools", "Work", "find_unfinished_task"]
-
-MEMORY_TOOLS = ("remember", "recall", "forget", "plan", "open_skill", "open_output")
-"""The names of the tools, in their order."""
+__all__ = ["MemoryTools", "Work", "find_unfinished_task"]
 
 _MAX_HITS = 5
 _HIT_TOKENS = 70  # of one hit
@@ -23,14 +20,12 @@ _PART_TOKENS = 450  # of one part of an output
 _CONTEXT_MARK = {"_made_by": "jiyi.agent"}
 _MAX_SUMMARY_CHARS = 1_000  # of the answer in the episode; the conversation has all of it
 _DONE_MARK = "[x]"
+_NO_OTHERS = {"additionalProperties": False}
 
 
 @dataclass
 class Work:
-    """Keeps the steps of a run in a task of the memory.
-
-    The first step creates the task, so that talk alone leaves no episode.
-    """
+    """Keeps the steps of a run in a task of the memory; without steps talk leaves no episode."""
 
     memory: MemoryManager
     session_id: str
@@ -51,14 +46,6 @@ class Work:
         if self.task_id is None:
             self.task_id = self.memory.start_task(self.session_id, self.request, context=_CONTEXT_MARK).id
         return self.task_id
-
-    def start_step(self, description: str, tool_name: str, args: Mapping[str, Any]) -> Step:
-        """Store a step that is about to be executed."""
-        return self.memory.add_step(self.start_task(), description, tool_name=tool_name, args=args)
-
-    def finish_step(self, step: Step, text: str, *, ok: bool) -> Step:
-        """Store the result of a step, and return it."""
-        return self.memory.update_step(step.id, status="completed" if ok else "failed", result=text)
 
     def plan(self, lines: Sequence[str], removed_text: str) -> list[Step]:
         """Set the steps of the plan and return them.
@@ -85,15 +72,10 @@ class Work:
         return [step for step in self.steps if step.tool_name is None and step.description in wanted]
 
     def complete(self, summary: str, outcome: Outcome = "success") -> None:
-        """Complete the task, if there is one; it becomes an episode."""
+        """End the task, if there is one; it becomes an episode."""
         if self.task_id is not None:
             short = summary if len(summary) <= _MAX_SUMMARY_CHARS else summary[: _MAX_SUMMARY_CHARS - 1] + "…"
             self.memory.complete_task(self.task_id, outcome=outcome, summary=short)
-
-    def fail(self, reason: str) -> None:
-        """End the task as failed, if there is one; it becomes an episode."""
-        if self.task_id is not None:
-            self.memory.fail_task(self.task_id, reason=reason[:_MAX_SUMMARY_CHARS])
 
 
 def find_unfinished_task(memory: MemoryManager, session_id: str) -> Task | None:
@@ -122,33 +104,27 @@ class MemoryTools:
         self._recalled: set[str] = set()
 
     def actions(self) -> list[Action]:
-        """Return the actions; ``open_skill`` only if the memory has skills."""
+        """Return the actions; ``open_skill`` only if the memory has skills. First arguments are required."""
         text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}
         offset = {"type": "integer", "minimum": 0}
-        tools: dict[str, tuple[Callable[..., str], dict[str, Any], int]] = {
-            "remember": (self._remember, {"text": text, "always": {"type": "boolean"}}, 1),
-            "recall": (self._recall, {"query": text}, 1),
-            "forget": (self._forget, {"ids": texts}, 1),
-            "plan": (self._plan, {"steps": texts}, 1),
-            "open_skill": (self._open_skill, {"name": text, "resource": text}, 1),
-            "open_output": (self._open_output, {"id": text, "offset": offset}, 1),
+        tools: dict[str, tuple[Callable[..., str], dict[str, Any]]] = {
+            "remember": (self._remember, {"text": text, "always": {"type": "boolean"}}),
+            "recall": (self._recall, {"query": text}),
+            "forget": (self._forget, {"ids": texts}),
+            "plan": (self._plan, {"steps": texts}),
+            "open_skill": (self._open_skill, {"name": text, "resource": text}),
+            "open_output": (self._open_output, {"id": text, "offset": offset}),
         }
         if not self._memory.skills():
             del tools["open_skill"]
-        return [self._action(name, *tools[name]) for name in MEMORY_TOOLS if name in tools]
+        return [self._action(name, *tools[name]) for name in tools]
 
-    def _action(
-        self, name: str, function: Callable[..., str], parameters: dict[str, Any], required: int
-    ) -> Action:
+    def _action(self, name: str, function: Callable[..., str], parameters: dict[str, Any]) -> Action:
         described = {
             key: schema | {"description": self._words[f"{name}.{key}"]} for key, schema in parameters.items()
         }
-        schema = {
-            "type": "object",
-            "properties": described,
-            "required": list(parameters)[:required],
-            "additionalProperties": False,
-        }
+        required = [*parameters][:1]
+        schema = {"type": "object", "properties": described, "required": required} | _NO_OTHERS
         return Action(name=name, description=self._words[name], parameters=schema, function=function)
 
     def _remember(self, text: str, always: bool = False) -> str:

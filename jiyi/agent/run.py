@@ -16,40 +16,29 @@ Stopped = Literal["done", "max_steps", "budget", "interrupted", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """Something that an agent works towards.
-
-    Raises:
-        InputError: the name is empty.
-    """
+    """Something that an agent works towards; raises `InputError`: the name is empty."""
 
     name: str  # a word or a sentence
     description: str = ""  # what it means, and when it is reached
     priority: int = 0  # higher priorities are shown first
 
     def __post_init__(self) -> None:
-        """Check the name."""
         if not self.name.strip():
             raise InputError("a goal needs a name, such as Goal(name='Keep the shop running')")
 
     def __str__(self) -> str:
-        """The goal as one line of the prompt."""
         return f"{self.name}: {self.description}" if self.description else self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a run.
-
-    Raises:
-        SettingsError: a limit is not above 0.
-    """
+    """The limits of a run; raises `SettingsError`: a limit is not above 0."""
 
     max_steps: int = 20  # calls of the model
     max_tokens: int | None = 200_000  # input and output of all steps together; None: no limit
     seconds: float | None = 600.0  # no step starts after these; None: no limit
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         for name in ("max_steps", "max_tokens", "seconds"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -73,11 +62,7 @@ class Run:
 
 
 def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
-    """Return goals by priority, highest first; texts become goals of that name.
-
-    Raises:
-        InputError: an item is neither a text nor a `Goal`.
-    """
+    """Return goals by priority, highest first; texts become goals of that name, others `InputError`."""
     items = [given] if isinstance(given, str | Goal) else list(given)
     for item in items:
         if not isinstance(item, str | Goal):
@@ -87,10 +72,7 @@ def parse_goals(given: str | Goal | Sequence[str | Goal]) -> tuple[Goal, ...]:
 
 
 def system_prompt(goals: Sequence[Goal], system: str, language: Language) -> str:
-    """Return the system prompt: the text of the caller, the goals, and the instructions.
-
-    The same goals give the same text, so that prompt caches stay valid.
-    """
+    """Return the system prompt, always the same for the same goals, so that prompt caches stay valid."""
     lines = "\n".join(f"- {goal}" for goal in goals) or f"- {wording('agent', language)['goal']}"
     prompt = load_prompt("agent", language).substitute(goals=lines)
     return f"{system.strip()}\n\n{prompt}" if system.strip() else prompt

@@ -1,6 +1,5 @@
 """Long-term memory: what outlives the session, how it changes, and how it is found again."""
 
-from jiyi.long_term.block_writer import *
 from jiyi.long_term.blocks import *
 from jiyi.long_term.consolidation.consolidation import *
 from jiyi.long_term.consolidation.writer import *
@@ -10,7 +9,6 @@ from jiyi.long_term.facts.merge import *
 from jiyi.long_term.facts.succession import *
 from jiyi.long_term.forget_gate.gate import *
 from jiyi.long_term.forget_gate.rules import *
-from jiyi.long_term.forget_gate.run import *
 from jiyi.long_term.forgetting.forgetting import *
 from jiyi.long_term.forgetting.plan import *
 from jiyi.long_term.indexing import *

@@ -47,12 +47,9 @@ class Indexer(Worker):
     def __init__(
         self, vectors: VectorIndex, embedder: Embedder, *, after_embedding: Callable[[], bool] = lambda: False
     ) -> None:
-        self._vectors = vectors
-        self._embedder = embedder
-        self._after_embedding = after_embedding
+        self._vectors, self._embedder, self._after_embedding = vectors, embedder, after_embedding
         self._embed_lock = threading.Lock()  # worker and flush must not embed the same text
-        self._past_leases = True
-        self._batch = _MIN_BATCH
+        self._past_leases, self._batch = True, _MIN_BATCH
         super().__init__(
             "indexer",
             poll_seconds=_POLL_SECONDS,
@@ -63,11 +60,9 @@ class Indexer(Worker):
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed the records of all users that are pending now; return how many.
 
-        Without the bundled model's data file nothing is embedded and the log says so, once.
-        ``progress`` is called after each batch with the number of records done.
-
-        Raises:
-            EmbeddingError: the embedder failed; the batches before stay done.
+        Without the bundled model's data file nothing is embedded and the log says so, once. ``progress`` is
+        called after each batch with the number of records done. After an `EmbeddingError` the batches before
+        stay done.
         """
         try:
             return self._embed_pending(progress)
@@ -154,10 +149,7 @@ class Indexer(Worker):
         return len(rows)
 
     def _embed_or_refuse(self, batch: list[PendingText]) -> tuple[list[VectorRow], list[_Refused]]:
-        """Return the vectors of a batch, and the records that are refused even when embedded alone.
-
-        Raises the embedder's error if it embeds nothing at all now.
-        """
+        """Return vectors, and records refused even alone; raise if the embedder embeds nothing now."""
         try:
             return self._embed_texts(batch), []
         except _NOT_ABOUT_THE_TEXT:
@@ -187,7 +179,9 @@ class Indexer(Worker):
 
     def _embed_texts(self, batch: list[PendingText]) -> list[VectorRow]:
         started = time.monotonic()
-        parts = [_split_text(item) for item in batch]
+        # A tool's output gets one vector, of its beginning: logs and tables are found by their words.
+        beginning = {"size": _TOOL_OUTPUT_CHARS, "most": 1}
+        parts = [split_parts(item.text, **(beginning if item.role == "tool" else {})) for item in batch]
         # Each text once, the longest first, so that threads that share them end together.
         texts = sorted(set(chain.from_iterable(parts)), key=lambda text: (-len(text), text))
         matrix = self._embedder.embed(texts, "passage")
@@ -199,14 +193,3 @@ class Indexer(Worker):
             VectorRow(key=item.key, vectors=matrix[[places[part] for part in own_parts]])
             for item, own_parts in zip(batch, parts, strict=True)
         ]
-
-
-def _split_text(item: PendingText) -> list[str]:
-    """Return the parts of a text that get a vector each.
-
-    A tool's output gets one vector, of its beginning: logs and tables are found by their words, and
-    embedding all of one takes seconds.
-    """
-    if item.role == "tool":
-        return split_parts(item.text, size=_TOOL_OUTPUT_CHARS, most=1)
-    return split_parts(item.text)

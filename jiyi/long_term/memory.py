@@ -8,8 +8,7 @@ from jiyi.errors import Closed, StorageError
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.consolidation.writer import ConsolidationReceipt
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.long_term.forget_gate.gate import ForgetGate
-from jiyi.long_term.forget_gate.run import GateReceipt
+from jiyi.long_term.forget_gate.gate import ForgetGate, GateReceipt
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.long_term.indexing import Indexer
 from jiyi.long_term.reading import Reader, ReadingReceipt

@@ -58,11 +58,8 @@ class _MeteredLLM:
     def complete(
         self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int | None = None, **options: Any
     ) -> Reply:
-        """Return the other model's reply; see `LLM.complete`.
-
-        Raises:
-            _LimitReached: the limits have no room for this call.
-            StorageError: the usage cannot be written.
+        """Return the other model's reply, see `LLM.complete`; raises `_LimitReached` if there is no room for
+        this call.
         """
         count = counter_for("o200k_base").count_text
         prompt_tokens = sum(count(str(message.get("content", ""))) for message in messages)
@@ -102,7 +99,6 @@ class _MeteredLLM:
 
 
 def _usage_keys(moment: datetime) -> tuple[str, str]:
-    """Return the keys of the calls of this hour and of the tokens of this day."""
     hour = to_micros(moment) // 3_600_000_000
     return f"calls:{hour:08}", f"tokens:{hour // 24:08}"
 
@@ -167,16 +163,12 @@ class Reader(Worker):
             wrap_error=lambda error: LLMUnreachable(f"reading failed: {error!r}"),
             fatal_errors=(Closed,),
         )
-        self._store = store
-        self._readings = readings
-        self._facts = facts
+        self._store, self._readings, self._facts = store, readings, facts
+        self._settings, self._clock, self._on_new = settings, clock, on_new
         limits = settings.reader_calls_per_hour, settings.reader_tokens_per_day
         self._llm = _MeteredLLM(llm, readings, *limits, clock)
-        self._settings = settings
         # A reply may be requested twice; a claim that takes longer expires.
         self._lease = timedelta(seconds=2 * settings.llm_seconds + _LEASE_MARGIN)
-        self._clock = clock
-        self._on_new = on_new
         self._read_lock = threading.Lock()  # the worker and `read_due` take turns
         self._current_claim: Claim | None = None
 
@@ -189,7 +181,9 @@ class Reader(Worker):
         done, more = ReadingReceipt(), True
         while more:
             receipt, more = self._read_next(user_id, respect_pause=False)
-            done = _add_receipts(done, receipt)
+            counts = ("stretches", "new", "changed", "refused", "passed_over")
+            sums = {name: getattr(done, name) + getattr(receipt, name) for name in counts}
+            done = ReadingReceipt(notes=tuple(dict.fromkeys((*done.notes, *receipt.notes))), **sums)
             if progress and more:
                 progress(done.stretches + done.passed_over)
         return replace(done, waiting=self.unread(user_id))
@@ -253,10 +247,10 @@ class Reader(Worker):
             return ReadingReceipt(), True
         if figures.get("error"):
             self._readings.note(failures=0, wait_until=0, error="")
-        if reading.refused:
-            self._readings.add("refused", reading.refused)
         if learned.facts:
             self._on_new()
+        if reading.refused:
+            self._readings.add("refused", reading.refused)
         new, changed = len(learned.new), len(learned.superseded) + len(learned.retracted)
         return ReadingReceipt(stretches=1, new=new, changed=changed, refused=reading.refused), True
 
@@ -313,12 +307,6 @@ def reading_state(readings: Ledger, now: datetime) -> ReadingState:
         again_at=utc_from_micros(wait_until) if wait_until > to_micros(now) else None,
         **{name: int(figures.get(figure, 0)) for name, figure in names.items()},
     )
-
-
-def _add_receipts(first: ReadingReceipt, second: ReadingReceipt) -> ReadingReceipt:
-    counts = ("stretches", "new", "changed", "refused", "passed_over")
-    sums = {name: getattr(first, name) + getattr(second, name) for name in counts}
-    return ReadingReceipt(notes=tuple(dict.fromkeys((*first.notes, *second.notes))), **sums)
 
 
 def _retry_delay(failures: int) -> timedelta:

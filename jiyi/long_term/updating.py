@@ -12,19 +12,8 @@ from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, terms_of, value_key
 from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
 from jiyi.long_term.forgetting.provenance import RecordReader, relink_facts
-from jiyi.records import (
-    FORGETTABLE,
-    ContentPart,
-    Episode,
-    Fact,
-    Knowledge,
-    Message,
-    Query,
-    Scope,
-    Searchable,
-    check_metadata,
-    new_id,
-)
+from jiyi.records import FORGETTABLE, ContentPart, Episode, Fact, Knowledge, Message, Query, Scope, Searchable
+from jiyi.records.checks import check_metadata, new_id
 from jiyi.storage import Amendment, Store, Trash, kind_of
 from jiyi.text import TokenCounter
 from jiyi.text.keys import entity_key, predicate_key
@@ -38,11 +27,7 @@ _MIN_CONFIDENCE = 0.9  # of a fact changed by the caller
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What to change; None leaves a field as it is.
-
-    Raises:
-        BadQuery: nothing to change, or importance is not a number from 0 to 1.
-    """
+    """What to change; None leaves a field as it is. Raises `BadQuery` for nothing to change."""
 
     text: str | None = None
     object: str | None = None  # of facts
@@ -100,11 +85,8 @@ class Updating:
     def update(self, scope: Scope, record_id: str, change: Change, at: datetime) -> Searchable:
         """Change a record and return its new state.
 
-        Raises:
-            NotFound: the scope has no such record.
-            BadQuery: its kind has no such field.
-            InputError: the metadata cannot be stored.
-            WrongState: the fact is no longer valid.
+        Raises `NotFound` if the scope has no such record, `BadQuery` if its kind has no such field,
+        `InputError` for metadata that cannot be stored, `WrongState` if the fact is no longer valid.
         """
 
         def update() -> Searchable:
@@ -240,10 +222,8 @@ def _with_text(message: Message, text: str) -> str | tuple[ContentPart, ...]:
     """Return a message's content with another text; images and audio stay."""
     if message.content is None or isinstance(message.content, str):
         return text
-    others = [
-        part for part in message.content if not isinstance(part.get("text") or part.get("refusal"), str)
-    ]
-    return ({"type": "text", "text": text}, *others)
+    kept = [p for p in message.content if not isinstance(p.get("text") or p.get("refusal"), str)]
+    return ({"type": "text", "text": text}, *kept)
 
 
 def _meaning(item: Fact | Statement) -> tuple[object, ...]:

@@ -25,11 +25,9 @@ class Atom(NamedTuple):
 def atoms(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms of a conversation, ordered by their first message.
 
-    An assistant message with tool calls forms one atom with all its later results, in any order;
-    every other message is an atom of its own. Call ids may be reused: a result belongs to the most
-    recent unanswered call with its id.
-
-    Broken atoms are a result without a call, and a call that lacks a result, together with the
+    An assistant message with tool calls forms one atom with all its later results, in any order; every other
+    message is an atom of its own. Call ids may be reused: a result belongs to the most recent unanswered call
+    with its id. Broken atoms are a result without a call, and a call that lacks a result, together with the
     results it has. Removing whole atoms from a sequence never changes the other atoms.
     """
     groups: list[list[int]] = []

@@ -4,7 +4,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from functools import cache
 from importlib.resources import files
@@ -103,11 +103,9 @@ def model_size(model: str) -> ModelSize | None:
 class Allocation:
     """How a task type divides a context window; only the proportions of the numbers count.
 
-    What a part does not use goes to the others when a window is built. With an ``input`` of 0
-    the current message takes what it needs before knowledge and history are divided.
-
-    Raises:
-        BadBudget: a part is negative or not a number, or nothing is left next to the output.
+    What a part does not use goes to the others when a window is built. With an ``input`` of 0 the current
+    message takes what it needs before knowledge and history are divided. Raises `BadBudget` for a part that
+    is negative or no number, or if nothing is left next to the output.
     """
 
     system: float  # system messages, skills and the summary
@@ -117,25 +115,21 @@ class Allocation:
     input: float = 0  # the current message
 
     def __post_init__(self) -> None:
-        for name, value in self._parts().items():
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise BadBudget(f"the allocation's {name}={value!r} must be a number of tokens")
-            if not math.isfinite(value) or value < 0:
-                raise BadBudget(f"the allocation's {name}={value!r} must be at least 0, and finite")
+        for name, value in asdict(self).items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not math.isfinite(value) or value < 0:
+                raise BadBudget(f"the allocation's {name}={value!r} must be a number, finite and at least 0")
         if self.whole <= self.output:
             raise BadBudget("the allocation leaves nothing for the input; give system, knowledge or history")
 
     @property
     def whole(self) -> float:
         """The sum of all parts."""
-        return sum(self._parts().values())
+        return self.system + self.knowledge + self.history + self.output + self.input
 
     @property
     def shares(self) -> dict[Section, float]:
-        """The shares of the sections that compete, 0..1: those of a `Budget`.
-
-        Task, knowledge, episodes and recalled share what is retrieved as in `SHARES`.
-        """
+        """The shares of a `Budget`, 0..1; task, knowledge, episodes and recalled share as in `SHARES`."""
         competing = self.knowledge + self.history
         if competing == 0:
             return {}
@@ -146,15 +140,12 @@ class Allocation:
     def unusual(self) -> tuple[str, ...]:
         """Return a line for each part outside `RULES_OF_THUMB`, as a hint; parts of 0 are skipped."""
         lines: list[str] = []
-        for name, value in self._parts().items():
+        for name, value in asdict(self).items():
             low, high = RULES_OF_THUMB[name]
             share = value / self.whole
             if value and not low <= share <= high:
                 lines.append(f"{name} takes {share:.0%} of the window; {low:.0%} to {high:.0%} is usual")
         return tuple(lines)
-
-    def _parts(self) -> dict[str, float]:
-        return {part.name: getattr(self, part.name) for part in fields(self)}
 
 
 PRESETS: Mapping[str, Allocation] = MappingProxyType(
@@ -174,9 +165,8 @@ class Budget:
     ``max_input_tokens`` limits everything that is sent; ``max_output_tokens`` is kept for the reply as well.
     For a model that counts both together use `of_window`, or `for_task` to divide it by task type.
 
-    Raises:
-        BadBudget: a number is negative or not whole, the input is zero, or shares are
-            negative, sum to more than 1, or name a section that does not compete.
+    Raises `BadBudget`: a number is negative or not whole, the input is zero, or shares are negative, sum to
+    more than 1, or name a section that does not compete.
     """
 
     max_input_tokens: int  # everything that is sent, message overhead included
@@ -188,17 +178,17 @@ class Budget:
     def __post_init__(self) -> None:
         for name, minimum in (("max_input_tokens", 1), ("max_output_tokens", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise BadBudget(f"{name}={short_repr(value)} must be a whole number of tokens")
-            if value < minimum:
-                raise BadBudget(f"{name}={short_repr(value)} must be at least {minimum}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+                must = f"must be a whole number of tokens and at least {minimum}"
+                raise BadBudget(f"{name}={short_repr(value)} {must}")
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
         for section, share in self.shares.items():
             if section not in SHARED_SECTIONS:
-                sections = ", ".join(SHARED_SECTIONS)
-                raise BadBudget(f"no share for {short_repr(section)}; sharing are {sections}")
+                raise BadBudget(
+                    f"no share for {short_repr(section)}; sharing are {', '.join(SHARED_SECTIONS)}"
+                )
             if not isinstance(share, int | float) or not 0 <= share <= 1:
                 raise BadBudget(f"the share of {section} is {short_repr(share)}, not a number from 0 to 1")
         share = self.profile_share
@@ -211,20 +201,17 @@ class Budget:
     def of_window(cls, context_window: int, max_output_tokens: int) -> "Budget":
         """Return the budget of a model whose context window holds input and output together."""
         if context_window <= max_output_tokens:
-            raise BadBudget(
-                f"a context window of {context_window} has no room beside {max_output_tokens} for output"
-            )
+            size = f"a context window of {context_window}"
+            raise BadBudget(f"{size} has no room beside {max_output_tokens} for output")
         return cls(max_input_tokens=context_window - max_output_tokens, max_output_tokens=max_output_tokens)
 
     @classmethod
     def for_model(cls, model: str, max_output_tokens: int | None = None) -> "Budget":
         """Return the budget of a well-known chat model, such as "gpt-4o"; see `model_size`.
 
-        The longest reply of the model is reserved, at most a quarter of its window, or
-        ``max_output_tokens``. For an unknown model `ASSUMED` is assumed, and ``note`` says so.
-
-        Raises:
-            BadBudget: ``model`` is not text, or ``max_output_tokens`` leaves no room.
+        The longest reply of the model is reserved, at most a quarter of its window, or ``max_output_tokens``.
+        For an unknown model `ASSUMED` is assumed, and ``note`` says so. Raises `BadBudget` if ``model`` is
+        not text, or there is no room beside ``max_output_tokens``.
         """
         if not isinstance(model, str):
             raise BadBudget(f"a model is named by text, not {type(model).__name__}")
@@ -239,18 +226,11 @@ class Budget:
 
     @classmethod
     def for_task(cls, name: str, total: int, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return the budget of a task type in a context window of ``total`` tokens.
+        """Return the budget of a task type in a window of ``total`` tokens, input and output together.
 
-        ``total`` holds input and output together. The allocation's output is reserved,
-        rounded to whole tokens, and its knowledge and history become `shares`.
-
-        Args:
-            name: one of ``presets``.
-            total: tokens of the whole window.
-            presets: allocations by name; `PRESETS`, or ``{**PRESETS, "support": Allocation(...)}``.
-
-        Raises:
-            BadBudget: no preset has this name, or the window is too small for it.
+        The allocation's output is reserved, rounded to whole tokens, and its knowledge and history become
+        `shares`. Own ``presets`` are given with jiyi's as ``{**PRESETS, "support": Allocation(...)}``. Raises
+        `BadBudget`: no preset has this name, or the window is too small for it.
         """
         chosen = _find_preset(name, presets)
         if not isinstance(total, int) or isinstance(total, bool) or total < 1:
@@ -261,11 +241,7 @@ class Budget:
         return cls(max_input_tokens=total - output, max_output_tokens=output, shares=chosen.shares)
 
     def shared_as(self, name: str, presets: Mapping[str, Allocation] = PRESETS) -> "Budget":
-        """Return this budget with the shares of a task type; its sizes stay.
-
-        Raises:
-            BadBudget: no preset has this name.
-        """
+        """Return this budget with the shares of a task type; `BadBudget` if no preset has this name."""
         return replace(self, shares=_find_preset(name, presets).shares)
 
 

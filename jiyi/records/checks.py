@@ -6,7 +6,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from reprlib import Repr
 from typing import Any, cast
@@ -16,9 +16,11 @@ from jiyi.errors import BadMessage, InputError
 
 __all__ = [
     "UNSTORABLE",
+    "check_choice",
     "check_id",
     "check_metadata",
     "copy_json",
+    "copy_object",
     "in_utc",
     "iter_strings",
     "new_id",
@@ -36,11 +38,7 @@ _MAX_INTEGER_BITS = 14_000  # Python cannot write longer whole numbers as JSON
 
 
 def copy_json(value: Any, where: str, error: type[InputError] = InputError, depth: int = 0) -> Any:
-    """Return a deep copy of a JSON value.
-
-    Raises:
-        InputError: (or the class given) something in it is not JSON; names the place.
-    """
+    """Return a deep copy of a JSON value; raises ``error`` with the place of what is not JSON."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int) and value.bit_length() <= _MAX_INTEGER_BITS:
@@ -93,11 +91,8 @@ def set_utc(record: object, *names: str, error: type[InputError] = InputError) -
 
 
 def in_utc(moment: object, name: str, error: type[InputError] = InputError) -> datetime:
-    """Return a datetime in UTC.
-
-    Raises:
-        InputError: as ``error``: it is not a datetime, or outside the years 1 to 9999.
-        NaiveDatetime: it has no time zone.
+    """Return a datetime in UTC; raises ``error`` if it is none or outside the years 1 to 9999, or
+    `NaiveDatetime`.
     """
     if not isinstance(moment, datetime):
         raise error(f"{name} must be an aware datetime, not {type(moment).__name__}")
@@ -124,24 +119,32 @@ def stable_id(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[str, Any]:
-    """Return a copy of the metadata of a message, or of another record.
+def check_choice(
+    name: str, value: object, choices: Sequence[str], error: type[InputError] = InputError
+) -> None:
+    """Raise ``error`` for a value that is none of the choices."""
+    if value not in choices:
+        raise error(f"{name} {value!r} is not one of {', '.join(choices)}")
 
-    Raises:
-        InputError: as ``error``: it is not a dict with text keys, contains what is not JSON or a
-            character that cannot be stored, or takes more than 16,384 bytes as JSON.
-    """
+
+def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[str, Any]:
+    """Return a copy of the metadata of a message, or of another record; see `copy_object`."""
+    advice = "with a record; keep large data elsewhere and its id here"
+    kind = 'dict such as {"channel": "slack"}'
+    return copy_object("metadata", value, kind, most=_MAX_METADATA_BYTES, advice=advice, error=error)
+
+
+def copy_object(
+    name: str, value: object, kind: str, *, most: int, advice: str, error: type[InputError] = InputError
+) -> dict[str, Any]:
+    """Return a copy of a JSON object of at most ``most`` bytes that can be stored, or raise ``error``."""
     if not isinstance(value, Mapping):
-        raise error(f'metadata must be a dict such as {{"channel": "slack"}}, not {type(value).__name__}')
-    copied = cast("dict[str, Any]", copy_json(value, "metadata", error))
+        raise error(f"{name} must be a {kind}, not {type(value).__name__}")
+    copied = cast("dict[str, Any]", copy_json(value, name, error))
     if any(map(UNSTORABLE.search, iter_strings(copied))):
-        raise error("metadata holds a zero character or half of a surrogate pair; use plain text")
-    size = len(json.dumps(copied, ensure_ascii=False).encode())
-    if size > _MAX_METADATA_BYTES:
-        raise error(
-            f"metadata takes {size:,} bytes as JSON, at most {_MAX_METADATA_BYTES:,} are kept with a record; "
-            "keep large data elsewhere and its id here"
-        )
+        raise error(f"{name} holds a zero character or half of a surrogate pair; use plain text")
+    if (size := len(json.dumps(copied, ensure_ascii=False).encode())) > most:
+        raise error(f"{name} takes {size:,} bytes as JSON, at most {most:,} are kept {advice}")
     return copied
 
 

@@ -131,11 +131,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """A lesson with its sources.
-
-    Raises:
-        InputError: metadata that cannot be stored.
-    """
+    """A lesson with its sources; raises `InputError`: metadata that cannot be stored."""
 
     scope: Scope  # whose
     topic: str  # what it is about, a heading
@@ -164,11 +160,7 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetWeights:
-    """What each feature adds to or subtracts from an episode's importance; see `ForgetRule`.
-
-    Raises:
-        InputError: a weight is not a number from -1 to 1, or one of age or access is below 0.
-    """
+    """What each feature adds to or subtracts from an episode's importance, at most 1; see `ForgetRule`."""
 
     base: float = 0.5  # of a new episode
     age: float = 0.1  # subtracted for each 720 hours of age

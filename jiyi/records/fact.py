@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import check_metadata, new_id, set_utc
+from jiyi.records.checks import check_choice, check_metadata, new_id, set_utc
 from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "single_valued"]
@@ -35,8 +35,7 @@ _ENDS_IN_BRACKETS = re.compile(r"(?:\A|\s)\([^()]*\)\Z|（[^（）]*）\Z")
 def single_valued(predicate: str) -> bool:
     """Return whether a predicate has one value at a time, so that newer facts replace older ones.
 
-    One that ends in brackets does not: the brackets name the kind of value, "begin (time)", or the
-    assistant as the speaker, "port (assistant)".
+    Not if it ends in brackets: the kind of value, "begin (time)", or the assistant, "port (assistant)".
     """
     return _ENDS_IN_BRACKETS.search(predicate) is None
 
@@ -44,11 +43,7 @@ def single_valued(predicate: str) -> bool:
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A subject, predicate and object with sources and validity.
-
-    Raises:
-        InputError: an unknown category, method or status, an impossible confidence or metadata.
-    """
+    """A subject, predicate and object with sources and validity; `InputError` for impossible values."""
 
     scope: Scope  # whose memory it belongs to
     subject: str  # whom or what it is about, as it was said
@@ -75,8 +70,7 @@ class Fact:
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES:
-            if getattr(self, name) not in choices:
-                raise InputError(f"{name} {getattr(self, name)!r} is not one of {', '.join(choices)}")
+            check_choice(name, getattr(self, name), choices)
         if not 0 <= self.confidence <= 1:
             raise InputError(f"confidence={self.confidence!r} must be a number from 0 to 1")
         if self.metadata != {}:

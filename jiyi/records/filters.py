@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 
 from jiyi.clock import aware, read_moment
 from jiyi.errors import BadQuery, InputError, NaiveDatetime
-from jiyi.records.checks import UNSTORABLE
+from jiyi.records.checks import UNSTORABLE, check_choice
 from jiyi.records.experience import Outcome, TaskStatus, TriggerType
 from jiyi.records.fact import FactCategory, FactMethod, FactStatus
 from jiyi.records.message import Role
@@ -94,7 +94,7 @@ FIELDS: Mapping[str, Field] = {
 
 _ATTRIBUTES = {("task", "created_at"): "started_at", ("knowledge", "text"): "content"}
 _METADATA = Field(object, ("message", "knowledge", "fact"))
-_JSON_FIELDS = {"metadata": "metadata.", "value": "value."}  # and how the name of a key in them begins
+_JSON_FIELDS = ("metadata", "value")  # whose keys have conditions
 
 
 def read_filter(given: object, *, within: Literal["value"] | None = None) -> Filter:
@@ -134,9 +134,9 @@ def matches(record: object, where: Filter) -> bool:
         return any(isinstance(wanted, bool) == is_flag and value == wanted for wanted in where.values)
     limit: Any = where.values[0]
     if where.op in _CONTAINS_OPERATORS:
-        return isinstance(value, str) and limit in (
-            value if where.op == "contains" else value.translate(_LOWER_ASCII)
-        )
+        if isinstance(value, str):
+            return limit in (value if where.op == "contains" else value.translate(_LOWER_ASCII))
+        return False
     if _comparable_type(value) != _comparable_type(limit):
         return False
     less, more = bool(value < limit), bool(value > limit)
@@ -172,8 +172,6 @@ def _comparable_type(value: object) -> type | None:
 
 
 class _FilterReader:
-    """Reads one filter, counting its conditions."""
-
     def __init__(self, within: str | None) -> None:
         self.count = 0
         self._within = within
@@ -193,18 +191,16 @@ class _FilterReader:
         if name in ("since", "until"):
             operator = "gte" if name == "since" else "lt"
             return self.make_condition("created_at", operator, value, where=str(name))
-        for field, prefix in _JSON_FIELDS.items():
-            if name == field:
-                if not isinstance(value, Mapping):
-                    kind = type(value).__name__
-                    raise BadQuery(f'{field} must be a dict such as {{"channel": "slack"}}, not {kind}')
-                if not value:
-                    raise BadQuery(f"{field} is empty; name a key of it and what it must be")
-                return _join_all(
-                    [self.read_condition(field, v, _check_key(k, field)) for k, v in value.items()]
-                )
-            if isinstance(name, str) and name.startswith(prefix):
-                return self.read_condition(field, value, _check_key(name.removeprefix(prefix), field))
+        field, dot, key = name.partition(".") if isinstance(name, str) else ("", "", "")
+        if field in _JSON_FIELDS and dot:
+            return self.read_condition(field, value, _check_key(key, field))
+        if field in _JSON_FIELDS:
+            if not isinstance(value, Mapping):
+                kind = type(value).__name__
+                raise BadQuery(f'{field} must be a dict such as {{"channel": "slack"}}, not {kind}')
+            if not value:
+                raise BadQuery(f"{field} is empty; name a key of it and what it must be")
+            return _join_all([self.read_condition(field, v, _check_key(k, field)) for k, v in value.items()])
         if name not in FIELDS:
             names = ["role", "since", "until", "pinned", *_JSON_FIELDS, "and", "or", "not", *FIELDS]
             known = ", ".join(dict.fromkeys(names))
@@ -304,11 +300,9 @@ def _check_storable(text: str, where: str) -> str:
 
 
 def _read_value(field: str, value: Any, where: str) -> Value:
-    """Return a value converted to the type of its field."""
     field_type = _field_type(field)
     if isinstance(field_type, tuple):
-        if value not in field_type:
-            raise BadQuery(f"{where} {value!r} is not one of {', '.join(field_type)}")
+        check_choice(where, value, field_type, BadQuery)
         return cast("str", value)
     if field_type is datetime:
         return _read_datetime(value, where)

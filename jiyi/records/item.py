@@ -1,14 +1,13 @@
 """A value stored under a key in a namespace, such as settings, notes or files."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from jiyi.errors import InputError
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import UNSTORABLE, check_id, copy_json, iter_strings, set_utc, stable_id
+from jiyi.records.checks import check_id, copy_object, iter_strings, set_utc, stable_id
 from jiyi.records.session import Scope
 
 __all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "join_strings", "labels_in", "path_of"]
@@ -16,7 +15,7 @@ __all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "join_strings", "
 KEPT_VERSIONS = 10
 """How many former versions an item keeps."""
 
-_VERSION_FIELDS = {"version", "value", "text", "updated_at"}
+_VERSION_FIELDS = ("version", "value", "text", "updated_at")
 _MAX_LABELS = 32
 _MAX_BYTES = 2_000  # of a namespace, as the database writes it, and of a key
 _MAX_VALUE_BYTES = 1_000_000  # bytes of a value as JSON
@@ -26,11 +25,7 @@ _MAX_TTL = 100 * 366 * 86_400.0
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One value, identified by user, agent, namespace and key.
-
-    Raises:
-        InputError: labels, a key or a value that cannot be kept, or an impossible ttl.
-    """
+    """One value, identified by user, agent, namespace and key; `InputError` for what cannot be kept."""
 
     scope: Scope  # whose; its session is the conversation the item belongs to, if any
     namespace: tuple[str, ...]  # 1 to 32 labels, outermost first
@@ -59,7 +54,7 @@ class Item:
             raise InputError(f"ttl={self.ttl!r} must be seconds, more than 0 and at most 100 years")
         if self.version < 1:
             raise InputError(f"version={self.version!r} must be 1 or more")
-        if any(not isinstance(past, Mapping) or past.keys() != _VERSION_FIELDS for past in self.former):
+        if any(not isinstance(past, Mapping) or past.keys() != set(_VERSION_FIELDS) for past in self.former):
             raise InputError(f"each former version has {', '.join(sorted(_VERSION_FIELDS))}")
         if not self.id:
             object.__setattr__(self, "id", item_id(self.scope, self.namespace, self.key))
@@ -99,12 +94,8 @@ class Item:
 
     def history_with_self(self) -> tuple[Mapping[str, Any], ...]:
         """Return the ``former`` of the next version: this version and those before it."""
-        current = {
-            "version": self.version,
-            "value": self.value,
-            "text": self.text,
-            "updated_at": self.updated_at.isoformat(),
-        }
+        current = {name: getattr(self, name) for name in _VERSION_FIELDS}
+        current["updated_at"] = self.updated_at.isoformat()
         return (current, *self.former)[:KEPT_VERSIONS]
 
 
@@ -141,15 +132,5 @@ def join_strings(value: object) -> str:
 
 
 def _check_value(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(
-            f'value must be a JSON object such as {{"theme": "dark"}}, not {type(value).__name__}'
-        )
-    copied = cast("dict[str, Any]", copy_json(value, "value"))
-    if any(map(UNSTORABLE.search, iter_strings(copied))):
-        raise InputError("value holds a zero character or half of a surrogate pair; use plain text")
-    if (size := len(json.dumps(copied, ensure_ascii=False).encode())) > _MAX_VALUE_BYTES:
-        raise InputError(
-            f"value takes {size:,} bytes as JSON, at most {_MAX_VALUE_BYTES:,} are kept; split it"
-        )
-    return copied
+    kind = 'JSON object such as {"theme": "dark"}'
+    return copy_object("value", value, kind, most=_MAX_VALUE_BYTES, advice="with an item; split it")

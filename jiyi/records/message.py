@@ -66,11 +66,8 @@ class ToolCall:
             if text_key in body:
                 inner[text_key] = body[text_key]
             written = json.dumps(written, ensure_ascii=False) if written is not None else ""
-        extra = {
-            k: copy_json(v, f"{where}.{k}", BadMessage)
-            for k, v in call.items()
-            if k not in ("id", "type", kind)
-        }
+        known = ("id", "type", kind)
+        extra = {k: copy_json(v, f"{where}.{k}", BadMessage) for k, v in call.items() if k not in known}
         if inner:
             extra[kind] = inner
         return cls(id=call["id"], name=body["name"], arguments=written, type=kind, extra=extra)
@@ -85,15 +82,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message of a conversation.
+    """One message of a conversation; `BadMessage` for what breaks the Chat Completions form.
 
-    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; unknown fields
-    are kept in ``extra``, and `to_openai` leaves them out. The role "developer" is read as
-    "system" and written back as it was.
-
-    Raises:
-        BadMessage: role, content or tool fields break the Chat Completions form.
-        NaiveDatetime: ``created_at`` has no time zone.
+    ``Message.from_openai(d).to_dict() == d`` for every valid Chat Completions dict; unknown fields are kept
+    in ``extra``, and `to_openai` leaves them out. The role "developer" is read as "system" and written back
+    as it was.
     """
 
     role: Role  # who speaks
@@ -117,10 +110,10 @@ class Message:
         check_id("id", self.id, BadMessage)
         if not isinstance(self.content, str):
             _check_content(self.content)
-        if self.importance is not None and not (
-            isinstance(self.importance, int | float) and 0 <= self.importance <= 1
-        ):
-            raise BadMessage(f"importance={short_repr(self.importance)} is not a number from 0 to 1")
+        importance = 0 if self.importance is None else self.importance
+        if not isinstance(importance, int | float) or not 0 <= importance <= 1:
+            raise BadMessage(f"importance={short_repr(importance)} is not a number from 0 to 1")
+
         if not isinstance(self.pinned, bool):
             raise BadMessage(f"pinned must be True or False, not {short_repr(self.pinned)}")
         if self.tool_calls and self.role != "assistant":
@@ -218,11 +211,7 @@ class Message:
 
 
 def as_mapping(message: object) -> Mapping[str, Any]:
-    """Return a message that a caller passed as a mapping.
-
-    Raises:
-        BadMessage: it is neither a mapping nor an object whose ``model_dump`` returns one.
-    """
+    """Return a message that a caller passed as a mapping; `BadMessage` if it is none and dumps none."""
     if isinstance(message, Mapping):
         return message
     dump = getattr(message, "model_dump", None)

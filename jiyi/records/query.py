@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from jiyi.errors import BadQuery
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import set_utc
+from jiyi.records.checks import check_choice, set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter
@@ -34,12 +34,7 @@ _T = TypeVar("_T")
 
 
 class Listing(list[_T]):
-    """A page of records.
-
-    Attributes:
-        next: the ``after`` that brings the next page from the same verb with the same arguments;
-            None on the last page.
-    """
+    """A page of records; ``next`` is the ``after`` of the next page of the same verb, None on the last."""
 
     __slots__ = ("next",)
 
@@ -50,8 +45,6 @@ class Listing(list[_T]):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Tell pydantic its JSON form: ``{"items": [...], "next": ...}``."""
-        from typing import get_args
-
         from pydantic_core import core_schema
 
         (entry,) = get_args(source) or (Any,)
@@ -92,14 +85,10 @@ _DATETIME_FIELDS = ("since", "until", "asked_at", "as_of", "there_at")
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to find, and in whose memory.
+    """What to find, and in whose memory; `BadQuery` or `NaiveDatetime` for impossible values.
 
-    Every field narrows the result unless left at its default. Lists are in order of age, oldest
-    first unless ``newest_first``; searches are best first.
-
-    Raises:
-        BadQuery: an unknown kind, a limit outside 1..10,000, or since after until.
-        NaiveDatetime: since, until, asked_at or as_of has no time zone.
+    Every field narrows the result unless left at its default. Lists are in order of age, oldest first unless
+    ``newest_first``; searches are best first.
     """
 
     scope: Scope  # whose memory, never optional
@@ -141,12 +130,12 @@ class Query:
         for name in ("pinned", "consolidated"):
             if not isinstance(flag := getattr(self, name), bool | None):
                 raise BadQuery(f"{name} must be True or False, not {flag!r}")
-        for name in ("entity", "subject", "predicate", "target"):
-            value = getattr(self, name)
-            if name == "predicate" and isinstance(value, tuple) and all(isinstance(p, str) for p in value):
-                continue
-            if not isinstance(value, str | None):
-                raise BadQuery(f"{name} must be text, not {type(value).__name__}")
+        predicates = self.predicate if isinstance(self.predicate, tuple) else (self.predicate,)
+        texts = {"entity": (self.entity,), "subject": (self.subject,), "target": (self.target,)}
+        for name, values in (texts | {"predicate": predicates}).items():
+            for value in values:
+                if not isinstance(value, str | None):
+                    raise BadQuery(f"{name} must be text, not {type(value).__name__}")
         if self.namespace is not None:
             check_labels(self.namespace)
         if self.since and self.until and self.since > self.until:
@@ -158,24 +147,18 @@ class Query:
             ("fact_status", self.fact_status, _STATUSES),
         ):
             for name in names or ():
-                if name not in choices:
-                    raise BadQuery(f"{what} {name!r} is not one of {', '.join(choices)}")
+                check_choice(what, name, choices, BadQuery)
 
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.
 
-        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored.
-
-        Raises:
-            BadQuery, NaiveDatetime: as `read_filter`; or since lies after until.
+        Here ``role``, ``since``, ``until`` and ``pinned`` may be None: then they are ignored. Raises as
+        `read_filter`, and `BadQuery` if since lies after until.
         """
         if not isinstance(filters, Mapping | None):
             raise BadQuery(f"filters is a dict by name, not {type(filters).__name__}")
-        rest = {
-            name: value
-            for name, value in (filters or {}).items()
-            if not (name in _FIELD_FILTERS and value is None)
-        }
+        given = {} if filters is None else filters
+        rest = {n: v for n, v in given.items() if v is not None or n not in _FIELD_FILTERS}
         fields: dict[str, Any] = {}
         for name in _FIELD_FILTERS:  # faster as fields: rows in memory answer them
             parts = _query_fields(name, read_filter({name: rest[name]})) if name in rest else None

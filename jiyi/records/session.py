@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from jiyi.errors import BadScope, InputError, ScopeMissing
 from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import UNSTORABLE, check_id, new_id, set_utc
+from jiyi.records.checks import UNSTORABLE, check_choice, check_id, new_id, set_utc
 
 __all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
 
@@ -77,15 +77,11 @@ class Session:
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The summary of a session up to a message.
+    """The summary of a session up to a message; `InputError` for impossible values.
 
-    Each version contains the previous one and what was folded in since; the highest ``version`` is
-    the current summary. Forgetting a message removes the first version that covers it and all
-    later ones, so that the one before becomes current again.
-
-    Raises:
-        InputError: the text is empty, an id could not be stored, or a number is impossible.
-        NaiveDatetime: ``created_at`` has no time zone.
+    Each version contains the previous one and what was folded in since; the highest ``version`` is the
+    current summary. Forgetting a message removes the first version that covers it and all later ones, so that
+    the one before becomes current again.
     """
 
     scope: Scope  # user and session; agent where the summary is of one agent's messages
@@ -109,23 +105,21 @@ class Summary:
         if self.version < 1 or self.upto_seq < 0 or self.tokens < 0:
             numbers = f"version={self.version}, upto_seq={self.upto_seq} and tokens={self.tokens}"
             raise InputError(f"{numbers} must be at least 1, 0 and 0")
-        if self.method not in get_args(SummaryMethod):
-            raise InputError(f"method {self.method!r} is not one of {', '.join(get_args(SummaryMethod))}")
+        check_choice("method", self.method, get_args(SummaryMethod))
         if self.previous is not None:
             check_id("previous", self.previous, InputError)
-        _check_ids(self.covers)
+        self._check_covers()
         set_utc(self, "created_at")
 
-
-def _check_ids(ids: tuple[str, ...]) -> None:
-    """Raise `InputError` for invalid ids; one check of all, because every window reads a summary."""
-    if not isinstance(ids, tuple):
-        raise InputError(f"covers is a tuple of message ids, not {type(ids).__name__}")
-    try:
-        joined = "".join(ids)
-    except TypeError as error:
-        raise InputError(f"covers holds message ids, which are text: {error}") from error
-    if "" in ids:
-        raise InputError("covers holds an empty id")
-    if not joined.isascii() or "\0" in joined:
-        check_id("covers", joined, InputError)
+    def _check_covers(self) -> None:
+        """Raise `InputError` for invalid ids; one check of all, because every window reads a summary."""
+        if not isinstance(self.covers, tuple):
+            raise InputError(f"covers is a tuple of message ids, not {type(self.covers).__name__}")
+        try:
+            joined = "".join(self.covers)
+        except TypeError as error:
+            raise InputError(f"covers holds message ids, which are text: {error}") from error
+        if "" in self.covers:
+            raise InputError("covers holds an empty id")
+        if not joined.isascii() or "\0" in joined:
+            check_id("covers", joined, InputError)

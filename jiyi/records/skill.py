@@ -19,11 +19,7 @@ MAX_SKILL_DESCRIPTION = 1024
 @explain_type_errors
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill: its card (name and description), and its body once read.
-
-    Raises:
-        InputError: name or description is missing, too long, or malformed.
-    """
+    """A skill: its card, and its body once read; `InputError` for a malformed name or description."""
 
     name: str  # lower-case letters of any script, digits, single hyphens between them
     description: str  # what it does and when to use it
@@ -39,21 +35,18 @@ class Skill:
     metadata: Mapping[str, str] = field(default_factory=dict)  # other entries of the front matter
 
     def __post_init__(self) -> None:
-        if not self.name:
+        name, description = self.name, self.description
+        parts = name.split("-")
+        if not name:
             raise InputError('the name is missing; write "name: my-skill" in the front matter')
-        if len(self.name) > MAX_SKILL_NAME:
-            raise InputError(f"the name has {len(self.name)} characters; {MAX_SKILL_NAME} are the most")
-        parts = self.name.split("-")
-        if self.name != self.name.lower() or not all(part.isalnum() for part in parts):
-            raise InputError(
-                f"the name {self.name!r} must be lower-case letters and digits with single hyphens between"
-            )
-        if not self.description.strip():
-            raise InputError(
-                'the description is missing; write "description: what it does and when to use it"'
-            )
-        if len(self.description) > MAX_SKILL_DESCRIPTION:
-            raise InputError(
-                f"the description has {len(self.description):,} characters; "
-                f"{MAX_SKILL_DESCRIPTION:,} are the most: move the rest into the body"
-            )
+        if len(name) > MAX_SKILL_NAME:
+            raise InputError(f"the name has {len(name)} characters; {MAX_SKILL_NAME} are the most")
+        if name != name.lower() or not all(part.isalnum() for part in parts):
+            advice = "must be lower-case letters and digits with single hyphens between"
+            raise InputError(f"the name {name!r} {advice}")
+        if not description.strip():
+            advice = 'write "description: what it does and when to use it"'
+            raise InputError(f"the description is missing; {advice}")
+        if len(description) > MAX_SKILL_DESCRIPTION:
+            most = f"{MAX_SKILL_DESCRIPTION:,} are the most: move the rest into the body"
+            raise InputError(f"the description has {len(description):,} characters; {most}")

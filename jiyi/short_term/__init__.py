@@ -12,4 +12,3 @@ from jiyi.short_term.policy import *
 from jiyi.short_term.sessions import *
 from jiyi.short_term.summaries import *
 from jiyi.short_term.summary import *
-from jiyi.short_term.summary_updater import *

@@ -33,19 +33,18 @@ _COUNTED_ROLES = ("user", "assistant")
 class SlidingWindow:
     """A `Policy` that keeps the last ``k`` turns, or the last ``max_messages`` messages.
 
-    - With ``k``, or neither of the two (10 turns then), turns count. With ``max_messages``
-      alone, user and assistant messages count, wherever turns begin.
+    - With ``k``, or neither of the two (10 turns then), turns count. With ``max_messages`` alone, user and
+      assistant messages count, wherever turns begin.
     - System and pinned messages stay in addition; neither limit counts them.
-    - With both, at most ``max_messages`` user and assistant messages of the turns stay. Whole turns
-      are dropped first, from the oldest. If the newest turn alone is too long, its oldest atoms
-      are dropped, but the user message that opens it stays.
+    - With both, at most ``max_messages`` user and assistant messages of the turns stay. Whole turns are
+      dropped first, from the oldest. If the newest turn alone is too long, its oldest atoms are dropped, but
+      the user message that opens it stays.
     - Tool results stay or are dropped with their call and are not counted.
     - Broken atoms are dropped, pinned or not; they make no turn.
     - It ignores tokens and the ``budget`` argument. Add a `TokenBudget` if tokens matter.
     - Applied again to what it kept, it drops nothing.
 
-    Raises:
-        SettingsError: ``k`` or ``max_messages`` is not a whole number of at least 1.
+    Raises `SettingsError`: ``k`` or ``max_messages`` is not a whole number of at least 1.
     """
 
     k: int | None = None  # turns; without either limit 10
@@ -62,15 +61,19 @@ class SlidingWindow:
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:  # noqa: ARG002
         """Decide; ``budget`` is ignored."""
         candidates = Candidates.of(messages)
+        return candidates.without(self.find_leaving(candidates))
+
+    def find_leaving(self, candidates: Candidates) -> dict[int, str]:
+        """Return the places of the optional messages to drop, with the reasons."""
         if self.k is None:
             old = candidates.optional[: -(self.max_messages or 0)]
-            return candidates.without(dict.fromkeys((i for a in old for i in a.indices), self._reason))
+            return dict.fromkeys((i for a in old for i in a.indices), self._reason)
         leaving: dict[int, str] = {}
         # Dropping a call that joined turns splits them again, so the limits are applied until
         # nothing more is dropped; nearly always that takes two rounds.
         while dropped := self._choose_leaving(candidates, leaving):
             leaving |= dropped
-        return candidates.without(leaving)
+        return leaving
 
     @property
     def _reason(self) -> str:
@@ -85,25 +88,22 @@ class SlidingWindow:
         old = max(0, len(rounds) - (self.k or 0))
         dropped = {i: f"older than the last {self.k} turns" for places in rounds[:old] for i in places}
         if self.max_messages is not None:
-            excess = self._find_excess(candidates, rounds[old:], choosable)
-            dropped |= dict.fromkeys(excess, self._reason)
+            dropped |= dict.fromkeys(self._find_excess(candidates, rounds[old:], choosable), self._reason)
         return {i: why for i, why in dropped.items() if i in choosable}
 
     def _find_excess(
         self, candidates: Candidates, rounds: list[list[int]], choosable: set[int]
     ) -> Iterator[int]:
-        messages, newest = candidates.messages, len(rounds) - 1
-        free = self.max_messages or 0
-        number = newest
-        while number >= 0:
-            free -= sum(messages[i].role in _COUNTED_ROLES for i in rounds[number] if i in choosable)
+        newest, free = len(rounds) - 1, self.max_messages or 0
+        for number in range(newest, -1, -1):
+            turn = [candidates.messages[i].role for i in rounds[number] if i in choosable]
+            free -= sum(role in _COUNTED_ROLES for role in turn)
             if free < 0:
-                break
-            number -= 1
-        for places in rounds[: number + (number < newest)]:
-            yield from places
-        if rounds and number == newest:
-            yield from self._find_oldest_in_turn(candidates, rounds[newest], choosable, -free)
+                for places in rounds[: number + (number < newest)]:
+                    yield from places
+                if number == newest:
+                    yield from self._find_oldest_in_turn(candidates, rounds[newest], choosable, -free)
+                return
 
     def _find_oldest_in_turn(
         self, candidates: Candidates, turn: list[int], choosable: set[int], excess: int
@@ -125,15 +125,14 @@ class SlidingWindow:
 class TokenBudget:
     """A `Policy` that keeps the newest messages within a number of tokens.
 
-    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
-      of the reply included; if a ``budget`` is given too, the smaller limit applies.
-    - Whole atoms are dropped, the oldest first; no message is cut. The kept ones are contiguous,
-      except that an atom that would not fit even alone is skipped.
-    - System and pinned messages stay. With ``keep_last`` the newest sound atom without a
-      system message stays too, so that something is left to answer.
-    - Broken atoms are dropped, pinned or not.
-    - Messages that carry a count of this counter are not counted again, and those older
-      than the kept ones are not counted at all.
+    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening of the reply
+      included; if a ``budget`` is given too, the smaller limit applies.
+    - Whole atoms are dropped, the oldest first; no message is cut. The kept ones are contiguous, except that
+      an atom that would not fit even alone is skipped.
+    - System and pinned messages stay. With ``keep_last`` the newest sound atom without a system message stays
+      too, so that something is left to answer. Broken atoms are dropped, pinned or not.
+    - Messages that carry a count of this counter are not counted again, and those older than the kept ones
+      are not counted at all.
 
     Raises:
         BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
@@ -159,16 +158,11 @@ class TokenBudget:
     ) -> "TokenBudget":
         """Return the budget that is a fraction of a model's window.
 
-        Args:
-            window: tokens the model takes, input and output together, such as 128_000.
-            fraction: of the window without the reply; the rest is a margin for what cannot be counted.
-            max_output_tokens: reserved for the reply.
-            counter: counts as the model does; as gpt-4o by default.
-            keep_last: the newest atom stays in any case.
+        ``window`` holds input and output together, such as 128_000; ``fraction`` is of the window without the
+        reply, and the rest a margin for what cannot be counted. By default tokens are counted as for gpt-4o.
 
-        Raises:
-            BadBudget: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1,
-                or nothing is left for the messages.
+        Raises `BadBudget`: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1, or
+        nothing is left for the messages.
         """
         check_tokens("window", window)
         if max_output_tokens != 0:
@@ -217,23 +211,16 @@ _scores: dict[bytes, float] = {}
 class ImportanceSampling:
     """A `Policy` that keeps the most important messages within a number of tokens or messages.
 
-    - With ``max_messages`` at most that many user and assistant messages stay; without
-      ``max_tokens`` (and without a ``budget``) tokens do not count. With neither of the two the
-      limit is 4,000 tokens.
-    - The importance of a message is its ``importance`` if given, else the `jiyi.text.salience`
-      of its text and tool calls. A tool call and its results have the highest of theirs.
-    - Whole atoms are dropped until the rest fits: first those that would not fit even alone,
-      then the least important, the oldest of equals first.
-    - ``counter.count_all(kept)`` is at most ``max_tokens``, message overhead and the opening
-      of the reply included; if a ``budget`` is given too, the smaller limit applies.
-    - System and pinned messages and the newest sound atom stay. Broken atoms are dropped.
-    - The reason contains the score. If everything fits, nothing is scored; 10,000 messages of
-      100 characters take about two seconds the first time, a tenth of that afterwards.
-
-    Raises:
-        BadBudget: ``max_tokens`` or ``budget`` is not a whole number of at least 1.
-        SettingsError: ``max_messages`` is not a whole number of at least 1.
-        BudgetTooSmall: what must stay takes more than the budget (when called).
+    - With ``max_messages`` at most that many user and assistant messages stay; without ``max_tokens`` (and
+      without a ``budget``) tokens do not count. With neither of the two the limit is 4,000 tokens.
+    - The importance of a message is its ``importance`` if given, else the `jiyi.text.salience` of its text
+      and tool calls. A tool call and its results have the highest of theirs.
+    - Whole atoms are dropped until the rest fits: first those that would not fit even alone, then the least
+      important, the oldest of equals first.
+    - Tokens, required messages and errors are those of `TokenBudget`; `SettingsError` for impossible
+      ``max_messages``.
+    - The reason contains the score. If everything fits, nothing is scored; 10,000 messages of 100 characters
+      take about two seconds the first time, a tenth of that afterwards.
     """
 
     max_tokens: int | None = None  # in total
@@ -263,20 +250,14 @@ class ImportanceSampling:
         return candidates.without(leaving)
 
     def _drop_by_count(self, candidates: Candidates) -> dict[int, str]:
-        if self.max_messages is None:
-            return {}
         # Every optional atom has exactly one user or assistant message.
-        excess = len(candidates.optional) - self.max_messages
+        excess = 0 if self.max_messages is None else len(candidates.optional) - self.max_messages
         if excess <= 0:
             return {}
         choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
-        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])
-        reason = f"over the limit of {self.max_messages:,} messages"
-        return {
-            i: f"importance {score:.2f}, the least there was, {reason}"
-            for score, atom, _ in ranked[:excess]
-            for i in atom.indices
-        }
+        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])[:excess]
+        reason = f"the least there was, over the limit of {self.max_messages:,} messages"
+        return {i: f"importance {score:.2f}, {reason}" for score, atom, _ in ranked for i in atom.indices}
 
     def _drop_by_tokens(
         self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
@@ -294,13 +275,12 @@ class ImportanceSampling:
             else:
                 chosen.append((atom, size))
                 excess += size
-        if excess > 0:
-            for score, atom, size in _sort_by_importance(candidates, chosen):
-                reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
-                leaving |= dict.fromkeys(atom.indices, reason)
-                excess -= size
-                if excess <= 0:
-                    break
+        for score, atom, size in _sort_by_importance(candidates, chosen) if excess > 0 else ():
+            reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
+            leaving |= dict.fromkeys(atom.indices, reason)
+            excess -= size
+            if excess <= 0:
+                break
         return leaving
 
 
@@ -328,18 +308,14 @@ def _rate_message(message: Message) -> float:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Pipeline:
-    """A `Policy` made of policies: each decides about what the ones before it kept.
+    """A `Policy` made of policies: each decides about what the ones before it kept, and gets the ``budget``.
 
-    - Dropped messages are in the order of the conversation, each with the reason of the policy
-      that dropped it. Broken atoms are dropped first; ``Pipeline()`` drops nothing else.
-    - The policies are applied in order until nothing more is dropped, because dropping a tool
-      call that reaches across turns splits these turns.
-    - Every policy gets the ``budget``.
-    - Keeps every guarantee its policies keep, and raises what they raise.
-
-    Raises:
-        InputError: something in it is no policy, or (when called) one of them returned
-            messages it was not given.
+    - Dropped messages are in the order of the conversation, each with the reason of the policy that dropped
+      it. Broken atoms are dropped first; ``Pipeline()`` drops nothing else.
+    - The policies are applied in order until nothing more is dropped, because dropping a tool call that
+      reaches across turns splits these turns.
+    - Keeps every guarantee its policies keep, and raises what they raise; `InputError` for what is no policy,
+      or for one that returns messages it was not given.
     """
 
     policies: tuple[Policy, ...]  # first to last
@@ -347,9 +323,8 @@ class Pipeline:
     def __init__(self, *policies: Policy) -> None:
         for policy in policies:
             if not callable(policy):
-                raise InputError(
-                    f"{policy!r} is no policy; a pipeline takes policies, such as Pipeline(SlidingWindow(10))"
-                )
+                example = "a pipeline takes policies, such as Pipeline(SlidingWindow(10))"
+                raise InputError(f"{policy!r} is no policy; {example}")
         object.__setattr__(self, "policies", policies)
 
     @accept_dicts
@@ -364,12 +339,8 @@ class Pipeline:
             before = len(kept)
             for policy in self.policies:
                 kept = _apply_decision(policy([distinct[place] for place in kept], budget), place_of, reasons)
-        return Kept(
-            kept=tuple(messages[place] for place in kept),
-            dropped=tuple(
-                Dropped(message=messages[place], reason=reasons[place]) for place in sorted(reasons)
-            ),
-        )
+        dropped = [Dropped(message=messages[place], reason=reasons[place]) for place in sorted(reasons)]
+        return Kept(kept=tuple(messages[place] for place in kept), dropped=tuple(dropped))
 
 
 def _copy_repeated(messages: Sequence[Message]) -> list[Message]:
@@ -383,7 +354,6 @@ def _copy_repeated(messages: Sequence[Message]) -> list[Message]:
 
 
 def _apply_decision(decision: Kept, place_of: dict[int, int], reasons: dict[int, str]) -> list[int]:
-    """Add the reasons of the dropped messages and return the places of the kept ones."""
     try:
         reasons |= {place_of[id(drop.message)]: drop.reason for drop in decision.dropped}
         return [place_of[id(message)] for message in decision.kept]

@@ -53,8 +53,8 @@ class Kept:
 Policy = Callable[[Sequence[Any], int | None], Kept]
 """``policy(messages, budget) -> Kept``.
 
-``budget`` is a number of tokens, or None for "as configured". Every policy is pure and
-deterministic and guarantees:
+``budget`` is a number of tokens, or None for "as configured". Every policy is pure and deterministic and
+guarantees:
 
 - order is kept and no message is changed; the policies of jiyi take Chat Completions dicts as
   well as `Message`, and return the very objects they were given;
@@ -66,11 +66,7 @@ deterministic and guarantees:
 
 
 def as_messages(given: Sequence[MessageLike]) -> list[Message]:
-    """Return a conversation as messages.
-
-    Raises:
-        BadMessage: something is neither a message nor a valid Chat Completions dict.
-    """
+    """Return a conversation as messages; `BadMessage` if something is neither one nor a valid dict."""
     return [item if isinstance(item, Message) else Message.from_openai(item) for item in given]
 
 
@@ -102,8 +98,7 @@ def accept_dicts(
 class Candidates:
     """A conversation as required, optional and broken atoms; a policy chooses among the optional.
 
-    A pin holds its whole atom. Broken atoms are dropped even if a message in them is pinned,
-    because no model accepts them.
+    A pin holds its whole atom, unless that is broken, because no model accepts such a window.
     """
 
     messages: Sequence[Message]  # the conversation, in its order
@@ -131,10 +126,7 @@ class Candidates:
         return {i for atom in self.required for i in atom.indices}
 
     def without(self, leaving: Mapping[int, str]) -> Kept:
-        """Return the decision to drop these messages and the broken ones.
-
-        ``leaving`` maps places in the conversation to reasons and covers whole optional atoms.
-        """
+        """Return the decision to drop broken messages and the places that ``leaving`` gives reasons for."""
         reasons = {i: atom.broken for atom in self.broken for i in atom.indices} | dict(leaving)
         kept, dropped = [], []
         for place, message in enumerate(self.messages):
@@ -144,6 +136,10 @@ class Candidates:
             else:
                 dropped.append(Dropped(message=message, reason=reason))
         return Kept(kept=tuple(kept), dropped=tuple(dropped))
+
+    def count_tokens(self, atoms: Iterable[Atom], counter: TokenCounter) -> int:
+        """Return the tokens of these atoms, each message with its overhead."""
+        return sum(counter.count(self.messages[i]) for atom in atoms for i in atom.indices)
 
 
 def check_tokens(name: str, value: object) -> None:
@@ -172,18 +168,18 @@ class TokenLimit:
     def of(
         cls, candidates: Candidates, tokens: int, counter: TokenCounter, *, keep_last: bool
     ) -> "TokenLimit":
-        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one.
-
-        Raises:
-            BudgetTooSmall: these take more than ``tokens``.
+        """Reserve tokens for the required atoms and, with ``keep_last``, the newest sound one, or raise
+        `BudgetTooSmall`.
         """
-        last = _find_newest_optional(candidates) if keep_last else ()
-        stay = (*candidates.required, *last)
-        needed = counter.count_all(()) + _count_tokens(candidates, stay, counter)
+        last = candidates.optional[-1:] if keep_last else ()
+        pinned = [a for a in candidates.required if candidates.messages[a.first].role != "system"]
+        if last and any(atom.first > last[0].first for atom in pinned):
+            last = ()  # something newer stays anyway
+        needed = counter.count_all(()) + candidates.count_tokens((*candidates.required, *last), counter)
         if needed > tokens:
-            system = sum(candidates.messages[a.first].role == "system" for a in candidates.required)
+            system = len(candidates.required) - len(pinned)
             raise BudgetTooSmall(
-                f"what must stay (system messages: {system}, pinned: {len(candidates.required) - system}, "
+                f"what must stay (system messages: {system}, pinned: {len(pinned)}, "
                 f"newest: {len(last)}) takes {needed} tokens, {needed - tokens} more than the budget of "
                 f"{tokens}; raise the budget, shorten these messages, or unpin some",
                 needed=needed,
@@ -209,15 +205,4 @@ class TokenLimit:
 
     def count(self, atom: Atom) -> int:
         """Return the tokens of an atom, each message with its overhead."""
-        return _count_tokens(self.candidates, (atom,), self.counter)
-
-
-def _count_tokens(candidates: Candidates, atoms: Iterable[Atom], counter: TokenCounter) -> int:
-    return sum(counter.count(candidates.messages[i]) for atom in atoms for i in atom.indices)
-
-
-def _find_newest_optional(candidates: Candidates) -> tuple[Atom, ...]:
-    """Return the newest optional atom, or nothing if a pinned one is newer and stays anyway."""
-    last = candidates.optional[-1:]
-    stays = (a for a in candidates.required if candidates.messages[a.first].role != "system")
-    return () if last and any(a.first > last[0].first for a in stays) else last
+        return self.candidates.count_tokens((atom,), self.counter)

@@ -17,7 +17,7 @@ from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
 from jiyi.storage.store import Store
 
-__all__ = ["SessionWindow", "ShortTermMemory", "load_window", "refresh_window"]
+__all__ = ["SessionWindow", "ShortTermMemory", "load_window"]
 
 _MAX_LOOK_BACK = 1_000  # messages searched for the call of a late result
 _MAX_ROWS = 10_000  # that a query may return
@@ -70,41 +70,35 @@ class SessionWindow:
 def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWindow:
     """Read a session's window from the store.
 
-    Reads the newest messages until the window is complete, then older system and pinned ones. The
-    number of rows does not grow with the length of the session, except to find the call or
-    results of a pinned message.
+    Reads the newest messages until the window is complete, then older system and pinned ones. The number of
+    rows does not grow with the length of the session, except to find the call or results of a pinned message.
     """
     limit = _initial_page_size(policy)
     tail = _read_page(store, scope, newest_first=True, limit=limit)[::-1]
-    is_whole = len(tail) < limit
     if not tail:
         return SessionWindow()
-    last = _seq(tail[-1])
-    pinned = [] if is_whole else _read_pinned_atoms(store, scope, tail, last)
-    while not is_whole and not _is_complete(tail, pinned, policy):
+    last, is_whole, older = _seq(tail[-1]), len(tail) < limit, list[Message]()
+    if not is_whole:
+        sound = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
+        pinned = _read_all(store, scope, pinned=True, before_seq=last + 1)
+        older = [message for message in pinned if _seq(message) not in sound]
+        if any(message.role == "tool" or message.tool_calls for message in older):
+            tail, is_whole = _read_all(store, scope, before_seq=last + 1), True
+    while not is_whole and not _is_complete(tail, policy):
         limit = min(2 * limit, _MAX_ROWS)
         page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
         is_whole = len(page) < limit
-    older = [message for atom in pinned for message in atom]
     if not is_whole:
         low = _seq(tail[0])
         older += _read_all(store, scope, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
-            older += _find_turn_opener(store, scope, low, pinned)
+            older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
     return SessionWindow.of([by_seq[seq] for seq in sorted(by_seq)], last, policy)
 
 
-def refresh_window(store: Store, scope: Scope, policy: SlidingWindow, window: SessionWindow) -> SessionWindow:
-    """Return the window with the messages saved since; the same object if there are none."""
-    limit = _initial_page_size(policy)
-    new = _read_page(store, scope, after_seq=window.last_seq, limit=limit)
-    extended = window.extend(new, policy) if len(new) < limit else None
-    return extended if extended is not None else load_window(store, scope, policy)
-
-
-def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], policy: SlidingWindow) -> bool:
+def _is_complete(tail: Sequence[Message], policy: SlidingWindow) -> bool:
     """Say whether older messages cannot change what the policy keeps."""
     candidates, kept = Candidates.of(tail), policy(tail).kept
     oldest = _find_newest_dropped(candidates, kept)
@@ -114,8 +108,6 @@ def _is_complete(tail: Sequence[Message], pinned: Sequence[list[Message]], polic
         return True
     if any(a.first > oldest and tail[a.first].role == "tool" for a in candidates.broken):
         return False  # its call may be further back
-    if any(_seq(a[0]) < _seq(tail[0]) <= _seq(a[-1]) for a in pinned):
-        return False
     # The oldest kept turn must be read from its beginning to know its size, except for a single
     # turn too long for the window.
     free = {_seq(tail[i]) for atom in candidates.optional for i in atom.indices}
@@ -131,54 +123,10 @@ def _find_newest_dropped(candidates: Candidates, kept: Sequence[Message]) -> int
     return max(dropped, default=-1)
 
 
-def _find_turn_opener(store: Store, scope: Scope, low: int, pinned: Sequence[list[Message]]) -> list[Message]:
-    """Return the user message that opens the turn continued at ``low``, if there is one."""
-    while openers := _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1):
-        joining = [_seq(a[0]) for a in pinned if _seq(a[0]) < _seq(openers[0]) < _seq(a[-1])]
-        if not joining:
-            return openers
-        low = min(joining)
-    return []
-
-
 def _find_atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     """Return the atoms that reach into a later turn."""
     users = list(accumulate(message.role == "user" for message in messages))
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
-
-
-def _read_pinned_atoms(store: Store, scope: Scope, tail: Sequence[Message], last: int) -> list[list[Message]]:
-    """Return the atoms of pinned messages up to ``last`` that are not complete in ``tail``.
-
-    Broken ones are left out: among fewer messages they could match a result of another call.
-    """
-    known = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
-    pinned: list[list[Message]] = []
-    for message in _read_all(store, scope, pinned=True, before_seq=last + 1):
-        if _seq(message) not in known:
-            alone = message.role != "tool" and not message.tool_calls
-            atom = [message] if alone else _complete_atom(store, scope, message, last)
-            pinned.append(atom)
-            known |= {_seq(m) for m in atom}
-    return [atom for atom in pinned if atom]
-
-
-def _complete_atom(store: Store, scope: Scope, message: Message, last: int) -> list[Message]:
-    """Return the atom of a tool call or result; nothing if it is broken."""
-    run, place, limit = [message], 0, 50
-    while True:
-        atom = next(a for a in atoms(run) if place in a.indices)
-        if atom.broken is None:
-            return [run[i] for i in atom.indices]
-        if run[atom.first].role == "tool":
-            more = _read_page(store, scope, before_seq=_seq(run[0]), newest_first=True, limit=limit)
-            run, place = more[::-1] + run, place + len(more)
-        else:
-            more = _read_page(store, scope, after_seq=_seq(run[-1]), before_seq=last + 1, limit=limit)
-            run = run + more
-        if not more:
-            return []
-        limit = min(2 * limit, _MAX_ROWS)
 
 
 def _read_all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
@@ -220,20 +168,18 @@ class _Session:
 class ShortTermMemory:
     """The windows of the sessions in use.
 
-    A window holds all system and pinned messages of its session and the last ``max_turns``
-    turns with at most twice as many user and assistant messages (see `SlidingWindow`).
+    A window holds all system and pinned messages of its session and the last ``max_turns`` turns with at most
+    twice as many user and assistant messages (see `SlidingWindow`).
 
-    - It is a cache: a window is read from the store on first use and updated on every read, so
-      that changes by other threads and processes are seen.
-    - With ``changes``, messages removed, restored, pinned or unpinned are seen too: a window
-      older than the last such change is read again.
+    - It is a cache: a window is read from the store on first use and updated on every read, so that changes
+      by other threads and processes are seen; with ``changes`` also messages removed, restored, pinned or
+      unpinned.
     - The cost of a read does not depend on the length of the session.
-    - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than
-      1,000; the next read loads it from the store.
+    - A session unused for ``ttl`` leaves the cache, as do the least recently used of more than 1,000; the
+      next read loads it from the store.
     - Safe to use from several threads. The store is never called with a lock held.
 
-    Raises:
-        SettingsError: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
+    Raises `SettingsError`: ``max_turns`` is under 1, or ``ttl`` or ``sweep_every`` not above zero.
     """
 
     store: Store  # where the messages are
@@ -245,7 +191,7 @@ class ShortTermMemory:
     clock: Clock = utc_now
     sweep_every: timedelta = timedelta(minutes=1)  # how often unused sessions are removed
     # Sessions and windows are replaced, never changed in place, so the lock is held only briefly.
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _lock: Any = field(default_factory=threading.RLock, init=False)
     _sessions: dict[_Key, _Session] = field(default_factory=dict, init=False)
     _sweeper: threading.Thread | None = field(default=None, init=False)
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -261,49 +207,47 @@ class ShortTermMemory:
     def messages(self, scope: Scope) -> list[Message]:
         """Return the session's window, in the order of the session.
 
-        With ``agent_id`` None the messages of all its agents, else of that agent only.
-
-        Raises:
-            BadScope: the scope names no session.
-            Closed: used after `close`.
+        With ``agent_id`` None the messages of all its agents, else of that agent only. Raises `BadScope` if
+        the scope names no session, and `Closed` after `close`.
         """
         return list(self.window(scope).kept)
 
     def window(self, scope: Scope) -> Kept:
-        """Return the window, and with it the broken tool calls and results within its reach.
-
-        Messages older than the window are not listed. Raises as `messages` does.
-        """
+        """Return the window as `messages` does, with the broken tool calls and results within its reach."""
         key = _session_key(scope)
         # Read first, so that later changes are seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
-        if old is None:
+        new = None
+        if old is not None:
+            limit = _initial_page_size(self._policy)
+            saved = _read_page(self.store, scope, after_seq=old.last_seq, limit=limit)
+            new = old.extend(saved, self._policy) if len(saved) < limit else None
+        if new is None:
             new = load_window(self.store, scope, self._policy)
-        else:
-            new = refresh_window(self.store, scope, self._policy, old)
         with self._lock:  # unless another thread was faster, or the session was dropped
             if self._sessions.get(key) is session and session.windows.get(scope.agent_id) is old:
                 session.windows[scope.agent_id] = new
         return new.kept
 
     def drop(self, scope: Scope) -> None:
-        """Forget the windows of a session, or of all the user's sessions where none is named.
+        """Forget the windows of a session, of all agents, or of all sessions where none is named.
 
-        All agents' windows of the session go, whichever agent the scope names. A read that
-        began before does not bring the forgotten window back.
+        A read that began before does not bring the forgotten window back.
         """
         with self._lock:
-            if scope.session_id is not None:
-                self._sessions.pop(_session_key(scope), None)
-            else:
-                for key in [key for key in self._sessions if key[0] == scope.user_id]:
+            for key in list(self._sessions):
+                if key[0] == scope.user_id and scope.session_id in (None, key[1]):
                     del self._sessions[key]
 
     def sweep(self) -> int:
         """Remove sessions unused for longer than ``ttl`` from memory; return how many."""
         now = self.clock()
         with self._lock:
-            return self._sweep(now)
+            self._last_sweep = now
+            idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
+            for key in idle:
+                del self._sessions[key]
+            return len(idle)
 
     def close(self) -> None:
         """Clear the cache and end the background sweep; reading afterwards raises `Closed`."""
@@ -320,7 +264,7 @@ class ShortTermMemory:
             if self._stop.is_set():
                 raise Closed("this memory was closed; open it again to read")
             if now - self._last_sweep >= self.sweep_every:
-                self._sweep(now)
+                self.sweep()
             session = self._sessions.pop(key, None)
             if session is None or session.changes < changes:
                 session = _Session(now, changes)
@@ -331,26 +275,14 @@ class ShortTermMemory:
             session.last_active = now
             return session, session.windows.get(agent_id)
 
-    def _sweep(self, now: datetime) -> int:
-        self._last_sweep = now
-        idle = [key for key, session in self._sessions.items() if now - session.last_active > self.ttl]
-        for key in idle:
-            del self._sessions[key]
-        return len(idle)
-
     def _start_sweeper(self) -> None:
         if self._sweeper is not None:
             return
         stop = self._stop
         # The thread has only a weak reference and is woken when the memory is gone, so that a
         # memory that was not closed does not keep its thread.
-        reference = weakref.ref(self, lambda _: stop.set())
-        sweeper = threading.Thread(
-            target=_sweep_until,
-            args=(stop, reference, self.sweep_every.total_seconds()),
-            name="jiyi-sweep",
-            daemon=True,
-        )
+        arguments = (stop, weakref.ref(self, lambda _: stop.set()), self.sweep_every.total_seconds())
+        sweeper = threading.Thread(target=_sweep_until, args=arguments, name="jiyi-sweep", daemon=True)
         with suppress(RuntimeError):  # no threads at interpreter exit; reads still sweep
             sweeper.start()
             self._sweeper = sweeper

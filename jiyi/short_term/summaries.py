@@ -1,17 +1,20 @@
-"""The stored summaries of sessions, their versions, and the messages not summarised yet."""
+"""The stored summaries of sessions, and how older messages are folded into them when it is time."""
 
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import cast
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
+from typing import Generic, TypeVar, cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import BadScope, InputError, NotFound
-from jiyi.records import Block, Message, Query, Scope, Summary
-from jiyi.short_term.summary import Summarized
+from jiyi.errors import BadScope, InputError, LLMError, NotFound
+from jiyi.records import Block, Message, Query, ReportStep, Scope, Summary
+from jiyi.short_term.policy import Candidates
+from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 
-__all__ = ["Summaries", "next_version", "summary_block"]
+__all__ = ["Background", "Summaries", "SummaryState", "SummaryUpdater", "summary_block"]
 
 _MAX_ROWS = 10_000  # that a query may return
 
@@ -50,22 +53,17 @@ class Summaries:
     def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
         """Store the next version of a summary, and return the version that is then the newest.
 
-        That is the new one, unless another process added or removed versions since ``after`` was
-        read: then nothing is stored, and the other version is returned; fold again from it if
+        That is the new one, unless another process added or removed versions since ``after``, the version it
+        builds on, was read: then nothing is stored, and the other version is returned; fold again from it if
         needed.
 
-        Args:
-            scope: user and session, and agent if it is of one agent's messages.
-            made: the summary, with everything that ``after`` says.
-            after: the version it builds on, from `latest`; None for the first.
-
         Raises:
-            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text
-                may contain forgotten words. Nothing was stored: fold again from `latest`.
+            NotFound: a message it covers, or every version, was forgotten meanwhile, so the text may contain
+                forgotten words. Nothing was stored: fold again from `latest`.
             InputError: it is no valid summary, or covers less than ``after``.
             StorageError: the database failed.
         """
-        new = next_version(scope, made, after)
+        new = _next_version(scope, made, after)
         if after and new.upto_seq < after.upto_seq:
             raise InputError(
                 f"upto_seq={new.upto_seq} lies before {after.upto_seq}, where the version it builds on ends"
@@ -112,20 +110,12 @@ class Summaries:
                 raise NotFound(_CHANGED_MESSAGE.format("a message it covers"))
 
 
-def next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summary:
+def _next_version(scope: Scope, made: Summarized, after: Summary | None) -> Summary:
     """Return the version that follows ``after``, not stored yet and so without a date."""
     assert made.upto_seq is not None, "stored messages have their place"
-    return Summary(
-        scope=_session_scope(scope),
-        text=made.text,
-        version=after.version + 1 if after else 1,
-        covers=tuple(dict.fromkeys(made.covers)),
-        upto_seq=made.upto_seq,
-        method=made.method,
-        language=made.language,
-        tokens=made.tokens,
-        previous=after.id if after else None,
-    )
+    fields = asdict(made) | {"covers": tuple(dict.fromkeys(made.covers))}
+    previous, version = (after.id, after.version + 1) if after else (None, 1)
+    return Summary(scope=_session_scope(scope), version=version, previous=previous, **fields)
 
 
 def _session_scope(scope: Scope) -> Scope:
@@ -153,3 +143,229 @@ def summary_block(summary: Summary | None, most: int, counter: TokenCounter) -> 
         created_at=summary.created_at,
         note=note,
     )
+
+
+_MAX_RESULTS = 500  # that are not taken yet
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Result = TypeVar("_Result")
+
+
+@dataclass(eq=False, repr=False)
+class Background(Generic[_Key, _Result]):
+    """Runs jobs one after the other, in a thread that starts with the first.
+
+    - Each key has at most one job that waits or runs; further ones are refused meanwhile.
+    - The result of a job is kept under its key until taken; of more than 500 the oldest are dropped.
+    """
+
+    name: str  # of the thread
+
+    def __post_init__(self) -> None:
+        self._changed = threading.Condition()
+        self._pending: dict[_Key, Callable[[], _Result]] = {}
+        self._results: dict[_Key, _Result] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, key: _Key, work: Callable[[], _Result]) -> bool:
+        """Queue a job, which must not raise; return whether it was accepted."""
+        with self._changed:
+            if self._closed or key in self._pending:
+                return False
+            self._pending[key] = work
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=f"jiyi-{self.name}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return True
+
+    def take(self, key: _Key) -> _Result | None:
+        """Return the result of a key's last job, once."""
+        with self._changed:
+            return self._results.pop(key, None)
+
+    def wait(self, key: _Key | None = None) -> None:
+        """Wait until the job of a key is done, or all jobs that were put before this call."""
+        with self._changed:
+            jobs = {k: job for k, job in self._pending.items() if key is None or k == key}
+            self._changed.wait_for(
+                lambda: self._closed or not any(self._pending.get(k) is job for k, job in jobs.items())
+            )
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Refuse new jobs, drop the waiting ones, and wait ``timeout`` seconds for the running one."""
+        with self._changed:
+            self._closed = True
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._pending)
+                if self._closed:
+                    return
+                key, work = next(iter(self._pending.items()))
+            result = work()
+            with self._changed:
+                self._results[key] = result
+                if len(self._results) > _MAX_RESULTS:
+                    del self._results[next(iter(self._results))]
+                del self._pending[key]
+                self._changed.notify_all()
+
+
+_PAGE_SIZE = 500  # messages folded in at a time
+_MAX_PAGE = 10_000  # messages, if a turn is longer than a page
+_WRITING_NOTE = "a language model is writing the summary; until it is there, the window shows an extract"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryState:
+    """The summary of a session, and what was folded for it."""
+
+    summary: Summary | None = None  # None if nothing was folded yet
+    step: ReportStep | None = None  # what was folded just now, or since the last window
+    notes: tuple[str, ...] = ()  # problems
+    error: LLMError | None = None  # why a model did not write it
+
+    def uncovered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return the messages to show in addition to the summary: later, system and pinned ones."""
+        if self.summary is None:
+            return tuple(messages)
+        upto, required = self.summary.upto_seq, Candidates.of(messages).required_places
+        return tuple(m for i, m in enumerate(messages) if i in required or m.seq is None or m.seq > upto)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryUpdater:
+    """Keeps the summary of each session up to date.
+
+    Guarantees: no message is skipped, however much there is to fold; a summary that fails changes nothing and
+    is in the notes; two processes that fold at once leave one summary.
+
+    With ``background`` a window never waits for ``summarize``: it writes in a thread, and until its summary
+    is stored the window shows what ``backlog`` makes of the same messages, which is not stored. The result is
+    in the next state. A summary not written when the process ends is written for a later window.
+    """
+
+    summaries: Summaries
+    policy: RunningSummary  # when to fold, and what stays; each call gives the size of the window
+    summarize: Summarizer  # writes the summary
+    _: KW_ONLY
+    # Writes all pages but the last if there are several to fold, such as after an import;
+    # without a model it takes milliseconds a page.
+    backlog: Summarizer
+    background: Background[Scope, SummaryState] | None = None  # runs ``summarize``; None: callers wait
+
+    def current_state(self, scope: Scope) -> SummaryState:
+        """Return the stored summary without folding anything."""
+        return SummaryState(summary=self.summaries.latest(scope))
+
+    def fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
+        """Fold if it is time, and return the summary.
+
+        It is time when the messages after the summary fill a window of ``max_tokens`` or are many,
+        see `RunningSummary`, or when some are not in ``recent``, those of short-term memory.
+        """
+        finished = self.background.take(scope) if self.background else None
+        state = self._fold_if_due(scope, recent, max_tokens)
+        if finished is None:
+            return state
+        notes = tuple(dict.fromkeys([*finished.notes, *state.notes]))
+        return replace(state, step=state.step or finished.step, notes=notes)
+
+    def fold(self, scope: Scope) -> SummaryState:
+        """Fold everything older than the last turns now, after any fold of this session that runs."""
+        if self.background is not None:
+            self.background.wait(scope)
+        return self._fold(scope, self.summaries.latest(scope))
+
+    def flush(self) -> None:
+        """Wait until all background folds are stored or have failed."""
+        if self.background is not None:
+            self.background.wait()
+
+    def close(self) -> None:
+        """End the background work: a running fold has some seconds to finish, others do not start."""
+        if self.background is not None:
+            self.background.close()
+
+    def _fold_if_due(self, scope: Scope, recent: Sequence[Message], max_tokens: int) -> SummaryState:
+        state = self.current_state(scope)
+        uncovered = state.uncovered(recent)
+        tokens = state.summary.tokens if state.summary else 0
+        policy = replace(self.policy, max_tokens=max_tokens)
+        if not policy.due(uncovered, more_tokens=tokens) and not self._has_uncovered(scope, state, uncovered):
+            return state
+        extract = self._fold(scope, state.summary, extract=self.background is not None)
+        summary = extract.summary
+        if self.background is None or summary is None or summary.created_at is not None:
+            return extract
+        self.background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
+        return replace(extract, notes=(*extract.notes, _WRITING_NOTE))
+
+    def _fold_in_background(self, scope: Scope, after: str | None) -> SummaryState:
+        """Fold, unless another process already did; a failure is in the notes."""
+        try:
+            latest = self.summaries.latest(scope)
+            if (latest.id if latest else None) != after:
+                return SummaryState()
+            return self._fold(scope, latest)
+        except Exception as error:  # a summarizer of the user may raise anything
+            return SummaryState(notes=(f"nothing was summarised: {error}",))
+
+    def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> SummaryState:
+        """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
+        messages, before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
+        shown: Summary | None = None
+        while True:
+            upto = summary.upto_seq if summary else -1
+            page = self.summaries.unfolded(scope, upto, limit=limit)
+            last = len(page) < limit
+            write = self.summarize if last and not extract else self.backlog
+            folded = self.policy.fold(page, summary, write, force=True)
+            notes += [folded.note] if folded.note and (folded.changed or page) else []
+            if isinstance(summarized := folded.summary, Summarized):
+                if last and extract:
+                    shown = _next_version(scope, summarized, summary)
+                    break
+                try:
+                    stored = self.summaries.add(scope, summarized, summary)
+                except NotFound:
+                    notes.append("what was being summarised changed meanwhile; the summary stays as it was")
+                    break
+                messages += len(summarized.covers)
+                before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
+                summary, limit = stored, _PAGE_SIZE
+            elif not last and limit < _MAX_PAGE:
+                limit = min(4 * limit, _MAX_PAGE)
+                continue
+            if last or not folded.changed:
+                break
+        step = None
+        if messages and summary:
+            step = ReportStep(
+                what="summarised",
+                items=messages,
+                tokens_before=before,
+                tokens=summary.tokens,
+                note=f"{summary.method}; version {summary.version} of the summary",
+            )
+        unique = tuple(dict.fromkeys(notes))
+        return SummaryState(summary=shown or summary, step=step, notes=unique, error=folded.error)
+
+    def _has_uncovered(self, scope: Scope, state: SummaryState, shown: Sequence[Message]) -> bool:
+        """Say whether messages are neither in the session's window nor in the summary."""
+        upto = state.summary.upto_seq if state.summary else -1
+        required = Candidates.of(shown).required_places
+        oldest = next((m.seq for i, m in enumerate(shown) if i not in required and m.seq is not None), None)
+        if oldest is None:
+            return False
+        between = sum(1 for m in shown if m.seq is not None and upto < m.seq < oldest)
+        if oldest - upto - 1 <= between:
+            return False
+        return len(self.summaries.unfolded(scope, upto, upto_seq=oldest - 1, limit=between + 1)) > between

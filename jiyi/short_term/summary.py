@@ -1,7 +1,7 @@
 """The running summary: when older messages are folded into it, and which."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from jiyi.compression.compressor import Compressed
@@ -60,10 +60,7 @@ class Folded:
 
 
 class Summarizer(Protocol):
-    """Writes a summary from the previous one and new messages; `Summarize` is one.
-
-    Raises `LLMError` if it fails: then nothing is folded.
-    """
+    """Writes a summary from the previous one and new messages; after an `LLMError` nothing is folded."""
 
     def __call__(
         self,
@@ -80,13 +77,12 @@ class Summarizer(Protocol):
 class RunningSummary:
     """A `Policy` that folds older messages into a summary; `fold` writes it.
 
-    - Nothing is folded until it is time: the messages take more than ``at`` of ``max_tokens``
-      (or of a smaller ``budget``), or there are more than ``max_messages`` of them, system
-      messages aside. Without ``max_tokens`` only messages count, by default 10; with it, by
-      default 50 messages.
-    - Then everything older than the last ``keep_turns`` turns is folded; see `jiyi.records.atoms`
-      for what a turn is. If these turns are long, the rest may still exceed the limit; add a
-      `TokenBudget` after it in a `Pipeline`.
+    - Nothing is folded until it is time: the messages take more than ``at`` of ``max_tokens`` (or of a
+      smaller ``budget``), or there are more than ``max_messages`` of them, system messages aside. Without
+      ``max_tokens`` only messages count, by default 10; with it, by default 50 messages.
+    - Then everything older than the last ``keep_turns`` turns is folded; see `jiyi.records.atoms` for what a
+      turn is. If these turns are long, the rest may still exceed the limit; add a `TokenBudget` after it in a
+      `Pipeline`.
     - System and pinned messages stay. Broken atoms are dropped and are in no summary.
     - Deciding is pure and asks no model.
 
@@ -120,10 +116,8 @@ class RunningSummary:
     def due(self, messages: Sequence[MessageLike], budget: int | None = None, *, more_tokens: int = 0) -> str:
         """Return why it is time to fold, in words; "" if it is not.
 
-        Args:
-            messages: the conversation, oldest first.
-            budget: tokens of the window, if fewer than ``max_tokens``.
-            more_tokens: of other parts of the window, such as the summary.
+        ``budget`` is the window's, if smaller than ``max_tokens``, and ``more_tokens`` are of its other
+        parts, such as the summary.
         """
         if budget is not None:
             check_tokens("budget", budget)
@@ -134,11 +128,9 @@ class RunningSummary:
         limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
         if not limits:
             return ""
-        window = min(limits)
         tokens = self.counter.count_all(sound) + more_tokens
-        if tokens > self.at * window:
-            return f"{tokens:,} tokens, more than {100 * self.at:g} % of {window:,}"
-        return ""
+        over = tokens > self.at * min(limits)
+        return f"{tokens:,} tokens, more than {100 * self.at:g} % of {min(limits):,}" if over else ""
 
     def fold(
         self,
@@ -149,88 +141,57 @@ class RunningSummary:
         force: bool = False,
         budget: int | None = None,
     ) -> Folded:
-        """Write a new summary, if it is time, from the previous one and the older messages.
+        """Write a new summary, if it is time or with ``force``, from the previous one and the older messages.
 
-        Nothing is saved. If it is not time, no message is older than the last turns, or
-        ``summarize`` fails, all sound messages and the summary stay as they are; in the last two
-        cases ``note`` says why.
-
-        Args:
-            messages: those of the session that no summary covers yet, oldest first, and its
-                system messages.
-            previous: the summary so far.
-            summarize: writes it; `Summarize()` by default, which asks no model.
-            force: fold even if it is not time.
-            budget: tokens of the window, if fewer than ``max_tokens``.
+        ``messages`` are those that no summary covers yet, oldest first, and system messages. Nothing is
+        saved. If it is not time, no message is older than the last turns, or ``summarize`` fails, all sound
+        messages and the summary stay as they are; in the last two cases ``note`` says why. By default no
+        model is asked.
         """
         parsed = as_messages(messages)
         summary_tokens = previous.tokens if previous is not None else 0
         trigger = self.due(parsed, budget, more_tokens=summary_tokens) or ("asked for" if force else "")
-        folded = self._fold_messages(parsed, previous, summarize or Summarize(counter=self.counter), trigger)
-        originals = restore_originals(Kept(kept=folded.kept, dropped=folded.dropped), messages, parsed)
-        return replace(folded, kept=originals.kept, dropped=originals.dropped)
-
-    def _fold_messages(
-        self,
-        messages: Sequence[Message],
-        previous: Summarized | Summary | None,
-        summarize: Summarizer,
-        trigger: str,
-    ) -> Folded:
-        decided = self._decide(messages, trigger)
+        decided, summary, error = self._decide(parsed, trigger), previous, None
+        note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
         leaving = [drop.message for drop in decided.dropped if drop.reason == _FOLDED_REASON]
-        if not leaving:
-            note = f"nothing is older than the last {self.keep_turns} turns" if trigger else ""
-            return _unchanged(messages, previous, trigger, note)
-        try:
-            compressed = summarize(leaving, previous=previous.text if previous is not None else "")
-        except LLMError as error:
-            unchanged = _unchanged(messages, previous, trigger, f"nothing was summarised: {error}")
-            return replace(unchanged, error=error)
-        if not compressed.text.strip():
-            return _unchanged(messages, previous, trigger, "nothing was summarised: there were no words")
+        if leaving:
+            try:
+                write = summarize or Summarize(counter=self.counter)
+                made = write(leaving, previous=previous.text if previous is not None else "")
+            except LLMError as failure:
+                note, error = f"nothing was summarised: {failure}", failure
+            else:
+                note = "; ".join(made.notes)
+                if made.text.strip():
+                    summary = _build_summary(made, leaving, previous)
+                else:
+                    note = "nothing was summarised: there were no words"
+        if summary is previous:
+            decided = self._decide(parsed, "")
+        originals = restore_originals(decided, messages, parsed)
         return Folded(
-            kept=decided.kept,
-            summary=_build_summary(compressed, leaving, previous),
-            dropped=decided.dropped,
+            kept=originals.kept,
+            summary=summary,
+            dropped=originals.dropped,
             trigger=trigger,
-            note="; ".join(compressed.notes),
+            note=note,
+            error=error,
         )
 
     def _decide(self, messages: Sequence[Message], trigger: str) -> Kept:
         candidates = Candidates.of(messages)
-        if not trigger:
-            return candidates.without({})
-        broken = {i for atom in candidates.broken for i in atom.indices}
-        sound = [i for i in range(len(messages)) if i not in broken]
-        recent = SlidingWindow(self.keep_turns)([messages[i] for i in sound])
-        older = iter([*recent.dropped, None])
-        leaving: dict[int, str] = {}
-        following = next(older)
-        for place in sound:
-            if following is not None and following.message is messages[place]:
-                leaving[place] = _FOLDED_REASON
-                following = next(older)
-        return candidates.without(leaving)
-
-
-def _unchanged(
-    messages: Sequence[Message], previous: Summarized | Summary | None, trigger: str, note: str
-) -> Folded:
-    sound = Candidates.of(messages).without({})
-    return Folded(kept=sound.kept, summary=previous, dropped=sound.dropped, trigger=trigger, note=note)
+        leaving = SlidingWindow(self.keep_turns).find_leaving(candidates) if trigger else {}
+        return candidates.without(dict.fromkeys(leaving, _FOLDED_REASON))
 
 
 def _build_summary(
     compressed: Compressed, leaving: Sequence[Message], previous: Summarized | Summary | None
 ) -> Summarized:
-    places = [message.seq for message in leaving if message.seq is not None]
-    if previous is not None and previous.upto_seq is not None:
-        places.append(previous.upto_seq)
+    places = [message.seq for message in leaving] + ([previous.upto_seq] if previous is not None else [])
     return Summarized(
         text=compressed.text,
         covers=tuple(message.id for message in leaving),
-        upto_seq=max(places, default=None),
+        upto_seq=max((place for place in places if place is not None), default=None),
         method="llm" if compressed.method == "llm" else "extractive",
         language=language(compressed.text),
         tokens=compressed.tokens,

@@ -1,8 +1,7 @@
 """Turns errors caused by arguments of a wrong type into `InputError`.
 
-Verbs check the values they need themselves. If another wrong type makes a call fail, the
-arguments are checked against the verb's annotations. A successful call costs one more Python
-call.
+Verbs check the values they need themselves. If another wrong type makes a call fail, the arguments are
+checked against the verb's annotations. A successful call costs one more Python call.
 """
 
 from collections.abc import Callable
@@ -30,10 +29,7 @@ def guard_methods(memory: type[_T]) -> type[_T]:
 
 
 def guard_arguments(verb: _Verb) -> _Verb:
-    """Make a function raise `InputError` for any error caused by a wrong type of argument.
-
-    Callbacks, such as ``progress``, are checked before the call.
-    """
+    """Make a function raise `InputError` for any error caused by a wrong type of argument."""
     places = {name: at for at, name in enumerate(signature(verb).parameters) if name in _CALLBACKS}
 
     @wraps(verb)

@@ -71,9 +71,8 @@ class Verbs:
         self._summaries = parts.summaries
         self._skills = parts.skills
         self._monitor = parts.monitor
-        self._working = WorkingMemory(
-            parts.store, clock=parts.clock, target_key=parts.settings.consolidation_target_key
-        )
+        target_key = parts.settings.consolidation_target_key
+        self._working = WorkingMemory(parts.store, clock=parts.clock, target_key=target_key)
         self._counter = parts.counter
         self._settings = parts.settings
         self._clock = parts.clock
@@ -130,7 +129,6 @@ class Verbs:
         filters: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Listing[Any]:
-        """Return a page of the records of a kind, newest first; see `list_page`."""
         query = Query(scope=scope, kinds=(kind,), newest_first=True, limit=limit, **more)
         return list_page(self._store, query.with_filters(filters), after)
 
@@ -171,11 +169,9 @@ def as_labels(given: object, name: str = "namespace") -> tuple[str, ...]:
 def check_text(**words: object) -> None:
     """Raise `BadQuery` for what is not text, or blank; None means not given."""
     for name, value in words.items():
-        if value is None:
-            continue
-        if not isinstance(value, str):
+        if not isinstance(value, str | None):
             raise BadQuery(f"{name} must be text, not {type(value).__name__}")
-        if not value.strip():
+        if value is not None and not value.strip():
             raise BadQuery(f"{name} is empty; give words or leave it out")
 
 

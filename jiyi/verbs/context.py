@@ -61,12 +61,11 @@ class ContextVerbs(Verbs):
     ) -> Window:
         """Return what the model should see now, with a report.
 
-        Skills, the user's `profile`, the conversation's summary and recent messages, the current
-        task and what the memory recalls share the budget; the window ends with the question, or
-        with what followed it. Older messages are folded into the summary when it is due.
+        Skills, the user's `profile`, the conversation's summary and recent messages, the current task and
+        what the memory recalls share the budget; the window ends with the question, or with what followed it.
+        Older messages are folded into the summary when it is due.
 
         Args:
-            session_id: the conversation; a new one is fine.
             query: the question; by default the session's newest user message.
             budget: input tokens, or a `Budget`; from the settings by default.
             system: a system prompt to put in front of the session's own.
@@ -75,8 +74,8 @@ class ContextVerbs(Verbs):
             compress: shortens each recalled text; without it long ones become excerpts.
             scratch: steps of the current run, not saved in the conversation; they come last.
             recalled: an earlier window for this question; its recalled blocks replace a search.
-            task_type: divides a budget given as a number by `PRESETS` and the setting
-                ``task_types``, an unknown type as "conversation"; groups the monitor's figures.
+            task_type: divides a budget given as a number by `PRESETS` and the setting ``task_types``, an
+                unknown type as "conversation"; groups the monitor's figures.
             episodes, knowledge: the most to show of each; by default as in the settings.
             asked_at: when the question is asked, now by default; decides what "yesterday" means.
 
@@ -88,27 +87,19 @@ class ContextVerbs(Verbs):
         started = time.perf_counter()
         scope = self._scope(user_id, agent_id, session_id)
         limits, most = self._resolve_budget(budget, task_type), self._record_limits(episodes, knowledge)
-        session = self._short_term.window(scope)
-        state = self._summary_state(scope, session.kept, limits)
-        recent = state.uncovered(session.kept)
-        question = self._read_question(scope, query, system, recent, scratch, at=asked_at)
+        question = self._read_question(scope, query, system, scratch, limits=limits, at=asked_at)
         if recalled is None:
-            found = self._recall_blocks(question, limits, compress, most)
+            found = self._recall_blocks(question, compress, most)
         else:  # what an earlier window for the same question recalled
             found = Recalled(blocks=recalled.blocks, nothing_relevant=recalled.report.nothing_relevant)
-        window = self._assemble(question, session, state, limits, found, tools=tools, policy=policy)
-        self._report_window(scope, window, state, task_type, started)
+        window = self._assemble(question, found, tools, policy)
+        self._report_window(question, window, task_type, started)
         return window
 
-    def _summary_state(self, scope: Scope, recent: Sequence[Message], limits: Budget) -> SummaryState:
-        if self._settings.summaries == "off":
-            return self._summaries.current_state(scope)
-        return self._summaries.fold_if_due(scope, recent, limits.max_input_tokens)
-
-    def _note_hidden_messages(self, scope: Scope, state: SummaryState, session: Kept) -> list[str]:
+    def _note_hidden_messages(self, question: "_Question") -> list[str]:
         """Return a note of how many older messages neither the window nor a summary shows, if any."""
-        recent = session.kept
-        if state.summary or (recent and not session.dropped and (recent[-1].seq or 0) < len(recent)):
+        scope, recent, dropped = question.scope, question.session.kept, question.session.dropped
+        if question.state.summary or (recent and not dropped and (recent[-1].seq or 0) < len(recent)):
             return []  # seq counts from 0
         if scope.agent_id is not None:
             saved = self._store.count(Query(scope=scope, kinds=("message",)))["message"]
@@ -140,14 +131,13 @@ class ContextVerbs(Verbs):
         return replace(plain.shared_as("conversation", presets), note=note)
 
     def _record_limits(self, episodes: int | None, knowledge: int | None) -> dict[Kind, int]:
-        given = {
-            "episodes": self._settings.max_episodes if episodes is None else episodes,
-            "knowledge": self._settings.max_knowledge if knowledge is None else knowledge,
-        }
-        for name, value in given.items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_RECORDS:
+        for name, value in (("episodes", episodes), ("knowledge", knowledge)):
+            is_whole = isinstance(value, int | None) and not isinstance(value, bool)
+            if not is_whole or not 0 <= (value or 0) <= _MAX_RECORDS:
                 raise BadQuery(f"{name}={value!r} must be a whole number from 0 to {_MAX_RECORDS}")
-        return {**RECALLED, "episode": given["episodes"], "knowledge": given["knowledge"]}
+        most_episodes = self._settings.max_episodes if episodes is None else episodes
+        most_knowledge = self._settings.max_knowledge if knowledge is None else knowledge
+        return {**RECALLED, "episode": most_episodes, "knowledge": most_knowledge}
 
     def _skill_blocks(
         self, scope: Scope, question: str, language: str
@@ -178,39 +168,41 @@ class ContextVerbs(Verbs):
         scope: Scope,
         query: str | None,
         system: str | None,
-        messages: Sequence[Message],
         scratch: Sequence[Mapping[str, Any] | Message],
         *,
+        limits: Budget,
         at: datetime | None,
     ) -> "_Question":
         if not isinstance(query, str | None):
             raise BadQuery(f"the question must be text, not {type(query).__name__}")
+        session = self._short_term.window(scope)
+        if self._settings.summaries == "off":
+            state = self._summaries.current_state(scope)
+        else:
+            state = self._summaries.fold_if_due(scope, session.kept, limits.max_input_tokens)
         prompt = [Message(role="system", content=system)] if system else []
-        talk = arrange([*prompt, *messages], query, as_messages(scratch))
+        talk = arrange([*prompt, *state.uncovered(session.kept)], query, as_messages(scratch))
         text = query or (talk.current.text if talk.current else "")
         chosen = self._settings.language
-        return _Question(
-            scope=scope,
-            talk=talk,
-            text=text,
-            at=at or self._clock(),
-            language=language(text) if chosen == "auto" else chosen,
-            in_run=bool(scratch),
-        )
+        shown = language(text) if chosen == "auto" else chosen
+        return _Question(scope, limits, session, state, talk, text, at or self._clock(), shown, bool(scratch))
 
     def _recall_blocks(
-        self, question: "_Question", limits: Budget, compress: Compressor | None, most: Mapping[Kind, int]
+        self, question: "_Question", compress: Compressor | None, most: Mapping[Kind, int]
     ) -> Recalled:
+        limits = question.limits
+        most_tokens = int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART)
+        write = BlockWriter(
+            question=question.text,
+            counter=self._counter,
+            language=question.language,
+            max_tokens=most_tokens,
+            compress=compress,
+        )
         return recall_blocks(
             self._long_term.recall,
             Query(scope=replace(question.scope, session_id=None), text=question.text, asked_at=question.at),
-            BlockWriter(
-                question=question.text,
-                counter=self._counter,
-                language=question.language,
-                max_tokens=int(limits.max_input_tokens * limits.shares.get("recalled", 0.0) / _EXCERPT_PART),
-                compress=compress,
-            ),
+            write,
             without=question.talk.current.id if question.talk.current else "",
             floor=self._settings.recall_floor,
             before=[message.id for message in question.talk.history[-_PRECEDING_MESSAGES:]],
@@ -220,16 +212,11 @@ class ContextVerbs(Verbs):
     def _assemble(
         self,
         question: "_Question",
-        session: Kept,
-        state: SummaryState,
-        limits: Budget,
         found: Recalled,
-        *,
         tools: Sequence[Mapping[str, Any]],
         policy: Policy | None,
     ) -> Window:
-        """Build the window of the conversation, skills, current task and recalled blocks."""
-        talk = question.talk
+        talk, limits, state = question.talk, question.limits, question.state
         skills, unloaded, swapped = self._skill_blocks(question.scope, question.text, question.language)
         materials = Materials(
             system=talk.system,
@@ -240,7 +227,7 @@ class ContextVerbs(Verbs):
             current=talk.current,
             tail=talk.tail,
             tools=tools,
-            broken=session.dropped,
+            broken=question.session.dropped,
             blocks=self._task_blocks(question) + [b for b in found.blocks if b.section != "task"],
             below_threshold=found.below,
             asked_at=question.at,
@@ -251,7 +238,7 @@ class ContextVerbs(Verbs):
                 *([limits.note] if limits.note else []),
                 *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=question.scope.user_id)))),
                 *state.notes,
-                *self._note_hidden_messages(question.scope, state, session),
+                *self._note_hidden_messages(question),
             ],
             steps=[*([state.step] if state.step else []), *swapped],
             saved={"skills": unloaded} if unloaded else {},
@@ -274,22 +261,24 @@ class ContextVerbs(Verbs):
             task = replace(task, steps=tuple(step for step in task.steps if step.tool_name is None))
         return [task_block(task, self._counter, question.language)]
 
-    def _report_window(
-        self, scope: Scope, window: Window, state: SummaryState, task_type: str, started: float
-    ) -> None:
+    def _report_window(self, question: "_Question", window: Window, task_type: str, started: float) -> None:
         if self._monitor is None:
             return
-        user, session, took = scope.user_id, scope.session_id or "", 1000 * (time.perf_counter() - started)
+        user, session = question.scope.user_id, question.scope.session_id or ""
+        took = 1000 * (time.perf_counter() - started)
         self._monitor.window(window, session_id=session, task_type=task_type, milliseconds=took, user_id=user)
-        if state.step is not None:
+        if question.state.step is not None:
             self._monitor.summarised(session, task_type=task_type, user_id=user)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Question:
     """The question that a window is built for, with its conversation."""
 
     scope: Scope  # user, session, agent
+    limits: Budget
+    session: Kept
+    state: SummaryState
     talk: ConversationParts  # the conversation, split around the question
     text: str
     at: datetime  # when it is asked

@@ -34,12 +34,9 @@ BEFORE_NEWEST = (_MAX_NUMBER, "")
 
 
 def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
-    """Return the page after a cursor, at most ``query.limit`` records.
+    """Return the page after a cursor, at most ``query.limit`` records; raises as `read_cursor`.
 
     Messages of a session are sorted by their place in it, everything else by age.
-
-    Raises:
-        BadQuery: the cursor is invalid, or of another list.
     """
     list_name = repr(replace(query, limit=1, there_at=None))
     place = read_cursor(after, 1, list_name)
@@ -62,11 +59,7 @@ def make_listing(found: Sequence[_T], more: bool, key: Callable[[_T], SortKey], 
 
 
 def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | None:
-    """Return the sort key in a cursor: ``numbers`` integers and an id.
-
-    Raises:
-        BadQuery: it is not a cursor, or of another list.
-    """
+    """Return the sort key in a cursor, ``numbers`` integers and an id; `BadQuery` if it is another list's."""
     if cursor is None:
         return None
     try:

@@ -8,6 +8,7 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
+from jiyi.records.checks import check_choice
 from jiyi.verbs.base import Verbs, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, MAX_ROWS, SortKey, make_listing, read_cursor
 
@@ -36,20 +37,19 @@ class FactVerbs(Verbs):
     ) -> Learned:
         """Keep a text, ``remember("I prefer tea", speaker="Ana")``, or a subject, predicate and object.
 
-        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact
-        has all of its words. A newer value replaces an older one, which stays in `history`. What is
-        ``pinned`` is in every window, see `profile`, and never fades. ``metadata`` are labels of
-        your own, as in `save_message`. See `FactMemory.remember`.
+        None of it is lost: the receipt says what was read from it, and in ``kept`` which fact has all of its
+        words. A newer value replaces an older one, which stays in `history`. What is ``pinned`` is in every
+        window, see `profile`, and never fades. ``metadata`` are labels of your own, as in `save_message`. See
+        `FactMemory.remember`.
 
         Raises:
-            BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range
-                that ends before it begins; an unknown category.
-            InputError: metadata that cannot be kept.
-            NaiveDatetime: a time has no zone.
+            BadQuery: neither a text nor all three parts; more than 1,000,000 characters; a range that ends
+                before it begins; an unknown category.
+            InputError, NaiveDatetime: metadata that cannot be kept; a time without a zone.
         """
         check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
-        if category is not None and category not in get_args(FactCategory):
-            raise BadQuery(f"category {category!r} is not one of {', '.join(get_args(FactCategory))}")
+        if category is not None:
+            check_choice("category", category, get_args(FactCategory), BadQuery)
         begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
 
         def keep() -> Learned:
@@ -107,14 +107,10 @@ class FactVerbs(Verbs):
     ) -> Listing[Fact]:
         """Return the newest ``limit`` active facts, oldest first; with ``as_of`` those that held then.
 
-        ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for
-        unsure, superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after``
-        is the `next` of a page and brings older ones, again oldest first. See `FactMemory.facts`.
-
-        Raises:
-            BadQuery: an empty subject, an unknown status, a limit outside 1..10,000, an impossible
-                filter, a cursor of another list.
-            NaiveDatetime: ``as_of`` has no time zone.
+        ``subject`` narrows to one thing or person, by any of its names; ``status`` asks for unsure,
+        superseded, retracted or expired ones, ``filters`` narrow as in `search`; ``after`` is the `next` of a
+        page and brings older ones, again oldest first. Raises `BadQuery`: an empty subject, an unknown
+        status, a limit outside 1..10,000, an impossible filter, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject)
@@ -150,10 +146,7 @@ class FactVerbs(Verbs):
     ) -> Listing[Fact]:
         """Return everything ever known about something, oldest first, whatever its status.
 
-        ``after`` is the `next` of the previous page.
-
-        Raises:
-            BadQuery: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
+        Raises `BadQuery`: an empty subject or predicate, a limit outside 1..10,000, a cursor of another list.
         """
         scope = self._scope(user_id, agent_id)
         check_text(subject=subject if subject is not None else "", predicate=predicate)
@@ -167,11 +160,7 @@ class FactVerbs(Verbs):
     def neighbours(
         self, entity: str, depth: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Neighbour]:
-        """Return what something is connected with by active facts, nearest first.
-
-        Raises:
-            BadQuery: an empty entity, a depth outside 1..5.
-        """
+        """Return what something is connected with by active facts, nearest first; ``depth`` is at most 5."""
         scope = self._scope(user_id, agent_id)
         check_text(entity=entity if entity is not None else "")
         return neighbours(self._store, scope, entity, depth)

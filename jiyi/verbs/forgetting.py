@@ -8,15 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jiyi.errors import BadQuery, InputError
-from jiyi.long_term import (
-    Change,
-    ConsolidationReceipt,
-    ForgetReceipt,
-    GateReceipt,
-    Maintained,
-    RestoreReceipt,
-    maintain,
-)
+from jiyi.long_term import Change, ConsolidationReceipt, ForgetReceipt, Maintained, RestoreReceipt, maintain
+from jiyi.long_term.forget_gate.gate import GateReceipt
 from jiyi.records import FORGETTABLE, Item, Kind, Query, Scope, Searchable
 from jiyi.storage import ExportReceipt, export_lines, export_markdown
 from jiyi.verbs.base import Verbs, as_ids, as_labels, as_path, as_utc, check_flags, check_text
@@ -37,10 +30,7 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> GateReceipt:
-        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`.
-
-        With ``dry_run`` nothing changes, and the receipt says what would go and why.
-        """
+        """Remove what no longer matters; it can be restored during the grace time. See `ForgetGate`."""
         scope = self._scope(user_id, agent_id)
         check_flags(dry_run=dry_run)
         return self._long_term.gate.run(scope, dry_run=dry_run, progress=progress)
@@ -91,27 +81,22 @@ class ForgettingVerbs(Verbs):
     ) -> ForgetReceipt:
         """Forget records with everything derived from them, in one transaction. See `Forgetting`.
 
-        Select in exactly one way: ``query`` (records that have all its words), ``ids``,
-        ``filters`` alone, ``namespace`` alone (all items below it), ``session_id`` alone (a whole
-        conversation), or ``everything=True`` (all of the user, or of their agent). A session and a
-        namespace narrow the other ways; so do kinds, except with ids. Kinds alone select nothing:
-        combine them with ``everything`` or a session.
+        Select in exactly one way: ``query`` (records that have all its words), ``ids``, ``filters`` alone,
+        ``namespace`` alone (all items below it), ``session_id`` alone (a whole conversation), or
+        ``everything=True`` (all of the user, or of their agent). A session and a namespace narrow the other
+        ways; so do kinds, except with ids. Kinds alone select nothing: combine them with ``everything`` or a
+        session.
 
-        What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte
-        of it is left in a file; for servers see `jiyi.storage.trash.Trash.scrub`.
+        What is forgotten can be brought back with `restore`; with ``purge`` it cannot: no byte of it is left
+        in a file; for servers see `jiyi.storage.trash.Trash.scrub`. With ``dry_run`` the receipt says what
+        would go.
 
         Args:
-            query: words, Chinese or English; all of them must be in a record.
+            query: words, Chinese or English.
             ids: of messages, episodes, knowledge, facts, items or tasks.
-            session_id: only in this session.
-            namespace: only items below these labels, matched whole.
-            everything: the whole memory.
-            kinds: only messages, episodes, knowledge, facts, items or tasks; what is derived from them
-                is forgotten whatever its kind.
+            kinds: any of these; what is derived from them is forgotten whatever its kind.
             filters: as in `search`. A record without a field is ``ne`` to every value: name ``kind``, too.
             reason: kept with it until it is purged.
-            purge: overwrite it on disk.
-            dry_run: only say what would go.
             limit: how many records the words may match; more is an error.
 
         Raises:
@@ -138,10 +123,8 @@ class ForgettingVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> RestoreReceipt:
-        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt.
-
-        Raises:
-            NotFound: nothing like it is in the trash.
+        """Bring back what was forgotten, with what was derived: by ids, or by the time in a receipt, or raise
+        `NotFound`.
         """
         receipt = self._long_term.forgetting.restore(
             self._scope(user_id, agent_id),
@@ -165,12 +148,11 @@ class ForgettingVerbs(Verbs):
     ) -> Searchable:
         """Change a message, fact, knowledge or episode, and return it as stored; its id stays.
 
-        Search and what was derived from the record are updated too: a changed message is read
-        again, and facts that only its old text stated go. A fact's new text is read as in
-        `remember`, and its old value is in `history`, superseded. See `Updating`.
+        Search and what was derived from the record are updated too: a changed message is read again, and
+        facts that only its old text stated go. A fact's new text is read as in `remember`, and its old value
+        is in `history`, superseded. See `Updating`. Tasks are changed by `update_task`.
 
         Args:
-            record_id: its id; tasks are changed by `update_task`.
             text: the text of a message or fact, the content of knowledge, how an episode ended.
             object: the value of a fact, for the same point of the same subject.
             metadata: replaces all it has; {} leaves none. Episodes have none.
@@ -196,18 +178,16 @@ class ForgettingVerbs(Verbs):
     def pin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
-        """Keep records whatever happens, until they are unpinned; return how many.
-
-        Raises:
-            NotFound: an id that is not there; nothing was changed.
-        """
-        return self._set_pinned(ids, True, self._scope(user_id, agent_id))
+        """Keep records whatever happens, until they are unpinned; return how many, or raise `NotFound`."""
+        scope = self._scope(user_id, agent_id)
+        return self._long_term.forgetting.pin(scope, as_ids(ids))
 
     def unpin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
         """Undo `pin`; raises as it does."""
-        return self._set_pinned(ids, False, self._scope(user_id, agent_id))
+        scope = self._scope(user_id, agent_id)
+        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=False)
 
     def export(
         self,
@@ -221,10 +201,8 @@ class ForgettingVerbs(Verbs):
         """Write everything of a user into a file: JSONL, which `import_` reads back, or Markdown to read.
 
         An existing file is replaced. The trash is not included. See `export_lines` and `export_markdown`.
-
-        Raises:
-            InputError: the path names no file or a database, or the format is neither.
-            StorageError: the file cannot be written; nothing is left of it.
+        Raises `InputError` if the path names no file or a database, `StorageError` if it cannot be written;
+        then nothing is left of it.
         """
         scope, file = self._scope(user_id, agent_id), as_path(path)
         if format not in ("jsonl", "markdown"):
@@ -234,9 +212,6 @@ class ForgettingVerbs(Verbs):
             export = partial(export_markdown, language=self._settings.language, zone=self._settings.zone)
         receipt = export(self._store, scope, file, progress=progress)
         return replace(receipt, damaged=len(self._store.damaged(scope)))
-
-    def _set_pinned(self, ids: Sequence[str] | str, pinned: bool, scope: Scope) -> int:
-        return self._long_term.forgetting.pin(scope, as_ids(ids), pinned=pinned)
 
 
 def _selection_query(
@@ -254,15 +229,10 @@ def _selection_query(
         raise BadQuery("ids are of any kind; leave kinds and namespace out")
     if query is None and not filters and kinds is None and namespace is None:
         return None
-    names = (kinds,) if isinstance(kinds, str) else kinds
-    every = FORGETTABLE if namespace is None else ("item",)
-    asked = Query(
-        scope=scope,
-        text=query or "",
-        kinds=tuple(every if names is None else names),
-        namespace=namespace,
-        limit=limit,
-    ).with_filters(filters)
+    every: tuple[Kind, ...] = FORGETTABLE if namespace is None else ("item",)
+    names = every if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    asked = Query(scope=scope, text=query or "", kinds=names, namespace=namespace, limit=limit)
+    asked = asked.with_filters(filters)
     narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(FORGETTABLE)
     return asked if narrows else None
 

@@ -1,23 +1,14 @@
 """Verbs about items: values kept under a key in a namespace."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, Changed, InputError
-from jiyi.records import (
-    Item,
-    Listing,
-    Query,
-    Scope,
-    check_limit,
-    item_id,
-    join_strings,
-    labels_in,
-    read_filter,
-)
+from jiyi.records import Item, Listing, Query, check_limit, item_id, join_strings, labels_in, read_filter
 from jiyi.records.checks import check_id
+from jiyi.records.session import Scope
 from jiyi.storage import Amendment
 from jiyi.verbs.base import Verbs, as_labels, as_utc, check_flags
 from jiyi.verbs.cursors import list_page
@@ -42,17 +33,11 @@ class _ItemWrite:
     if_version: int | None = None
 
     def __post_init__(self) -> None:
-        """Validate the arguments before anything is written."""
         object.__setattr__(self, "namespace", as_labels(self.namespace))
         if self.if_version is not None and (type(self.if_version) is not int or self.if_version < 0):
             raise InputError(f"if_version={self.if_version!r} must be a whole number; 0: it must be absent")
         if self.text is not None and not isinstance(self.text, str):
             raise InputError(f"text must be text, not {type(self.text).__name__}")
-
-    @property
-    def id(self) -> str:
-        """The id of the item."""
-        return _checked_id(self.scope, self.namespace, self.key)
 
     def next_version(self, known: Item | None, now: datetime) -> Item:
         """Return the version that follows ``known``, the stored one if any."""
@@ -73,11 +58,8 @@ class _ItemWrite:
             pinned=known is not None and known.pinned,
             former=() if known is None else known.history_with_self(),
         )
-        return replace(
-            made,
-            text=join_strings(made.value) if self.text is None else made.text,
-            expires_at=_expiry(made, now),
-        )
+        text = join_strings(made.value) if self.text is None else made.text
+        return replace(made, text=text, expires_at=_expiry(made, now))
 
 
 class ItemVerbs(Verbs):
@@ -98,17 +80,16 @@ class ItemVerbs(Verbs):
     ) -> Item:
         """Keep a JSON object under a key, replacing the present one, and return the item.
 
-        The former value stays in `item_history`. Items are not read for facts.
+        The former value stays in `item_history`. Items are not read for facts. Another agent's item of the
+        same name is another item.
 
         Args:
             namespace: labels from the outermost on, such as ``("users", "ana")``; a text is one label.
-            key: its name there.
-            value: a JSON object of at most 1,000,000 bytes.
+            value: at most 1,000,000 bytes.
             text: what search reads; all texts in the value by default; no search finds "".
             ttl: seconds after which it expires, unless it is put or refreshed before.
             if_version: only if it has this version; 0: only if it does not exist.
             session_id: the conversation it belongs to, and is forgotten with.
-            agent_id: another agent's item of the same name is another item.
 
         Raises:
             Changed: it has another version; nothing was changed.
@@ -121,20 +102,12 @@ class ItemVerbs(Verbs):
         return self._write_items([put])[0]
 
     def put_items(
-        self,
-        items: Sequence[Mapping[str, Any]],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
+        self, items: Sequence[Mapping[str, Any]], *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Item]:
-        """Keep several items in one transaction, all or none, and return them in their order.
+        """Keep at most 10,000 items in one transaction, all or none, and return them in their order.
 
-        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice,
-        the last counts. At most 10,000.
-
-        Raises:
-            Changed: one has another version than given; nothing was changed.
-            InputError: as `put_item`, or an unknown argument; nothing was changed.
+        Each is a dict of arguments of `put_item`, except user and agent. If one is named twice, the last
+        counts. Raises as `put_item`, and `InputError` for an unknown argument; nothing was changed then.
         """
         if len(items) > _MAX_ITEMS:
             raise BadQuery(f"{len(items):,} items at once; at most {_MAX_ITEMS:,} are put in one transaction")
@@ -165,12 +138,9 @@ class ItemVerbs(Verbs):
     ) -> Item | None:
         """Return an item, None if there is none or it has expired.
 
-        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh``
-        restarts its ttl.
-
-        Raises:
-            InputError: labels or a key that no item can have.
-            NaiveDatetime: ``as_of`` has no time zone.
+        ``as_of`` gives the value it had then, as far as `item_history` goes back; ``refresh`` restarts its
+        ttl. Raises `InputError` for labels or a key that no item can have, `NaiveDatetime` if ``as_of`` has
+        no time zone.
         """
         check_flags(refresh=refresh)
         scope, moment = self._scope(user_id, agent_id), as_utc(as_of, "as_of")
@@ -196,11 +166,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the existing items of a namespace under these keys, in the given order, in one read.
-
-        Raises:
-            InputError: labels or keys that no item can have.
-        """
+        """Return the existing items of a namespace under these keys, in the given order, in one read."""
         if isinstance(keys, str):
             raise InputError(f"keys is a list of names, not the text {keys!r}: use get_item for one")
         scope, labels = self._scope(user_id, agent_id), as_labels(namespace)
@@ -219,16 +185,11 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Item]:
-        """Return the items in and below a namespace, most recently put first.
+        """Return the items in and below a namespace, most recently put first; all items by default.
 
-        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``.
-
-        Args:
-            namespace: labels they begin with; all items by default.
-            filters: conditions on their values, such as ``{"theme": "dark", "size.width":
-                {"gt": 100}}``; a dot leads into an object. Operators as in `search`.
-            limit: how many at most.
-            after: the `next` of the previous page.
+        A namespace is matched by whole labels: ``("acme",)`` does not match ``("acme-corp",)``. ``filters``
+        are conditions on their values, such as ``{"theme": "dark", "size.width": {"gt": 100}}``; a dot leads
+        into an object. Operators as in `search`; ``after`` is the `next` of the previous page.
 
         Raises:
             BadQuery: an impossible limit or filter, a cursor of another list.
@@ -258,32 +219,24 @@ class ItemVerbs(Verbs):
     ) -> list[tuple[str, ...]]:
         """Return the namespaces that hold items, sorted.
 
-        Args:
-            prefix, suffix: labels they begin and end with; "*" stands for any one label.
-            depth: cut to so many labels, without duplicates.
-            limit: how many at most.
-
-        Raises:
-            BadQuery: an impossible depth or limit.
-            InputError: labels that no item can have.
+        ``prefix`` and ``suffix`` are labels they begin and end with; "*" stands for any one label. With
+        ``depth`` they are cut to so many labels, without duplicates. Raises `BadQuery` for an impossible
+        depth or limit, `InputError` for labels that no item can have.
         """
         check_limit(limit)
         if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
             raise BadQuery(f"depth={depth!r} must be a whole number, 1 or more")
         begins, ends = as_labels(prefix, "prefix"), as_labels(suffix, "suffix")
         fixed = begins[: begins.index(_ANY_LABEL)] if _ANY_LABEL in begins else begins
-        query = Query(
-            scope=self._scope(user_id, agent_id),
-            kinds=("item",),
-            namespace=fixed,
-            there_at=self._clock(),
-            limit=_PAGE_SIZE,
-        )
-        found = dict.fromkeys(
-            labels[:depth]
-            for labels in self._iter_namespaces(query)
-            if _match(labels[: len(begins)], begins) and _match(labels[::-1][: len(ends)], ends[::-1])
-        )
+        scope, now = self._scope(user_id, agent_id), self._clock()
+        query = Query(scope=scope, kinds=("item",), namespace=fixed, there_at=now, limit=_PAGE_SIZE)
+        found: set[tuple[str, ...]] = set()
+        after = ""
+        while paths := self._store.paths(query, after):
+            after = paths[-1]
+            for labels in map(labels_in, paths):
+                if _match(labels[: len(begins)], begins) and _match(labels[::-1][: len(ends)], ends[::-1]):
+                    found.add(labels[:depth])
         return sorted(found)[:limit]
 
     def item_history(
@@ -294,11 +247,7 @@ class ItemVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Item]:
-        """Return the newest 10 former versions of an item, newest first; none if it does not exist.
-
-        Raises:
-            InputError: labels or a key that no item can have.
-        """
+        """Return the newest 10 former versions of an item, newest first; none if it does not exist."""
         scope = self._scope(user_id, agent_id)
         found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)
         now = self._clock()
@@ -315,26 +264,18 @@ class ItemVerbs(Verbs):
     def _write_items(self, puts: Sequence[_ItemWrite]) -> list[Item]:
         if not puts:
             return []
-        ids = [put.id for put in puts]
+        ids = [_checked_id(put.scope, put.namespace, put.key) for put in puts]
         last = dict(zip(ids, puts, strict=True))
 
         def keep() -> dict[str, Item]:
             now = self._clock()
-            known = {
-                item.id: item for item in self._read_items(list(last), puts[0].scope) if item.is_there(now)
-            }
+            known = {item.id: item for item in self._read_items([*last], puts[0].scope) if item.is_there(now)}
             made = {id_: put.next_version(known.get(id_), now) for id_, put in last.items()}
             self._store.put(list(made.values()))
             return made
 
         made = self._indexed(self._store.together(keep))
         return [made[id_].without_history() for id_ in ids]
-
-    def _iter_namespaces(self, query: Query) -> Iterator[tuple[str, ...]]:
-        after = ""
-        while paths := self._store.paths(query, after):
-            yield from map(labels_in, paths)
-            after = paths[-1]
 
 
 def _checked_id(scope: Scope, namespace: tuple[str, ...], key: str) -> str:

@@ -1,5 +1,6 @@
 """Verbs about conversations: save, list, import."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -10,19 +11,8 @@ from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_remote_source
-from jiyi.records import (
-    ContentPart,
-    Given,
-    Listing,
-    Message,
-    Query,
-    Role,
-    Scope,
-    Session,
-    as_mapping,
-    check_limit,
-    check_metadata,
-)
+from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_mapping, check_metadata
+from jiyi.records.query import Listing, Query, check_limit
 from jiyi.storage import ImportReceipt
 from jiyi.storage.pages import all_messages
 from jiyi.verbs.base import Verbs, as_path, check_flags
@@ -53,24 +43,22 @@ class MessageVerbs(Verbs):
     ) -> Message:
         """Save one message and return it as stored.
 
-        When this returns the message is on disk and can be found by its words; its vector
-        follows in the background. Saving the same message under the same id again
-        changes nothing.
+        When this returns the message is on disk and can be found by its words; its vector follows in the
+        background. Saving the same message under the same id again changes nothing.
 
         Args:
-            session_id: the conversation.
             message: an OpenAI Chat Completions dict, an object with ``model_dump`` such as
-                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``,
-                ``created_at`` (or ``timestamp``) and ``metadata``; the arguments below win.
-                Other keys the API does not know are kept and never sent.
+                ``completion.choices[0].message``, or a `Message`. A dict may have ``id``, ``created_at`` (or
+                ``timestamp``) and ``metadata``; the arguments below win. Other keys the API does not know are
+                kept and never sent.
             role, content: instead of ``message``.
             id: unique within the user; generated if not given.
-            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970;
-                now by default.
+            created_at: an aware datetime, an ISO 8601 string with a zone, or seconds since 1970; now by
+                default.
             importance: 0..1, if it was judged.
             pinned: never leaves the window.
-            metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept
-                with the message, found by ``filters={"metadata": {...}}``, never sent.
+            metadata: labels such as ``{"channel": "slack"}``, at most 16,384 bytes as JSON: kept with the
+                message, found by ``filters={"metadata": {...}}``, never sent.
 
         Raises:
             BadMessage: not a Chat Completions message, or metadata that cannot be kept.
@@ -84,14 +72,8 @@ class MessageVerbs(Verbs):
             raise BadMessage("content= goes with role=; a message dict carries its own")
         given = message if message is not None else {"role": role, "content": content}
         scope = self._scope(user_id, agent_id, session_id)
-        fields = {
-            "id": id,
-            "created_at": created_at,
-            "importance": importance,
-            "pinned": pinned,
-            "metadata": metadata,
-        }
-        return self._save(scope, [self._prepare_message(scope, given, fields)])[0]
+        fields = {"id": id, "created_at": created_at, "importance": importance, "pinned": pinned}
+        return self._save(scope, [self._prepare_message(scope, given, metadata, **fields)])[0]
 
     def save_messages(
         self,
@@ -101,12 +83,9 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Save several messages of one conversation in one transaction: all or none.
-
-        Each is what `save_message` takes, with its own ``id``, ``created_at`` and ``metadata``.
-        """
+        """Save several messages, each as `save_message` takes it, in one transaction: all or none."""
         scope = self._scope(user_id, agent_id, session_id)
-        return self._save(scope, [self._prepare_message(scope, message, {}) for message in messages])
+        return self._save(scope, [self._prepare_message(scope, message) for message in messages])
 
     def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -117,13 +96,10 @@ class MessageVerbs(Verbs):
     def pop_messages(
         self, session_id: str, limit: int = 1, *, user_id: str | None = None, agent_id: str | None = None
     ) -> list[Message]:
-        """Remove the newest messages of a conversation and return them, oldest first.
+        """Remove the newest messages of a conversation, at most 10,000, and return them, oldest first.
 
-        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A
-        tool call that loses its result stays; windows leave it out.
-
-        Raises:
-            BadQuery: a limit outside 1..10,000.
+        What was derived from them alone goes too, as in `forget`, and `restore` brings it back. A tool call
+        that loses its result stays; windows leave it out.
         """
         scope = self._scope(user_id, agent_id, session_id)
         newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
@@ -145,29 +121,27 @@ class MessageVerbs(Verbs):
     ) -> list[Message]:
         """Make a conversation exactly these messages, in one transaction; return it as stored.
 
-        Messages that match from the start stay as they are, with their ids and what was learned
-        from them. From the first difference on, the old ones are forgotten as by `pop_messages` and
-        the new ones saved as by `save_messages`. Without messages the conversation is removed.
-
-        Args:
-            session_id: the conversation.
-            messages: what `save_message` takes. One matches if it says the same; an id or
-                metadata given with it must be the same too.
-            agent_id: only this agent's messages are compared.
+        Messages that match from the start stay as they are, with their ids and what was learned from them.
+        One matches if it says the same; an id or metadata given with it must be the same too. From the first
+        difference on, the old ones are forgotten as by `pop_messages` and the new ones saved as by
+        `save_messages`. Without messages the conversation is removed. With an agent only its messages are
+        compared.
 
         Raises:
             BadMessage, NaiveDatetime: one of them cannot be saved; nothing was changed.
             DuplicateId: an id is taken by a message that stays; nothing was changed.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        given = [(message, self._prepare_message(scope, message, {})) for message in messages]
+        given = [(message, self._prepare_message(scope, message)) for message in messages]
 
         def replaced() -> list[Message]:
             there = list(all_messages(self._store, scope, _PAGE_SIZE))
             pairs = zip(there, given, strict=False)
             same = len(list(takewhile(lambda pair: _is_same_message(pair[0], *pair[1]), pairs)))
             new = [message for _, message in given[same:]]
-            _check_unique_ids([*there[:same], *new])
+            counts = Counter(message.id for message in [*there[:same], *new])
+            if twice := [id_ for id_, count in counts.items() if count > 1]:
+                raise DuplicateId(f"two of the messages have the id {twice[0]!r}; leave one of the ids out")
             self._remove_messages(scope, there[same:], "replaced")
             return there[:same] + self._store_messages(new)
 
@@ -187,10 +161,7 @@ class MessageVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> list[Message]:
-        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these.
-
-        An unknown session has no messages. Older ones are in the store: see `search`.
-        """
+        """Return what the session keeps in its window, oldest first; with ``limit`` the newest of these."""
         if limit is not None:
             check_limit(limit)
         messages = self._short_term.messages(self._scope(user_id, agent_id, session_id))
@@ -208,11 +179,9 @@ class MessageVerbs(Verbs):
     ) -> Listing[Message]:
         """Return the newest ``limit`` messages of a conversation as stored, oldest first.
 
-        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones,
-        again oldest first.
-
-        Raises:
-            BadQuery: a limit outside 1..10,000, an impossible filter, a cursor of another list.
+        ``filters`` narrow as in `search`. ``after`` is the `next` of a page and brings older ones, again
+        oldest first. Raises `BadQuery`: a limit outside 1..10,000, an impossible filter, a cursor of another
+        list.
         """
         scope = self._scope(user_id, agent_id, session_id)
         found: Listing[Message] = self._list_page("message", scope, limit, after, filters)
@@ -229,11 +198,9 @@ class MessageVerbs(Verbs):
     ) -> Listing[Session]:
         """Return the user's conversations, the most recently started first.
 
-        ``after`` is the `next` of the previous page. Each conversation that exists throughout
-        comes once, whatever is said or forgotten meanwhile, unless its first message changes.
-
-        Raises:
-            BadQuery: a limit outside 1..10,000, a cursor of another list.
+        ``after`` is the `next` of the previous page. Each conversation that exists throughout comes once,
+        whatever is said or forgotten meanwhile, unless its first message changes. Raises `BadQuery` as
+        `session_messages`.
         """
         return self._list_page("session", self._scope(user_id, agent_id), limit, after)
 
@@ -267,26 +234,23 @@ class MessageVerbs(Verbs):
         )
         return self._indexed(receipt)
 
-    def _prepare_message(self, scope: Scope, given: Given | Message, fields: Mapping[str, Any]) -> Message:
+    def _prepare_message(
+        self, scope: Scope, given: Given | Message, metadata: Mapping[str, Any] | None = None, **fields: Any
+    ) -> Message:
         chosen = {name: value for name, value in fields.items() if value is not None}
         body = {} if isinstance(given, Message) else dict(as_mapping(given))
-        dates = (body.pop(name, None) for name in ("created_at", "timestamp"))
-        for name, carried in (("id", body.pop("id", None)), *(("created_at", date) for date in dates)):
-            if carried is not None:
-                chosen.setdefault(name, carried)
+        for name in ("id", "created_at", "timestamp"):
+            if (carried := body.pop(name, None)) is not None:
+                chosen.setdefault("id" if name == "id" else "created_at", carried)
         if "created_at" in chosen:
             chosen["created_at"] = read_moment(chosen["created_at"])
-        elif not isinstance(given, Message):
-            chosen["created_at"] = self._clock()
-        metadata = chosen.pop("metadata", None)
         # A token count of the caller may be of another text, so it is counted again here.
         chosen |= {"scope": scope, "tokens": None}
         if isinstance(given, Message):
             message = replace(given, **chosen)
         else:
             message = Message.from_openai(body, **chosen)
-        if metadata is None:
-            metadata = message.extra.get("metadata")
+        metadata = message.extra.get("metadata") if metadata is None else metadata
         if metadata is not None:
             message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
         return self._date_and_count(message)
@@ -312,13 +276,6 @@ class MessageVerbs(Verbs):
             if self._monitor is not None and message.role == "assistant" and message.text.strip():
                 self._monitor.reply(scope.session_id or "", message.text, user_id=scope.user_id)
         return stored
-
-
-def _check_unique_ids(messages: Sequence[Message]) -> None:
-    ids = [message.id for message in messages]
-    for id_ in ids if len(set(ids)) < len(ids) else ():
-        if ids.count(id_) > 1:
-            raise DuplicateId(f"two of the messages have the id {id_!r}; leave one of the ids out")
 
 
 def _is_same_message(stored: Message, given: Given | Message, message: Message) -> bool:

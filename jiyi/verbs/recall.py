@@ -6,20 +6,8 @@ from datetime import datetime
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import (
-    FORGETTABLE,
-    SEARCHABLE,
-    Episode,
-    Hit,
-    Hits,
-    Item,
-    Kind,
-    Knowledge,
-    Listing,
-    Query,
-    Searchable,
-    Task,
-)
+from jiyi.records import FORGETTABLE, SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
+from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs, as_labels
 
@@ -47,30 +35,26 @@ class RecallVerbs(Verbs):
         """Return what the memory holds about ``query``, best first.
 
         ``hit.why`` says what each feature added to a hit's score (with a reranker its score is
-        ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the
-        kinds of secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is
-        the probability that the memory holds no answer at all. ``hit.relevance`` of the best hit is
-        the probability that there is an answer, 1 - ``nothing_relevant``; for others it falls to 1/e
-        with each 3 points of score below the best. Unlike scores it can be compared between
-        questions, and a reranker does not change it.
+        ``why["reranker"]``, and the rest is why it was a candidate); ``hit.secrets`` names the kinds of
+        secrets in its text, which is returned unchanged; ``hits.nothing_relevant`` is the probability that
+        the memory holds no answer at all. ``hit.relevance`` of the best hit is the probability that there is
+        an answer, 1 - ``nothing_relevant``; for others it falls to 1/e with each 3 points of score below the
+        best. Unlike scores it can be compared between questions, and a reranker does not change it.
 
         Args:
             query: words or a question, Chinese or English.
-            limit: how many hits at most.
             kinds: "message", "episode", "knowledge", "fact", "item"; all by default.
-            session_id: only this conversation.
             namespace: only items below these labels, matched whole.
             filters: conditions on fields and metadata, such as ``{"role": "user", "metadata.channel":
-                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``;
-                see `jiyi.records.read_filter`.
-            asked_at: when the question is asked, now by default; decides what "yesterday" means.
-                What was said more than a day later counts for little.
-            around: how many messages before and after a message to return with it, as
-                ``hit.around``, at most 1,000; none is shown with two hits.
+                ["slack", "mail"], "created_at": {"gte": ...}}``, joined by ``and``, ``or``, ``not``; see
+                `jiyi.records.read_filter`.
+            asked_at: when the question is asked, now by default; decides what "yesterday" means. What was
+                said more than a day later counts for little.
+            around: how many messages before and after a message to return with it, as ``hit.around``, at most
+                1,000; none is shown with two hits.
             min_score: 0 to 1; hits with a lower ``relevance`` are left out.
 
-        Raises:
-            BadQuery: an empty query, an unknown kind or filter, an impossible limit or ``min_score``.
+        Raises `BadQuery`: an empty query, an unknown kind or filter, an impossible limit or ``min_score``.
         """
         scope = self._scope(user_id, agent_id, session_id)
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -100,15 +84,9 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search finished tasks only; see `search`."""
+        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
         return self.search(
-            query,
-            limit=limit,
-            kinds="episode",
-            session_id=session_id,
-            filters=filters,
-            min_score=min_score,
-            user_id=user_id,
-            agent_id=agent_id,
+            query, limit=limit, kinds="episode", filters=filters, min_score=min_score, **narrow
         )
 
     def search_knowledge(
@@ -123,15 +101,9 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
+        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
         return self.search(
-            query,
-            limit=limit,
-            kinds="knowledge",
-            session_id=session_id,
-            filters=filters,
-            min_score=min_score,
-            user_id=user_id,
-            agent_id=agent_id,
+            query, limit=limit, kinds="knowledge", filters=filters, min_score=min_score, **narrow
         )
 
     def episodes(
@@ -143,10 +115,7 @@ class RecallVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Listing[Episode]:
-        """Return the user's finished tasks, newest first; ``filters`` narrow as in `search`.
-
-        ``after`` is the `next` of the previous page.
-        """
+        """Return finished tasks, newest first; ``filters`` and ``after`` as in `session_messages`."""
         return self._list_page("episode", self._scope(user_id, agent_id), limit, after, filters)
 
     def knowledge(
@@ -164,11 +133,7 @@ class RecallVerbs(Verbs):
     def get(
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
-        """Return the message, episode, knowledge, fact, item or task with this id.
-
-        Raises:
-            NotFound: the user has no such record.
-        """
+        """Return the message, episode, knowledge, fact, item or task with this id, or raise `NotFound`."""
         scope = self._scope(user_id, agent_id)
         query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
         found = self._store.find(query)

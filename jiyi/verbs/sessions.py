@@ -17,12 +17,9 @@ class SessionVerbs(Verbs):
     def summarize_session(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Summary | None:
-        """Fold all but the last turns of a conversation into its summary now, and return that.
+        """Fold all but the last turns of a conversation into its summary now, and return that, if any.
 
-        `build_context` does this by itself when it is due. None if there is nothing to fold yet.
-
-        Raises:
-            LLMError: a language model is set and failed; the summary stays as it was.
+        `build_context` does this by itself when it is due. After an `LLMError` the summary is as it was.
         """
         state = self._summaries.fold(self._scope(user_id, agent_id, session_id))
         if state.error is not None:
@@ -46,22 +43,16 @@ class SessionVerbs(Verbs):
     ) -> Page:
         """Return a page of a message's or a step's text: what a shortened tool output left out.
 
-        Args:
-            output_id: as the shortened text names it.
-            offset: characters to skip; the page says where the next one begins.
-            max_tokens: of the page.
-
-        Raises:
-            NotFound: the user has no such message and no such step.
-            InputError: ``offset`` or ``max_tokens`` is impossible.
+        ``offset`` are the characters to skip, ``max_tokens`` those of the page, which says where the next one
+        begins. Raises `NotFound` if the user has no such message or step, `InputError` for impossible
+        numbers.
         """
         scope = self._scope(user_id, agent_id)
         found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
-        if not found:
-            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
-        record = found[0]
-        text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
-        return page(text, offset, max_tokens, self._counter)
+        for record in found:
+            text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
+            return page(text, offset, max_tokens, self._counter)
+        raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
 
     def session_health(
         self,
@@ -73,12 +64,8 @@ class SessionVerbs(Verbs):
     ) -> Health:
         """Return how full, stale, repetitive and off its goal a session is; see `jiyi.context.health`.
 
-        Looks at what a window shows of it: the messages after its summary. With the setting
-        ``monitor`` it also counts the recalled texts that replies did not use.
-
-        Args:
-            session_id: the conversation.
-            max_tokens: size of its windows; the settings' by default.
+        Looks at what a window of ``max_tokens``, by default the settings', shows of it: the messages after
+        its summary. With the setting ``monitor`` it also counts the recalled texts that replies did not use.
         """
         scope = self._scope(user_id, agent_id, session_id)
         recent = self._short_term.window(scope).kept
@@ -111,11 +98,8 @@ class SessionVerbs(Verbs):
     ) -> str:
         """Return a text to begin the next session with; see `jiyi.context.handover`.
 
-        It holds the goal, decisions, the state of the task, open to-dos, the summary and the
-        last turns, in at most ``max_tokens``.
-
-        Raises:
-            BudgetTooSmall: not even the beginning of the goal fits.
+        It holds the goal, decisions, the state of the task, open to-dos, the summary and the last turns, in
+        at most ``max_tokens``. Raises `BudgetTooSmall` if not even the beginning of the goal fits.
         """
         scope = self._scope(user_id, agent_id, session_id)
         summary, task = self._summaries.current_state(scope).summary, self._working.current(scope)

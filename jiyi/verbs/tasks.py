@@ -5,17 +5,8 @@ from datetime import datetime
 from typing import Any, get_args
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import (
-    Episode,
-    Listing,
-    Outcome,
-    Skill,
-    Step,
-    StepStatus,
-    Task,
-    TaskStatus,
-    TriggerType,
-)
+from jiyi.records import Episode, Listing, Outcome, Skill, Step, StepStatus, Task, TaskStatus, TriggerType
+from jiyi.records.checks import check_choice
 from jiyi.skills import Disclosure
 from jiyi.verbs.base import Verbs
 
@@ -149,10 +140,7 @@ class TaskVerbs(Verbs):
         user_id: str | None = None,
         agent_id: str | None = None,
     ) -> Episode:
-        """End a task that failed and return the episode it became; see `WorkingMemory.fail`.
-
-        Skills are closed as by `complete_task`.
-        """
+        """End a task that failed, as `complete_task` does, and return the episode it became."""
         scope = self._scope(user_id, agent_id)
         return self._end_task(self._working.fail(scope, task_id, reason=reason, at=at))
 
@@ -174,14 +162,11 @@ class TaskVerbs(Verbs):
     ) -> Listing[Task]:
         """Return the user's tasks with their steps, newest first.
 
-        ``status`` and ``filters`` narrow as in `search`; ``after`` is the `next` of the previous page.
-
-        Raises:
-            BadQuery: an unknown status, a limit outside 1..10,000, an impossible filter, a cursor of
-                another list.
+        ``status``, ``filters`` and ``after`` as in `session_messages`, which says what is refused; so is an
+        unknown status.
         """
-        if status is not None and status not in get_args(TaskStatus):
-            raise BadQuery(f"status {status!r} is not one of {', '.join(get_args(TaskStatus))}")
+        if status is not None:
+            check_choice("status", status, get_args(TaskStatus), BadQuery)
         return self._list_page("task", self._scope(user_id, agent_id), limit, after, filters, status=status)
 
     def _end_task(self, episode: Episode) -> Episode:
@@ -223,12 +208,9 @@ class SkillVerbs(Verbs):
     ) -> str:
         """Open a skill for a session and return its text; it stays in the window until it is closed.
 
-        With ``resource`` the text of that file of the skill is returned, and nothing is opened.
-        A task that starts in the session closes what was opened for the one before.
-
-        Raises:
-            NotFound: there is no such skill or file; names those there are.
-            InputError: it cannot be read.
+        With ``resource`` the text of that file of the skill is returned, and nothing is opened. A task that
+        starts in the session closes what was opened for the one before. Raises `NotFound`, which names the
+        skills or files there are, and `InputError` if it cannot be read.
         """
         return self._disclosure(session_id, user_id, agent_id).open(name, resource)
 

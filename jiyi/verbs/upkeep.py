@@ -29,21 +29,15 @@ class UpkeepVerbs(Verbs):
         return counts
 
     def reading(self) -> ReadingState | None:
-        """Return the state of the background reader, for all users: what waits, what it cost, why it failed.
-
-        None if no language model reads.
-        """
+        """Return what waits for the background reader, its costs and errors; None if no model reads."""
         return None if self._long_term.reader is None else self._long_term.reader.state()
 
     def flush(self, progress: Callable[[int], None] | None = None) -> int:
         """Make the vectors that are pending now, for every user; return the number of records embedded.
 
-        First waits for summaries that a language model is writing in this process; one that fails
-        raises nothing here, but is in the notes of its session's next window. Without the bundled
-        model's data file nothing is embedded, and the log says so once.
-
-        Raises:
-            EmbeddingError: the embedder failed; what was done stays done.
+        First waits for summaries that a language model is writing in this process; one that fails raises
+        nothing here, but is in the notes of its session's next window. Without the bundled model's data file
+        nothing is embedded, and the log says so once. After an `EmbeddingError` what was done stays done.
         """
         self._summaries.flush()
         return self._long_term.indexer.flush(progress)
@@ -51,12 +45,9 @@ class UpkeepVerbs(Verbs):
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Bind the data to the embedder in use and embed everything again; return the number of records.
 
-        If some vectors are pending, only those are made; what the embedder refused is tried again.
-        Otherwise searches use the old ones until the new ones are complete; called again after
-        an interruption, it continues.
-
-        Raises:
-            EmbeddingError: the embedder failed; `ModelMissing` without the bundled model's data file.
+        If some vectors are pending, only those are made; what the embedder refused is tried again. Otherwise
+        searches use the old ones until the new ones are complete; called again after an interruption, it
+        continues. Raises `EmbeddingError`, and `ModelMissing` without the bundled model's data file.
         """
         return self._long_term.indexer.reembed(progress)
 

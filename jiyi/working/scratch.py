@@ -19,14 +19,11 @@ _MAX_CALL_LENGTH = 200  # characters of a call in words
 class Scratch:
     """The thoughts, actions and observations of one run, as messages after the question.
 
-    - It is not saved in the conversation: pass `messages` to ``build_context(scratch=...)`` at
-      each step, and `clear` it at the end.
+    - It is not saved in the conversation: pass `messages` to ``build_context(scratch=...)`` at each step, and
+      `clear` it at the end.
     - Chat APIs accept the messages: each call is followed by its result.
-    - A long observation is shortened, and names the id under which the full text is stored.
-
-    Args:
-        task_id: the task whose steps store all this; "" if there is none.
-        shorten: shortens long observations, such as `jiyi.compression.ToolOutput`.
+    - A long observation is shortened by ``shorten``, such as `jiyi.compression.ToolOutput`, and names the id
+      under which the full text is stored: that of a step of the task ``task_id``.
     """
 
     def __init__(self, task_id: str = "", *, shorten: Callable[[Message], Compressed] | None = None) -> None:
@@ -62,11 +59,7 @@ class Scratch:
         return list(self._messages if not self._open_calls else self._messages[: self._action_place])
 
     def think(self, text: str) -> None:
-        """Add a thought of the model, a message without a tool call.
-
-        Raises:
-            InputError: a call has no result yet.
-        """
+        """Add a thought of the model, without a tool call; `InputError` if a call has no result yet."""
         self._add(Message(role="assistant", content=text))
 
     def note(self, text: str) -> None:
@@ -74,11 +67,7 @@ class Scratch:
         self._add(Message(role="user", content=text))
 
     def act(self, calls: Sequence[ToolCall], thought: str = "") -> None:
-        """Add an action of the model: tool calls, with an optional thought.
-
-        Raises:
-            InputError: there are no calls, two have one id, or an earlier one has no result yet.
-        """
+        """Add tool calls with ids of their own, and a thought; `InputError` if a call has no result yet."""
         if not calls or len({call.id for call in calls}) < len(calls):
             raise InputError("an action has at least one tool call, each with an id of its own")
         # Some endpoints require the field, even if it is empty.
@@ -88,12 +77,9 @@ class Scratch:
         self._open_calls = {call.id: call for call in calls}
 
     def observe(self, call_id: str, text: str, *, id: str | None = None) -> Message:
-        """Add the result of a call and return it as shown.
+        """Add the result of a call and return it as shown; `InputError` if no such call waits for one.
 
         ``id`` is that of the full text, such as the id of the step; a new one by default.
-
-        Raises:
-            InputError: no such call waits for its result.
         """
         if call_id not in self._open_calls:
             raise InputError(f"no call {call_id!r} waits for a result; add it with act() first")

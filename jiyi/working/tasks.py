@@ -10,6 +10,7 @@ from jiyi.clock import Clock, utc_now
 from jiyi.errors import InputError, NotFound, WrongState
 from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Outcome, Query, Scope, Step, StepStatus, Task, TriggerType
+from jiyi.records.checks import check_choice
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 from jiyi.text.cut import clip
@@ -23,10 +24,7 @@ _ENDED = ("completed", "failed")
 
 
 def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
-    """Return the task as Markdown: request, status, context, steps with their states, current step.
-
-    Context whose name begins with "_" is internal and not shown.
-    """
+    """Return the task as Markdown, without context whose name begins with "_", which is internal."""
     words = wording("task", language)
     current = task.current_step
     shown = {
@@ -71,9 +69,11 @@ def _one_line(text: str) -> str:
 class WorkingMemory:
     """Stores tasks and their steps.
 
-    Guarantees: a change is on disk when its call returns; two processes may work on one task;
-    ending a task and writing its `Episode` is one transaction, and a task ends only once. A task
-    without a target gets the value of ``target_key`` in its context, if that is text or an integer.
+    Guarantees: a change is on disk when its call returns; two processes may work on one task; ending a task
+    and writing its `Episode` is one transaction, and a task ends only once. A task without a target gets the
+    value of ``target_key`` in its context, if that is text or an integer. Methods raise `NotFound` if the
+    user has no such task or step, `WrongState` if the task has ended, and `InputError` for nothing to change,
+    an empty or unknown value, or one of a wrong type.
     """
 
     store: Store
@@ -92,14 +92,10 @@ class WorkingMemory:
         context: Mapping[str, Any] | None = None,
         started_at: datetime | None = None,
     ) -> Task:
-        """Start a task.
-
-        Raises:
-            InputError: the request is empty or the trigger type unknown.
-        """
-        _check_text("request", request)
-        _check_optional_text("target", target)
-        _check_choice("trigger_type", trigger_type, get_args(TriggerType))
+        """Start a task."""
+        _check_text(request=request or "")
+        _check_types(target=target)
+        check_choice("trigger_type", trigger_type, get_args(TriggerType))
         if isinstance(tags, str) or not all(isinstance(tag, str) for tag in tags):
             raise InputError(f"tags must be a list of texts, not {tags!r}")
         now = started_at or self.clock()
@@ -117,11 +113,7 @@ class WorkingMemory:
         return task
 
     def get(self, scope: Scope, task_id: str) -> Task:
-        """Return a task with its steps.
-
-        Raises:
-            NotFound: this user has no such task.
-        """
+        """Return a task with its steps."""
         found = self.store.find(Query(scope=_user_scope(scope), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
@@ -145,37 +137,26 @@ class WorkingMemory:
     ) -> Task:
         """Change a task in progress and return it; arguments left out change nothing.
 
-        Args:
-            scope: whose.
-            task_id: the task.
-            goal: the new request.
-            summary: the progress so far; kept when the task ends without another one.
-            context: notes to add or replace, by name; None removes a note.
-            at: when; now by default.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended.
-            InputError: nothing is given, a text or the context is empty, or one has a wrong type.
+        ``goal`` is the new request, ``summary`` the progress so far, kept when the task ends without another
+        one; ``context`` are notes to add or replace, by name; None removes a note.
         """
         if goal is None and summary is None and context is None:
             raise InputError("nothing to change; give goal, summary or context")
-        if goal is not None:
-            _check_text("goal", goal)
-        if summary is not None:
-            _check_text("summary", summary)
-        if context is not None:
-            _check_context(context)
+        _check_text(goal=goal, summary=summary)
+        names_ok = isinstance(context, Mapping | None) and all(isinstance(k, str) for k in context or ())
+        if not names_ok or context == {}:
+            raise InputError(
+                f"context must be a dict of names and notes with something in it, not {context!r}"
+            )
 
         def update() -> Task:
             task = self._get_in_progress(scope, task_id)
             notes = {**task.context, **(context or {})}
             changed = replace(
                 task,
-                request=task.request if goal is None else goal,
-                summary=task.summary if summary is None else summary,
-                context={name: value for name, value in notes.items() if value is not None},
+                context=_without_none(notes),
                 updated_at=at or self.clock(),
+                **_without_none({"request": goal, "summary": summary}),
             )
             self.store.put([changed])
             return changed
@@ -194,16 +175,9 @@ class WorkingMemory:
         status: StepStatus = "in_progress",
         at: datetime | None = None,
     ) -> Step:
-        """Add a step at the end of a task in progress.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended.
-            InputError: the description is empty or the status unknown.
-        """
-        _check_text("description", description)
-        _check_optional_text("tool_name", tool_name)
-        _check_optional_text("result", result)
+        """Add a step at the end of a task in progress."""
+        _check_text(description=description or "")
+        _check_types(tool_name=tool_name, result=result)
 
         def add() -> Step:
             task = self._get_in_progress(scope, task_id)
@@ -232,20 +206,13 @@ class WorkingMemory:
         result: str | None = None,
         at: datetime | None = None,
     ) -> Step:
-        """Change a step's description, status or result; arguments left out change nothing.
-
-        Raises:
-            NotFound: this user has no such step.
-            WrongState: its task has ended.
-            InputError: nothing is given, the description is empty, or the status unknown.
-        """
+        """Change a step's description, status or result; arguments left out change nothing."""
         if description is None and status is None and result is None:
             raise InputError("nothing to change; give description, status or result")
-        if description is not None:
-            _check_text("description", description)
+        _check_text(description=description)
         if status is not None:
-            _check_choice("status", status, get_args(StepStatus))
-        _check_optional_text("result", result)
+            check_choice("status", status, get_args(StepStatus))
+        _check_types(result=result)
 
         def update() -> Step:
             found = self.store.find(Query(scope=_user_scope(scope), kinds=("step",), ids=(step_id,)))
@@ -254,8 +221,7 @@ class WorkingMemory:
             step = cast("Step", found[0])
             task = self._get_in_progress(scope, step.task_id)
             now = at or self.clock()
-            changes: dict[str, Any] = {"description": description, "result": result}
-            step = replace(step, **{name: text for name, text in changes.items() if text is not None})
+            step = replace(step, **_without_none({"description": description, "result": result}))
             step = step if status is None else _set_status(step, status, now)
             self.store.put([step, replace(task, updated_at=now)])
             return step
@@ -274,14 +240,9 @@ class WorkingMemory:
         """End a task that reached its goal, at least in part, and return its episode.
 
         Without a summary its last one stays.
-
-        Raises:
-            NotFound: this user has no such task.
-            WrongState: the task has ended already.
-            InputError: the outcome is unknown.
         """
-        _check_choice("outcome", outcome, get_args(Outcome))
-        _check_optional_text("summary", summary)
+        check_choice("outcome", outcome, get_args(Outcome))
+        _check_types(summary=summary)
 
         def end() -> Episode:
             task = self._get_in_progress(scope, task_id)
@@ -303,7 +264,7 @@ class WorkingMemory:
         return self.store.together(end)
 
     def fail(self, scope: Scope, task_id: str, *, reason: str = "", at: datetime | None = None) -> Episode:
-        """End a task that missed its goal and return its episode. Raises as `complete` does."""
+        """End a task that missed its goal and return its episode."""
         return self.complete(scope, task_id, outcome="failed", summary=reason, at=at)
 
     def _get_in_progress(self, scope: Scope, task_id: str) -> Task:
@@ -314,7 +275,7 @@ class WorkingMemory:
 
 
 def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
-    _check_choice("status", status, get_args(StepStatus))
+    check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
 
@@ -323,21 +284,18 @@ def _user_scope(scope: Scope) -> Scope:
     return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
 
 
-def _check_text(name: str, text: object) -> None:
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{name} must be text with something in it, not {text!r}")
+def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _check_context(context: object) -> None:
-    if not isinstance(context, Mapping) or not context or not all(isinstance(k, str) for k in context):
-        raise InputError(f"context must be a dict of names and notes with something in it, not {context!r}")
+def _check_text(**texts: object) -> None:
+    """Raise `InputError` for what is not text, or blank; None means not given."""
+    for name, text in texts.items():
+        if text is not None and (not isinstance(text, str) or not text.strip()):
+            raise InputError(f"{name} must be text with something in it, not {text!r}")
 
 
-def _check_optional_text(name: str, text: object) -> None:
-    if not isinstance(text, str | None):
-        raise InputError(f"{name} must be text, not {type(text).__name__}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(f"{name} {value!r} is not one of {', '.join(choices)}")
+def _check_types(**texts: object) -> None:
+    for name, text in texts.items():
+        if not isinstance(text, str | None):
+            raise InputError(f"{name} must be text, not {type(text).__name__}")

@@ -7,9 +7,8 @@ import pytest
 from samples import ANA, BEN, START, episode, fact, knowledge, message, task
 
 from jiyi.errors import InputError
-from jiyi.long_term.forget_gate.gate import ForgetGate
+from jiyi.long_term.forget_gate.gate import SHOWN, ForgetGate, with_tasks
 from jiyi.long_term.forget_gate.rules import ForgetRule, MessageRule
-from jiyi.long_term.forget_gate.run import SHOWN, with_tasks
 from jiyi.records import Query, Scope, Step
 from jiyi.storage import Trash
 from jiyi.testing import ManualClock

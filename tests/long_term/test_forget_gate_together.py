@@ -15,7 +15,7 @@ import pytest
 from at_once import at_once
 from samples import ANA, START, episode, knowledge, task
 
-from jiyi.long_term.forget_gate import run as gate_run
+from jiyi.long_term.forget_gate import gate as gate_module
 from jiyi.long_term.forget_gate.gate import ForgetGate
 from jiyi.long_term.forget_gate.rules import ForgetRule
 from jiyi.records import Query
@@ -213,7 +213,7 @@ def test_the_write_lock_is_left_free_for_longer_than_a_waiter_sleeps(full, datab
     """SQLite looks again every 0.1 s: a writer with two seconds of patience finds it free several times."""
     impatient = SqliteDatabase(path, lock_timeout=0)
     machine = SlowMachine(impatient)
-    monkeypatch.setattr(gate_run, "time", machine)
+    monkeypatch.setattr(gate_module, "time", machine)
     receipt = run(database, batch=10)
     assert receipt.total == 2 * (COUNT - MOST)
     assert len(machine.free) >= 5

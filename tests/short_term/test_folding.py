@@ -9,8 +9,7 @@ from session_tools import SCOPE, save, talk_of
 from jiyi.compression.summarize import Summarize
 from jiyi.records import Message, Query
 from jiyi.short_term import RunningSummary, ShortTermMemory
-from jiyi.short_term.summaries import Summaries
-from jiyi.short_term.summary_updater import SummaryState, SummaryUpdater
+from jiyi.short_term.summaries import Summaries, SummaryState, SummaryUpdater
 
 WIDE = 100_000  # a window no conversation here fills
 

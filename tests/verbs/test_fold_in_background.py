@@ -10,7 +10,7 @@ from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.records import Scope
-from jiyi.short_term.summary_updater import Background
+from jiyi.short_term.summaries import Background
 
 SLOW = 1.0  # seconds the model takes
 WRITTEN = "- the model wrote this"

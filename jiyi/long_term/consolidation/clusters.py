@@ -1,19 +1,17 @@
 """Groups episodes without a target by similarity.
 
-A text joins the leader it is most similar to, if it is similar enough; else it leads a group of its
-own (leader clustering, Hartigan 1975, chapter 3). Leaders never change, so later texts join an existing
-group by the same measure.
+A text joins the leader it is most similar to, if it is similar enough; else it leads a group of its own
+(leader clustering, Hartigan 1975, chapter 3). Leaders never change, so later texts join an existing group by
+the same measure. The similarity of two texts is
 
-The similarity of two texts is
+* by words: the cosine of their sets of search terms, rare terms counting more (a term of ``df`` out of n
+  texts weighs log(1 + n / df)); `_WORD_THRESHOLD` is enough;
+* by vectors, if both have one and there are at least `_MIN_VECTORS` of them: the cosine after subtracting the
+  mean of all (vectors of one language are close together whatever the topic), plus half of the cosine of
+  their words; `_VECTOR_THRESHOLD` is enough.
 
-* by words: the cosine of their sets of search terms, rare terms counting more (a term of ``df``
-  out of n texts weighs log(1 + n / df)); `_WORD_THRESHOLD` is enough;
-* by vectors, if both have one and there are at least `_MIN_VECTORS` of them: the cosine after
-  subtracting the mean of all (vectors of one language are close together whatever the topic), plus
-  half of the cosine of their words; `_VECTOR_THRESHOLD` is enough.
-
-The numbers were chosen on hand-written episodes of ten themes in each language, with the bundled
-model; docs/consolidation.md gives the figures.
+The numbers were chosen on hand-written episodes of ten themes in each language, with the bundled model;
+docs/consolidation.md gives the figures.
 """
 
 import math
@@ -58,7 +56,7 @@ class _Groups:
     unembedded: int  # those of them without a vector yet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Text:
     brief: Brief
     words: str
@@ -68,9 +66,7 @@ class _Text:
     @classmethod
     def of(cls, episode: Episode) -> "_Text":
         words = episode.search_text[:_COMPARED_CHARS]
-        return cls(
-            brief=Brief.of(episode), words=words, language=language_of(words), is_new=not episode.consolidated
-        )
+        return cls(Brief.of(episode), words, language_of(words), is_new=not episode.consolidated)
 
 
 def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Groups:
@@ -104,11 +100,7 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
 
 
 def _make_groups(
-    user_id: str,
-    texts: Sequence[_Text],
-    matrix: _Floats | None,
-    known: Mapping[str, str],
-    min_episodes: int,
+    user_id: str, texts: Sequence[_Text], matrix: _Floats | None, known: Mapping[str, str], min_episodes: int
 ) -> list[Group]:
     leading = [position for position, text in enumerate(texts) if text.brief.id in known]
     rest = [position for position, text in enumerate(texts) if text.is_new and text.brief.id not in known]
@@ -157,12 +149,7 @@ def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Te
 
 
 class TextSimilarity:
-    """Compares texts of one language with each other.
-
-    Args:
-        texts: the texts.
-        vectors: one row per text, of length 1; a row of zeros for a text without a vector.
-    """
+    """Compares texts of one language; the rows of ``vectors`` have length 1, or 0 without a vector."""
 
     def __init__(self, texts: Sequence[str], vectors: _Floats | None = None) -> None:
         self._terms = [frozenset(analyse(text[:_COMPARED_CHARS])) for text in texts]
@@ -231,13 +218,8 @@ def _postings(texts: Sequence[frozenset[str]]) -> _Postings:
             rows[term].append(position)
     idf = {term: math.log(1 + len(texts) / len(places)) for term, places in rows.items()}
     lengths = [math.sqrt(math.fsum(idf[term] ** 2 for term in terms)) for terms in texts]
-    return {
-        term: (
-            np.array(places, np.intp),
-            np.array([idf[term] / lengths[position] for position in places], np.float32),
-        )
-        for term, places in rows.items()
-    }
+    weights = {term: [idf[term] / lengths[row] for row in places] for term, places in rows.items()}
+    return {term: (np.array(rows[term], np.intp), np.array(weights[term], np.float32)) for term in rows}
 
 
 def _centred(vectors: _Floats) -> _Floats | None:

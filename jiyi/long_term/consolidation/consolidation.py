@@ -27,17 +27,16 @@ class Consolidation:
 
     - Episodes of one agent and one target belong together, however its name is spelled
       (`jiyi.text.entity_key`); of the newest 2,000 without a target, those that are similar.
-    - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and
-      group alone, and which grows with every new episode: a run on unchanged data changes nothing.
-    - A knowledge and the marks on its sources are written in one transaction, which first checks
-      that all of them still exist and are unmarked, so two processes may run at once.
-      Up to 50 counted groups share a transaction; one that a model wrote has its own.
-    - The language model is called outside of transactions. Without one, or if it fails, the lesson
-      is extracted by counting, and the receipt says why.
+    - A group of ``min_episodes`` becomes one `Knowledge`, whose id depends on user, agent and group alone,
+      and which grows with every new episode: a run on unchanged data changes nothing.
+    - A knowledge and the marks on its sources are written in one transaction, which first checks that all of
+      them still exist and are unmarked, so two processes may run at once. Up to 50 counted groups share a
+      transaction; one that a model wrote has its own.
+    - The language model is called outside of transactions. Without one, or if it fails, the lesson is
+      extracted by counting, and the receipt says why.
     - The newest 1,000 episodes of a group are held in memory, shortened.
 
-    Raises:
-        SettingsError: min_episodes is below 2.
+    Raises `SettingsError`: min_episodes is below 2.
     """
 
     store: Store  # of episodes and knowledge
@@ -57,22 +56,12 @@ class Consolidation:
     def run(self, scope: Scope, *, progress: Progress | None = None) -> ConsolidationReceipt:
         """Consolidate what is new in the memory of a user, or of one of their agents.
 
-        ``progress`` is called with the number of groups done and of all groups. After a database
-        error, what was written before stays, and the next run continues from there.
-
-        Raises:
-            StorageError: the database cannot do what is asked.
+        ``progress`` is called with the number of groups done and of all groups. After a `StorageError`, what
+        was written before stays, and the next run continues from there.
         """
         whose = Scope(user_id=scope.user_id, agent_id=scope.agent_id)
         began = time.perf_counter()
-        run = GroupWriter(
-            store=self.store,
-            llm=self.llm,
-            clock=self.clock,
-            min_episodes=self.min_episodes,
-            language=self.language,
-            progress=progress,
-        )
+        run = GroupWriter(self.store, self.llm, self.clock, self.min_episodes, self.language, progress)
         counts = dict(self.store.targets(_episode_query(whose, consolidated=False)))
         without_target = counts.pop("", 0)
         keys = self._find_targets(whose, counts)
@@ -131,7 +120,6 @@ class Consolidation:
         run.skip(left)
 
     def _read_target(self, scope: Scope, key: str) -> list[Group]:
-        """Return the new episodes of a target, one group for each agent."""
         groups: dict[str | None, Group] = {}
         query = _episode_query(scope, consolidated=False, target=key)
         for episode in cast("Iterator[Episode]", all_records(self.store, query)):
@@ -150,13 +138,11 @@ class Consolidation:
         run.waiting += found.ungrouped + older
         run.skipped += bool(found.ungrouped)
         if older:
-            run.notes.append(
-                f"{older} episodes without a target are older than the newest {WINDOW:,}: not compared"
-            )
+            old = f"{older} episodes without a target are older than the newest {WINDOW:,}"
+            run.notes.append(f"{old}: not compared")
         if found.unembedded:
-            run.notes.append(
-                f"{found.unembedded} episodes without a target have no vector yet: compared by their words"
-            )
+            without = f"{found.unembedded} episodes without a target have no vector yet"
+            run.notes.append(f"{without}: compared by their words")
         run.skip(run.write(found.groups))
         run.report_group()
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, get_args
 
 from jiyi.llm import LLM, ask_json
 from jiyi.prompts import Language, load_prompt, quote, wording
-from jiyi.records import Episode, Knowledge, Outcome
+from jiyi.records import Episode, Knowledge, Outcome, Step
 from jiyi.text import counter_for, language
 from jiyi.text.cut import clip
 
@@ -56,16 +56,6 @@ _COUNT_SUFFIX = re.compile(r" \([^()]*\)$|（[^（）]*）$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _BriefStep:
-    """A step of a `Brief`."""
-
-    text: str  # one line
-    tool: str  # the tool it used, or ""
-    result: str  # its beginning
-    failed: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
     """An episode in a few thousand characters at most; longer texts end in "…"."""
 
@@ -76,7 +66,7 @@ class Brief:
     trigger: str
     summary: str  # what was done with which result, or why it failed
     target: str  # or ""
-    steps: tuple[_BriefStep, ...]  # the first 20
+    steps: tuple[Step, ...]  # the first 20, shortened, without arguments
     more_steps: int  # the number of the others
 
     @classmethod
@@ -92,11 +82,12 @@ class Brief:
             summary=one_line(episode.outcome_summary, _MAX_SUMMARY_CHARS),
             target=one_line(episode.target or "", _MAX_CHARS),
             steps=tuple(
-                _BriefStep(
-                    text=one_line(step.description, _MAX_CHARS),
-                    tool=one_line(step.tool_name or "", _MAX_CHARS),
+                replace(
+                    step,
+                    description=one_line(step.description, _MAX_CHARS),
+                    tool_name=one_line(step.tool_name or "", _MAX_CHARS),
                     result=one_line(step.result or "", _MAX_CHARS),
-                    failed=step.status == "failed",
+                    args={},
                 )
                 for step in steps
             ),
@@ -108,7 +99,8 @@ class Brief:
         """Why it failed, if known: its summary, else the result of its last failed step."""
         if self.summary:
             return self.summary
-        return next((step.result for step in reversed(self.steps) if step.failed and step.result), "")
+        results = [step.result for step in self.steps if step.status == "failed" and step.result]
+        return results[-1] if results else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,15 +126,10 @@ def one_line(text: str, max_chars: int) -> str:
 def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, one_target: bool) -> Lesson:
     """Return what episodes have in common: outcomes, triggers, frequent steps, causes, the last success.
 
-    The result does not depend on their order. Steps and causes count as the same if they differ only
-    in case, white space, final punctuation, ids, dates or long numbers; each is counted once per
-    episode and shown in its newest wording.
-
-    Args:
-        briefs: the episodes that are counted, at least one.
-        total: the number of source episodes; more than ``briefs`` if these are only the newest.
-        language: of the text around quotations.
-        one_target: whether they are about one target; else they are only similar.
+    The result does not depend on their order. Steps and causes count as the same if they differ only in case,
+    white space, final punctuation, ids, dates or long numbers; each is counted once per episode and shown in
+    its newest wording. ``total`` is the number of source episodes, of which ``briefs`` may be only the
+    newest; without ``one_target`` they are only similar.
     """
     phrases = wording("lesson", language)
     topic = _topic_of(briefs)
@@ -166,10 +153,7 @@ def extract_lesson(briefs: Sequence[Brief], total: int, language: Language, *, o
 
 
 def keep_earlier_points(lesson: Lesson, points: Iterable[str], language: Language) -> Lesson:
-    """Return a lesson with earlier key points added whose episodes cannot be counted any more.
-
-    Points that it has itself, with whatever count, are not added; at most eight are.
-    """
+    """Return a lesson with up to eight key points added whose episodes cannot be counted any more."""
     seen = {_normalise(_COUNT_SUFFIX.sub("", point)) for point in lesson.key_points}
     bare = [_EARLIER_PREFIX.sub("", point) for point in points]
     kept = [point for point in bare if _normalise(_COUNT_SUFFIX.sub("", point)) not in seen][:_MAX_EARLIER]
@@ -213,10 +197,9 @@ def _normalise(text: str) -> str:
 
 
 def _count_common(texts_of: Iterable[tuple[Brief, Iterable[str]]]) -> list[tuple[str, str, int]]:
-    """Return key, text and count of the texts of episodes, the commonest first.
+    """Return key, text and count of the texts of episodes, the commonest and of these the newest first.
 
-    Texts that mean the same are counted once per episode and shown in their newest wording; of
-    equally common ones the newest come first.
+    Texts that mean the same are counted once per episode and shown in their newest wording.
     """
     uses: dict[str, list[tuple[datetime, str, str]]] = defaultdict(list)
     for brief, texts in texts_of:
@@ -235,9 +218,7 @@ def _overview(briefs: Sequence[Brief], total: int, topic: str, phrases: Mapping[
         topic=topic,
         when=days[0] if days[0] == days[1] else phrases["span"].format(first=days[0], last=days[1]),
         outcomes=phrases["comma"].join(
-            phrases[outcome].format(n=outcomes[outcome])
-            for outcome in ("success", "partial", "failed")
-            if outcomes[outcome]
+            phrases[name].format(n=outcomes[name]) for name in get_args(Outcome) if outcomes[name]
         ),
     )
 
@@ -250,7 +231,7 @@ def _last_success(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[s
     last = max(successes, key=lambda brief: (brief.created_at, brief.id))
     trigger = one_line(last.trigger, _TOPIC_CHARS)
     sentences = [phrases["worked"].format(day=f"{last.created_at:%Y-%m-%d}", trigger=trigger)]
-    steps = [step.text for step in last.steps if step.text][:_MAX_SUCCESS_STEPS]
+    steps = [step.description for step in last.steps if step.description][:_MAX_SUCCESS_STEPS]
     if steps:
         left = len(last.steps) + last.more_steps - len(steps)
         steps += [phrases["more"].format(n=left)] if left else []
@@ -261,10 +242,10 @@ def _last_success(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[s
 
 
 def _frequent_steps(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list[str]:
-    common = _count_common((b, [step.text for step in b.steps]) for b in briefs)
+    common = _count_common((b, [step.description for step in b.steps]) for b in briefs)
     found = [item for item in common if item[2] > 1]
-    failures = _count_common((b, [step.text for step in b.steps if step.failed]) for b in briefs)
-    failed = {key: n for key, _, n in failures}
+    failing = ((b, [s.description for s in b.steps if s.status == "failed"]) for b in briefs)
+    failed = {key: n for key, _, n in _count_common(failing)}
     points = [
         phrases["share_failed" if key in failed else "share"].format(
             text=text, n=n, of=len(briefs), failed=failed.get(key)
@@ -301,12 +282,9 @@ def generate_lesson(
 ) -> tuple[Lesson, int]:
     """Return the lesson that a model writes of episodes, and how many of them it was shown.
 
-    ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted
-    lesson. The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model
-    is asked once, and once more if its answer does not fit the schema.
-
-    Raises:
-        LLMError: there is no usable answer.
+    ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted lesson.
+    The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model is asked
+    once, and once more if its answer does not fit the schema; then `LLMError` is raised.
     """
     prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]
@@ -326,11 +304,7 @@ def generate_lesson(
 def _prompt(
     briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, known: Knowledge | None
 ) -> tuple[str, int]:
-    """Return the prompt, and how many records it shows: the newest that fit, at least one.
-
-    The prompt also says how many records there are and what was counted over them. A record is cut
-    to 300 tokens, with "…" at the end.
-    """
+    """Return the prompt, and how many records it shows: the newest that fit, at least one, each shortened."""
     texts: list[str] = []
     left = _MAX_RECORDS_TOKENS
     for brief in reversed(briefs):
@@ -367,10 +341,10 @@ def _render_brief(brief: Brief, language: Language) -> str:
     if brief.summary:
         lines.append(f"{phrases['result']}: {brief.summary}")
     for step in brief.steps:
-        tool = f" [{step.tool}]" if step.tool else ""
+        tool = f" [{step.tool_name}]" if step.tool_name else ""
         result = f" → {step.result}" if step.result else ""
-        failed = f" ({phrases['failed']})" if step.failed else ""
-        lines.append(f"{phrases['step']}: {step.text}{tool}{failed}{result}")
+        failed = f" ({phrases['failed']})" if step.status == "failed" else ""
+        lines.append(f"{phrases['step']}: {step.description}{tool}{failed}{result}")
     if brief.more_steps:
         lines.append(phrases["more"].format(n=brief.more_steps))
     return "\n".join(lines)

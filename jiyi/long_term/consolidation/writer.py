@@ -114,7 +114,7 @@ class _Prepared:
     result: ConsolidatedGroup  # for the receipt
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class GroupWriter:
     """Writes the groups of one user into a store, and counts what one run did."""
 
@@ -133,10 +133,7 @@ class GroupWriter:
     total: int = 0  # groups of the run
 
     def write(self, groups: Iterable[Group]) -> list[Group]:
-        """Write groups; return those that another process changed since they were read.
-
-        Groups with extracted lessons share transactions; lessons of a model are stored at once.
-        """
+        """Write groups, those with a model's lesson at once; return what another process changed since."""
         most = 1 if self.llm else _WRITE_BATCH
         changed: list[Group] = []
         batch: list[Group] = []
@@ -151,9 +148,8 @@ class GroupWriter:
         """Leave groups to the next run."""
         self.skipped += len(groups)
         if groups:
-            self.notes.append(
-                f"{len(groups)} groups were changed by another process meanwhile; the next run takes them up"
-            )
+            changed = f"{len(groups)} groups were changed by another process meanwhile"
+            self.notes.append(f"{changed}; the next run takes them up")
 
     def report_group(self) -> None:
         """Count a group as done."""
@@ -162,7 +158,6 @@ class GroupWriter:
             self.progress(self.done_groups, self.total)
 
     def _write(self, groups: Sequence[Group]) -> list[Group]:
-        """Write every knowledge with the marks on its sources, in one transaction."""
         known = self._load_knowledge(groups)
         prepared = []
         for group in groups:
@@ -215,8 +210,8 @@ class GroupWriter:
         fit = [
             item
             for item in batch
-            if _says_same(item.known, stored.get(item.knowledge.id))
-            and (all_new or self._are_new([item.group]))
+            if (all_new or self._are_new([item.group]))
+            and _says_same(item.known, stored.get(item.knowledge.id))
         ]
         if fit:
             self.store.put([_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in fit])

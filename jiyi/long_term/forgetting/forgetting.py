@@ -3,26 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.long_term.forgetting.plan import (
-    REQUESTED,
-    ForgetReceipt,
-    Learn,
-    Plan,
-    Planner,
-    RestoreReceipt,
-    Rewrite,
-    carry_out,
-    describe,
-    limit_items,
-)
+from jiyi.long_term.forgetting import plan as plans
+from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, Planner, RestoreReceipt, Rewrite
 from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
 from jiyi.long_term.forgetting.restore import Restorer
-from jiyi.long_term.forgetting.select import find_by_ids, find_by_query, find_in_trash, scan_scope
-from jiyi.records import FORGETTABLE, SEARCHABLE, Query, Scope
+from jiyi.long_term.forgetting.select import find_by_query, find_in_trash, scan_scope
+from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Query, Scope
 from jiyi.storage import Amendment, DamagedRecord, Discarded, Key, Store, Trash, key_of
 
 __all__ = ["Forgetting"]
@@ -49,9 +40,7 @@ class _Request:
 
     @property
     def is_everything(self) -> bool:
-        """Whether the whole memory of the user is to be forgotten."""
-        whole_user = self.scope == Scope(user_id=self.scope.user_id)
-        return self.ids is None and self.query is None and whole_user
+        return self.ids is None and self.query is None and self.scope == Scope(user_id=self.scope.user_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +79,14 @@ class Forgetting:
     ) -> ForgetReceipt:
         """Move records to the trash, from which `restore` brings them back.
 
-        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all
-        match and whose words must all be in a record or summary (no similarity; a task in progress counts
-        with all its text); or, without either, the whole scope. The ``reason`` is stored with the records.
-        ``alone``: a tool call stays if its result goes, and a result if its call goes.
+        Either by ``ids``, also of summaries; or by a ``query`` within the scope, whose filters must all match
+        and whose words must all be in a record or summary (no similarity; a task in progress counts with all
+        its text); or, without either, the whole scope. The ``reason`` is stored with the records. With
+        ``alone`` a tool call stays if its result goes, and a result if its call goes.
 
         Raises:
-            BadQuery: both ids and a query, an empty one, one without a word, or words that are in
-                more records than its ``limit``; nothing was changed.
+            BadQuery: both ids and a query, an empty one, one without a word, or words in more records than
+                its ``limit``; nothing was changed.
             NotFound: the scope has no record with one of the ids; nothing was changed.
         """
         request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run, alone)
@@ -123,12 +112,11 @@ class Forgetting:
         open, `maintain` or purge, which may name the same ids, finishes it. ``overwritten`` in the receipt
         says that the bytes are gone; on a server they are only freed, see `jiyi.storage.trash.Trash.scrub`.
 
-        Args and errors are those of `forget`, and
-
         Raises:
-            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts to
-                read at the last moment, the records are gone but old bytes may remain, as the message
-                says: purge again.
+            BadQuery, NotFound: as `forget`.
+            DatabaseLocked: another process is reading or writing; nothing was changed. If one starts to read
+                at the last moment, the records are gone but old bytes may remain, as the message says: purge
+                again.
             WrongState: called inside a transaction.
         """
         request = _Request(scope, ids, query and replace(query, scope=scope), reason, at, dry_run)
@@ -153,11 +141,10 @@ class Forgetting:
     ) -> RestoreReceipt:
         """Restore records from the trash with what was forgotten along with them.
 
-        Either by ids, with what was removed together with them, or all that one forget removed, by the time
-        in its receipt. Facts and knowledge derived from restored records are restored too if their sources
-        exist, even if a later forget removed them; facts are merged with what was said meanwhile. Records
-        that exist again under their id stay in the trash, as does knowledge whose episodes now belong to
-        another; the receipt says so.
+        Either by ids, or all that one forget removed, by the time in its receipt. Facts and knowledge derived
+        from restored records are restored too if their sources exist, even if a later forget removed them;
+        facts are merged with what was said meanwhile. Records that exist again under their id stay in the
+        trash, as does knowledge whose episodes now belong to another; the receipt says so.
 
         Raises:
             BadQuery: neither ids nor a time, or both.
@@ -186,12 +173,9 @@ class Forgetting:
         return self.store.together(restore)
 
     def pin(self, scope: Scope, ids: Sequence[str], *, pinned: bool = True) -> int:
-        """Pin or unpin messages, episodes, knowledge or facts; return the number of changed records.
+        """Pin or unpin messages, episodes, knowledge or facts; return the number, or raise `NotFound`.
 
         The gate never forgets what is pinned; a pinned message never leaves its window.
-
-        Raises:
-            NotFound: the scope has no such record of one of the ids; nothing was changed.
         """
         reader = self._reader(scope)
 
@@ -216,7 +200,7 @@ class Forgetting:
     def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
         """Forget what is requested, and what derives from it or from ``gone``, which is in the trash.
 
-        Returns the receipt and, for a purge, the keys of all touched records.
+        Returns the receipt and the keys of all touched records.
         """
         reader = self._reader(request.scope)
         if request.is_everything:
@@ -227,7 +211,7 @@ class Forgetting:
         planner = Planner(reader, request.at, self.rewrite, removed, request.alone, plan=plan)
         planner.build(requested, request.query)
         if not request.dry_run:
-            carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
+            plans.carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
         receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
         damaged = [] if request.query is not None else self._drop_damaged(request)
         keys = [(record.kind, record.id) for record in damaged]
@@ -241,7 +225,8 @@ class Forgetting:
         """Forget everything of a user in batches; no derived record stays that would have to change."""
         scope, kinds = request.scope, (*FORGETTABLE, "summary")
         counts = dict(self.store.count(Query(scope=scope, kinds=kinds)))
-        first = [describe(record, "taken", REQUESTED) for record in islice(scan_scope(reader, scope), _BATCH)]
+        first = islice(scan_scope(reader, scope), plans.MAX_ITEMS)
+        items = tuple(plans.describe(record, "taken", plans.REQUESTED) for record in first)
         if not request.dry_run:
             for kind in FORGETTABLE:
                 while records := list(islice(scan_scope(reader, scope, (kind,)), _BATCH)):
@@ -252,7 +237,7 @@ class Forgetting:
         return ForgetReceipt(
             counts={kind: counts[kind] for kind in kinds if counts[kind]},
             changed={},
-            items=limit_items(first),
+            items=items,
             reason=request.reason,
             at=request.at,
             dry_run=request.dry_run,
@@ -274,17 +259,12 @@ class Forgetting:
         if request.dry_run:
             return receipt
         self.trash.mark_overwrite_pending()
-        erased = self._erase(reader.user, keys) + receipt.counts.get("summary", 0)
+        if keys is None:
+            erased = sum(iter(partial(self.trash.erase, reader.user), 0))
+        else:
+            erased = sum(self.trash.erase(reader.user, keys=batch, limit=_BATCH) for batch in batched(keys))
+        erased += receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
-
-    def _erase(self, user: Scope, keys: Sequence[Key] | None) -> int:
-        """Erase these keys, or everything, from the trash; return the number of records erased."""
-        if keys is not None:
-            return sum(self.trash.erase(user, keys=batch, limit=_BATCH) for batch in batched(keys))
-        erased = 0
-        while count := self.trash.erase(user):
-            erased += count
-        return erased
 
 
 def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> Iterable[Forgettable]:
@@ -294,7 +274,8 @@ def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> 
         return find_by_query(reader, request.query)
     if request.ids is None:
         return scan_scope(reader, scope)
-    found = find_by_ids(reader, scope, request.ids)
+    kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
+    found = [record for kind in kinds for record in reader.find_kind(kind, request.ids, scope)]
     damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
     missing = sorted(set(request.ids) - {record.id for record in found} - gone - damaged)
     if missing:

@@ -4,29 +4,18 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
-from typing import Literal
+from typing import Literal, cast
 
 from jiyi.long_term.forgetting import provenance
 from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched, relink_facts
 from jiyi.long_term.forgetting.select import RequiredWords
-from jiyi.records import (
-    Episode,
-    Fact,
-    Kind,
-    Knowledge,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Summary,
-    Task,
-    stable_id,
-)
+from jiyi.records import Episode, Kind, Knowledge, Message, Query, Record, Scope, Summary, Task, stable_id
+from jiyi.records.fact import Fact
 from jiyi.storage import Amendment, Key, key_of, kind_of
 from jiyi.text import first_words
 
 __all__ = [
+    "MAX_ITEMS",
     "REQUESTED",
     "ForgetReceipt",
     "Forgotten",
@@ -38,11 +27,10 @@ __all__ = [
     "carry_out",
     "count_kinds",
     "describe",
-    "limit_items",
 ]
 
 REQUESTED = "asked for"  # `Forgotten.why` of the records that were selected
-_MAX_ITEMS = 1_000  # records of each sort that a receipt lists; its counts are complete
+MAX_ITEMS = 1_000  # records of each sort that a receipt lists; its counts are complete
 _MAX_TEXT_CHARS = 80  # of a listed record
 
 _Action = Literal["taken", "changed", "restored", "left"]
@@ -110,11 +98,6 @@ def describe(record: Record, action: _Action, why: str, *, with_text: bool = Tru
     return Forgotten(kind=kind_of(record), id=record.id, action=action, why=why, text=shown)
 
 
-def limit_items(items: Iterable[Forgotten]) -> tuple[Forgotten, ...]:
-    """Return as many items as a receipt lists."""
-    return tuple(islice(items, _MAX_ITEMS))
-
-
 def count_kinds(keys: Iterable[Key]) -> Mapping[Kind, int]:
     """Return the number of keys of each kind."""
     return dict(Counter(kind for kind, _ in keys))
@@ -161,13 +144,13 @@ class Plan:
             for fact in self.relinked
             if ("fact", fact.id) not in self.changed
         }
-        requested = (item for item in self.removed.values() if item.why == REQUESTED)
+        requested = [item for item in self.removed.values() if item.why == REQUESTED]
         others = [item for item in self.removed.values() if item.why != REQUESTED]
         others += [*self.changed.values(), *relinked.values()]
         return ForgetReceipt(
             counts=count_kinds(self.removed),
             changed=count_kinds([*self.changed, *relinked]),
-            items=(*limit_items(requested), *limit_items(others)),
+            items=(*requested[:MAX_ITEMS], *others[:MAX_ITEMS]),
             reason=reason,
             at=at,
             dry_run=dry_run,
@@ -244,9 +227,7 @@ class Planner:
         elif isinstance(record, Task) and record.status != "in_progress":
             self.removed_tasks.append(replace(record, steps=(), context={}))
         elif isinstance(record, Message) and (record.tool_calls or record.role == "tool"):
-            assert record.scope is not None
-            assert record.scope.session_id is not None
-            self.tool_sessions.add(record.scope.session_id)
+            self.tool_sessions.add(cast("Scope", record.scope).session_id or "")
 
     def _remove_versions(self, fact: Fact) -> None:
         """Remove the values that a fact had before a caller changed it: none of them may hold again."""
@@ -260,7 +241,14 @@ class Planner:
         for session_id in sorted(self.tool_sessions):
             session = self.reader.user.in_session(session_id)
             messages = self.reader.scan(Message, session, roles=("assistant", "tool"))
-            parts = [_without_content(m) for m in messages if m.tool_calls or m.role == "tool"]
+            # Only what links them: the contents of a long session may be large.
+            parts = [
+                replace(
+                    m, content="", extra={}, tool_calls=tuple(replace(c, arguments="") for c in m.tool_calls)
+                )
+                for m in messages
+                if m.tool_calls or m.role == "tool"
+            ]
             for message in provenance.dependent_messages(parts, {id_ for _, id_ in self.plan.removed}):
                 (stored,) = self.reader.find(Message, [message.id])
                 part = "call of a result" if message.tool_calls else "result of a call"
@@ -301,7 +289,6 @@ class Planner:
             self.plan.remove(fact, f"rests on messages that go{again}")
 
     def _remove_or_rewrite_knowledge(self) -> None:
-        """Remove the knowledge that rests on removed episodes, or rewrite it from the others."""
         ids = [*self.plan.ids("episode"), *(r.id for r in self.already_removed if isinstance(r, Episode))]
         gone = set(ids)
         for knowledge in self.reader.derived_from(Knowledge, ids):
@@ -310,12 +297,13 @@ class Planner:
             left = tuple(id_ for id_ in knowledge.source_episodes if id_ not in gone)
             existing = [episode.id for episode in self.reader.find(Episode, left)]
             rewritten = self.rewrite(replace(knowledge, source_episodes=left)) if existing else None
-            if rewritten is not None:
-                after = replace(rewritten, updated_at=self.at)
-                self.plan.change(knowledge, after, "rewritten from fewer episodes")
-            else:
+            if rewritten is None:
                 self.plan.released += existing
                 self.plan.remove(knowledge, "rests on episodes that go")
+            else:
+                self.plan.change(
+                    knowledge, replace(rewritten, updated_at=self.at), "rewritten from fewer episodes"
+                )
 
     def _remove_summaries(self, query: Query | None) -> None:
         """Remove versions of summaries, each with all later versions of the same summary.
@@ -345,9 +333,3 @@ class Planner:
     def _is_cut(self, summary: Summary) -> bool:
         first = self.cut_summaries.get(summary.scope)
         return first is not None and summary.version >= first[0]
-
-
-def _without_content(message: Message) -> Message:
-    """Return a message with only what links it to others."""
-    calls = tuple(replace(call, arguments="", extra={}) for call in message.tool_calls)
-    return replace(message, content="", tool_calls=calls, extra={})

@@ -10,21 +10,9 @@ from typing import Any, TypeVar, cast
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relink
-from jiyi.records import (
-    FORGETTABLE,
-    Episode,
-    Fact,
-    Kind,
-    Knowledge,
-    Message,
-    Query,
-    Record,
-    Scope,
-    Searchable,
-    Summary,
-    Task,
-)
+from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Query, Record, Searchable, Task
 from jiyi.records.atoms import atoms
+from jiyi.records.session import Scope, Summary
 from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
 from jiyi.storage.pages import all_records, read_pages
 
@@ -48,6 +36,7 @@ DERIVED: Mapping[Kind, Kind] = {"fact": "message", "knowledge": "episode"}
 _BATCH = 1_000  # records read at once
 
 _find = partial(find_facts, newest_first=False, limit=10_000)
+_Derived = Fact | Knowledge
 _T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Forgettable)
 _DOUBT_SHARE = 0.3  # of the doubt (1 - confidence) that each further source removes
@@ -68,20 +57,21 @@ class RecordReader:
 
     def find_kind(self, kind: Kind, ids: Sequence[str], scope: Scope | None = None) -> list[Forgettable]:
         """Return the records of one kind and these ids, of the user or within a scope."""
-        found: list[Any] = []
+        query, found = Query(scope=scope or self.user, kinds=(kind,), limit=_BATCH), list[Any]()
         for batch in batched(list(dict.fromkeys(ids))):
-            query = Query(scope=scope or self.user, kinds=(kind,), ids=tuple(batch), limit=_BATCH)
-            found += self.store.find(query)
+            found += self.store.find(replace(query, ids=tuple(batch)))
         return found
 
     def scan(self, wanted: type[_Record], scope: Scope | None = None, **narrow: Any) -> Iterator[_Record]:
         """Yield all records of one type, oldest first; ``narrow`` are further parts of the query."""
         query = Query(scope=scope or self.user, kinds=(kind_of(wanted),), limit=_BATCH, **narrow)
-        return cast("Iterator[_Record]", self.scan_query(query))
+        return cast("Iterator[_Record]", all_records(self.store, query))
 
     def scan_query(self, query: Query) -> Iterator[Forgettable]:
-        """Yield all records that a query of one kind selects, oldest first; its limit is the page size."""
-        return cast("Iterator[Forgettable]", all_records(self.store, query))
+        """Yield all records that a query selects, oldest first within its kind."""
+        for kind in query.kinds:
+            of_kind = all_records(self.store, replace(query, kinds=(kind,), limit=_BATCH))
+            yield from cast("Iterator[Forgettable]", of_kind)
 
     def derived_from(self, wanted: type[_Record], ids: Sequence[str]) -> Iterator[_Record]:
         """Yield the records of one type that derive from any of these sources, each once."""
@@ -102,11 +92,9 @@ class RecordReader:
 
     def find_trashed(self, kind: Kind, ids: Sequence[str]) -> list[Discarded]:
         """Return what is in the trash of one kind and these ids."""
-        found: list[Discarded] = []
-        for batch in batched(ids):
-            query = Query(scope=self.user, kinds=(kind,), ids=tuple(batch), limit=len(batch))
-            found += self.trash.discarded(query)
-        return found
+        query = Query(scope=self.user, kinds=(kind,), limit=_BATCH)
+        batches = [self.trash.discarded(replace(query, ids=tuple(batch))) for batch in batched(ids)]
+        return [entry for batch in batches for entry in batch]
 
     def dependents_in_trash(self, entries: Sequence[Discarded], keys: Sequence[Key] = ()) -> list[Discarded]:
         """Return what else in the trash must be erased with these entries and with the records of these keys.
@@ -121,10 +109,7 @@ class RecordReader:
         return [entry for key, entry in found.items() if key not in known]
 
     def partners_in_trash(self, entries: Sequence[Discarded], ids: Collection[Key]) -> list[Discarded]:
-        """Return the tool calls and results, tasks and episodes in the trash that belong to entries.
-
-        Also the episodes of the tasks in ``ids``, but nothing that is in ``ids`` itself.
-        """
+        """Return the tool calls and results, tasks and episodes in the trash that belong to entries."""
         calls: dict[str, set[str]] = {}
         for entry in entries:
             record = entry.record
@@ -148,22 +133,18 @@ class RecordReader:
     def derived_in_trash(self, ids: Collection[Key]) -> Iterator[Discarded]:
         """Yield the facts and knowledge in the trash that are in ``ids`` or derive from one of them."""
         for entry in self.scan_trash(tuple(DERIVED)):
-            sources = sources_of(cast("Fact | Knowledge", entry.record))
+            sources = sources_of(entry.record)
             if key_of(entry) in ids or any((DERIVED[entry.kind], id_) in ids for id_ in sources):
                 yield entry
 
-    def merge_trashed_sources(self, keys: Sequence[Key]) -> list[Fact | Knowledge]:
-        """Return the facts and knowledge of these keys with the sources of their older versions in the trash.
-
-        The version that replaces one there can then be found by each source it ever had.
-        """
-        merged: list[Fact | Knowledge] = []
+    def merge_trashed_sources(self, keys: Sequence[Key]) -> list[_Derived]:
+        """Return the derived records of these keys, with the sources that older versions in the trash had."""
+        merged: list[_Derived] = []
         for kind in DERIVED:
             ids = [id_ for other, id_ in keys if other == kind]
-            older = {entry.record.id: entry.record for entry in self.find_trashed(kind, ids)}
-            for record in cast("list[Fact | Knowledge]", self.find_kind(kind, list(older))):
-                before = sources_of(cast("Fact | Knowledge", older[record.id]))
-                merged.append(with_sources(record, (*before, *sources_of(record))))
+            before = {entry.record.id: sources_of(entry.record) for entry in self.find_trashed(kind, ids)}
+            stored = cast("list[_Derived]", self.find_kind(kind, list(before)))
+            merged += [with_sources(r, (*before[r.id], *sources_of(r))) for r in stored]
         return merged
 
 
@@ -173,16 +154,15 @@ def batched(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
         yield items[start : start + _BATCH]
 
 
-def sources_of(record: Fact | Knowledge) -> tuple[str, ...]:
-    """Return the ids of the messages or episodes that a record derives from."""
-    return record.sources if isinstance(record, Fact) else record.source_episodes
+def sources_of(record: Record) -> tuple[str, ...]:
+    """Return the ids of the messages or episodes that a fact or knowledge derives from."""
+    return record.sources if isinstance(record, Fact) else cast("Knowledge", record).source_episodes
 
 
-def with_sources(record: Fact | Knowledge, sources: Iterable[str]) -> Fact | Knowledge:
+def with_sources(record: _Derived, sources: Iterable[str]) -> _Derived:
     """Return the record with other sources."""
-    name = "sources" if isinstance(record, Fact) else "source_episodes"
-    changed: dict[str, Any] = {name: tuple(dict.fromkeys(sources))}
-    return replace(record, **changed)
+    ids = tuple(dict.fromkeys(sources))
+    return replace(record, sources=ids) if isinstance(record, Fact) else replace(record, source_episodes=ids)
 
 
 def dependent_messages(messages: Iterable[Message], removed: Collection[str]) -> list[Message]:
@@ -230,10 +210,7 @@ def reduce_fact(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) ->
 def relink_facts(
     store: Store, touched: Iterable[Fact], at: datetime, *, without: Collection[str] = ()
 ) -> list[Fact]:
-    """Return the facts whose links change because ``touched`` facts of their slots were removed or restored.
-
-    ``without`` are ids of stored facts that count as removed.
-    """
+    """Return facts whose links change, since facts of their slots were removed (``without``) or restored."""
     changed: dict[str, Fact] = {}
     known: dict[Scope, tuple[Names, Names]] = {}
     done: set[tuple[Scope, str]] = set()
@@ -244,11 +221,14 @@ def relink_facts(
             kept = [alias for alias in aliases if alias.id not in without]
             known[scope] = Names([*aliases, fact]), Names(kept)
         before, after = known[scope]
+        entities = [fact.subject]
         if is_alias(fact):
             before.join(fact)
-        entities = [fact.subject, fact.object] if is_alias(fact) else [fact.subject]
-        entities += [ended.subject for ended in _facts_ended_by(store, scope, fact)]
-        for entity in entities:
+            entities.append(fact.object)
+        ended = _find(store, scope, ids=(fact.supersedes,)) if fact.supersedes else []
+        unsure = _find(store, scope, fact_status=("unsure",))
+        ended += [other for other in unsure if other.superseded_by == fact.id]
+        for entity in [*entities, *(other.subject for other in ended)]:
             key = before.key(entity)
             if (scope, key) not in done:
                 done.add((scope, key))
@@ -258,13 +238,6 @@ def relink_facts(
                 linked = {f.id for f in _find(store, scope, ids=links)} if links else set()
                 changed.update((f.id, f) for f in _relinked_slots(left, after, at, linked - {*without}))
     return list(changed.values())
-
-
-def _facts_ended_by(store: Store, scope: Scope, fact: Fact) -> list[Fact]:
-    """Return the facts that a fact has superseded or may have superseded."""
-    unsure = _find(store, scope, fact_status=("unsure",))
-    ended = _find(store, scope, ids=(fact.supersedes,)) if fact.supersedes else []
-    return [*ended, *(other for other in unsure if other.superseded_by == fact.id)]
 
 
 def _relinked_slots(facts: Iterable[Fact], names: Names, at: datetime, linked: Collection[str]) -> list[Fact]:
@@ -282,11 +255,12 @@ def text_of(record: Record) -> str:
         return record.text
     if not isinstance(record, Task):
         return str(getattr(record, "search_text", ""))
-    parts = [record.request, record.target, record.summary, *record.tags, _to_json(record.context)]
+    parts: list[object] = [record.request, record.target, record.summary, *record.tags, record.context]
     for step in record.steps:
-        parts += [step.description, step.tool_name, step.result, _to_json(step.args)]
-    return "\n".join(filter(None, parts))
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str) if value else ""
+        parts += [step.description, step.tool_name, step.result, step.args]
+    texts = [
+        part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str)
+        for part in parts
+        if part
+    ]
+    return "\n".join(texts)

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
@@ -39,19 +40,18 @@ class Restorer:
             requested.setdefault(key_of(entry), entry)
         episodes = self._restore_sources([e for e in requested.values() if e.kind not in DERIVED])
         derived = {key for key in requested if key[0] in DERIVED}
-        entries = list(self.reader.derived_in_trash(derived | set(self.restored)))
-        for entry in sorted(entries, key=lambda entry: cast("Fact", entry.record).created_at):
-            record = cast("Fact | Knowledge", entry.record)
-            if isinstance(record, Fact):
-                self._restore_fact(entry, record, requested=key_of(entry) in requested)
+        in_trash = self.reader.derived_in_trash(derived | set(self.restored))
+        for entry in sorted(in_trash, key=lambda entry: cast("Fact", entry.record).created_at):
+            if isinstance(entry.record, Fact):
+                self._restore_fact(entry, entry.record, requested=key_of(entry) in requested)
             else:
-                self._restore_knowledge(entry, record)
+                self._restore_knowledge(entry, cast("Knowledge", entry.record))
         self.reader.store.put(relink_facts(self.reader.store, self.facts, self.at))
         self._release_episodes(episodes)
         return RestoreReceipt(
             counts=plan.count_kinds(self.restored),
             left=plan.count_kinds(self.left),
-            items=(*plan.limit_items(self.restored.values()), *plan.limit_items(self.left.values())),
+            items=(*[*self.restored.values()][: plan.MAX_ITEMS], *[*self.left.values()][: plan.MAX_ITEMS]),
         )
 
     def _find_companions(self, entries: Sequence[Discarded]) -> list[Discarded]:
@@ -59,9 +59,8 @@ class Restorer:
         for kind, source in DERIVED.items():
             derived = [entry for entry in entries if entry.kind == kind]
             moments = {entry.discarded_at for entry in derived}
-            ids = [id_ for e in derived for id_ in provenance.sources_of(cast("Fact | Knowledge", e.record))]
-            entries_of_source = self.reader.find_trashed(source, ids)
-            sources += [entry for entry in entries_of_source if entry.discarded_at in moments]
+            ids = [id_ for entry in derived for id_ in provenance.sources_of(entry.record)]
+            sources += [e for e in self.reader.find_trashed(source, ids) if e.discarded_at in moments]
         roots = [*entries, *sources]
         partners = self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})
         return [*sources, *partners, *self._find_versions(entries)]
@@ -147,10 +146,9 @@ class Restorer:
 
     def _delete_duplicates(self, trashed: Fact) -> None:
         """Delete the facts that were read again in place of a restored fact."""
-        point: dict[str, Any] = {"subject": trashed.subject, "predicate": trashed.predicate}
-        point |= {"limit": 100, "newest_first": False}
-        sources = trashed.sources or ("",)
-        for fact in find_facts(self.reader.store, user_scope(trashed.scope), sources=sources, **point):
+        point = partial(find_facts, subject=trashed.subject, predicate=trashed.predicate, newest_first=False)
+        scope, sources = user_scope(trashed.scope), trashed.sources or ("",)
+        for fact in point(self.reader.store, scope, sources=sources, limit=100):
             same = fact.id != trashed.id and value_of(fact) == value_of(trashed)
             if same and set(fact.sources) <= set(trashed.sources):
                 self.reader.store.delete(Query(scope=self.reader.user, kinds=("fact",), ids=(fact.id,)))

@@ -13,10 +13,9 @@ from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Re
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
 
-__all__ = ["RequiredWords", "check_query", "find_by_ids", "find_by_query", "find_in_trash", "scan_scope"]
+__all__ = ["RequiredWords", "check_query", "find_by_query", "find_in_trash", "scan_scope"]
 
 _MAX_FOUND = 10_000  # hits of one search
-_PAGE = 1_000  # records read at once
 # Fields of a query that also select from the trash.
 _TRASH_FILTERS = ["kinds", "text", "roles", "since", "until", "pinned", "where", "limit", "namespace"]
 _TRASH_FILTERS += ["scope", "asked_at"]
@@ -25,13 +24,10 @@ _HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U000200
 
 @dataclass(frozen=True, slots=True)
 class RequiredWords:
-    """The words of a text, all of which a record must contain to match.
+    """The words of a text, all of which a record must contain to match; `BadQuery` if there are none.
 
-    Chinese must be contained literally; other words match as in search: by stem, in any case
-    and width. Question and function words do not count.
-
-    Raises:
-        BadQuery: there is no word in the text.
+    Chinese must be contained literally; other words match as in search: by stem, in any case and width.
+    Question and function words do not count.
     """
 
     han: frozenset[str]  # substrings
@@ -46,10 +42,6 @@ class RequiredWords:
             raise BadQuery(f"{text!r} holds no word to look for; give words, ids, filters or a whole scope")
         return cls(han, frozenset(terms) - han)
 
-    def is_indexed(self, term: str) -> bool:
-        """Return whether the text index finds every record that contains a term."""
-        return term in self.others or (term in self.han and len(term) == 2)
-
     def are_all_in(self, text: str) -> bool:
         """Return whether a text contains all of them."""
         normalised = unicodedata.normalize("NFKC", text) if self.han else ""
@@ -57,30 +49,18 @@ class RequiredWords:
         return has_han and (not self.others or self.others <= set(analyse(text)))
 
 
-def find_by_ids(reader: RecordReader, scope: Scope, ids: Sequence[str]) -> list[Forgettable]:
-    """Return the records of every kind, including summaries, with these ids."""
-    kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
-    return [r for kind in kinds for r in reader.find_kind(kind, ids, scope)]
-
-
 def scan_scope(
     reader: RecordReader, scope: Scope, kinds: Sequence[Kind] = (*FORGETTABLE, "summary")
 ) -> Iterator[Forgettable]:
     """Yield every record of a scope, oldest first within its kind."""
-    for kind in kinds:
-        yield from reader.scan_query(Query(scope=scope, kinds=(kind,), limit=_PAGE))
+    return reader.scan_query(Query(scope=scope, kinds=tuple(kinds)))
 
 
 def find_by_query(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
-    """Yield the records that a query selects; they must contain every word of its text.
-
-    Raises:
-        BadQuery: nothing is asked for, or the words are in more than ``limit`` records.
-    """
+    """Yield the records that a query selects and that have every word; `BadQuery` over its limit."""
     check_query(query)
     if not query.text:
-        for kind in query.kinds:
-            yield from reader.scan_query(replace(query, kinds=(kind,), limit=_PAGE))
+        yield from reader.scan_query(query)
         return
     for place, record in enumerate(_find_by_words(reader, query)):
         if place == query.limit:
@@ -128,10 +108,8 @@ def _find_by_words(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
         if ids is not None:
             records = (r for batch in batched(ids) for r in reader.find_kind(kind, batch, query.scope))
         else:
-            narrowed = replace(query, text="", kinds=(kind,), limit=_PAGE)
-            if kind == "task":
-                narrowed = replace(narrowed, status="in_progress")
-            records = reader.scan_query(narrowed)
+            status = "in_progress" if kind == "task" else query.status
+            records = reader.scan_query(replace(query, text="", kinds=(kind,), status=status))
         yield from (record for record in records if words.are_all_in(text_of(record)))
 
 
@@ -141,29 +119,26 @@ def _find_indexed_ids(reader: RecordReader, query: Query, words: RequiredWords) 
         return None
     found = reader.store.match(query)
     rarest = sorted(zip(found.idf, found.terms, strict=True), reverse=True)
-    indexed = [term for _, term in rarest if words.is_indexed(term)]
+    # A term of Chinese is in the index of every record that contains it only if it has two characters.
+    indexed = [t for _, t in rarest if t in words.others or (t in words.han and len(t) == 2)]
     if not indexed:
         return None
-    if np.count_nonzero(found.eligible & (found.text > 0)) >= _MAX_FOUND:
-        # Too many hold one of the words; those that hold the rarest may be few enough.
-        alone = next((term for term in indexed if query_terms(term) == [term]), "")
-        found = reader.store.match(replace(query, text=alone)) if alone else found
     hits = np.flatnonzero(found.eligible & (found.text > 0))
+    alone = next((term for term in indexed if query_terms(term) == [term]), "")
+    if len(hits) >= _MAX_FOUND and alone:  # too many hold a word; those that hold the rarest may be fewer
+        found = reader.store.match(replace(query, text=alone))
+        hits = np.flatnonzero(found.eligible & (found.text > 0))
     return [found.keys[row][1] for row in hits] if len(hits) < _MAX_FOUND else None
 
 
 def _matches_filters(record: Record, query: Query) -> bool:
     created_at = record.started_at if isinstance(record, Task) else getattr(record, "created_at", None)
-    if query.roles is not None and not (isinstance(record, Message) and record.role in query.roles):
-        return False
-    if query.pinned is not None and getattr(record, "pinned", False) is not query.pinned:
-        return False
-    if query.namespace is not None:
-        namespace = record.namespace if isinstance(record, Item) else None
-        if namespace is None or namespace[: len(query.namespace)] != query.namespace:
-            return False
-    if query.where is not None and not matches(record, query.where):
-        return False
-    if query.since is not None and (created_at is None or created_at < query.since):
-        return False
-    return query.until is None or (created_at is not None and created_at < query.until)
+    labels = (record.namespace if isinstance(record, Item) else ())[: len(query.namespace or ())]
+    return (
+        (query.roles is None or (isinstance(record, Message) and record.role in query.roles))
+        and (query.pinned is None or getattr(record, "pinned", False) is query.pinned)
+        and (query.namespace is None or (isinstance(record, Item) and labels == query.namespace))
+        and (query.where is None or matches(record, query.where))
+        and (query.since is None or (created_at is not None and created_at >= query.since))
+        and (query.until is None or (created_at is not None and created_at < query.until))
+    )
