@@ -181,10 +181,11 @@ def find_person(texts: Sequence[str], pronoun: str, speaker: str) -> str:
 def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]:
     """Yield the people that a sentence names, their sex if known, and whether it is surely a name."""
     for clause in split_clauses(sentence):
-        words, at = clause.words, 0
+        words, at, names = clause.words, 0, ("nr",) if clause.chinese else ("nr", "N")
         while at < len(words):
             word, first = words[at], at
-            before = words[at - 1].text.lower() if at else ""
+            earlier, before = ["", "", *(other.text.lower() for other in words[:at])][-2:]
+            introduces = is_listed(earlier, "me") and words[at - 1].tag == "be"  # I'm Nadia
             at += 1
             while at < len(words) and words[at].tag in ("N", "nr") and word.tag in ("N", "nr", "kin"):
                 at += 1
@@ -193,13 +194,11 @@ def _find_people(sentence: str, speaker: str) -> Iterator[tuple[str, str, bool]]
                 sex = next((sex for sex in ("male", "female") if is_listed(word.text, f"{sex}_kin")), "")
                 if at > first + 1:
                     yield name, sex, True
-                elif is_listed(before, "me") or (
-                    before in ("a", "an", "new") and any(is_listed(other.text, "me") for other in words[:2])
-                ):
-                    yield possessive(name, speaker, clause.chinese), sex, is_listed(before, "me")
-            elif word.tag == "nr" or (
-                word.tag == "N" and not is_listed(before, "no_person") and not clause.chinese
-            ):
+                    continue
+                mine = is_listed(before, "me") or (is_listed(before, "newly") and is_listed(earlier, "me"))
+                if mine or (before in ("a", "an", "new") and any(is_listed(w.text, "me") for w in words[:2])):
+                    yield possessive(name, speaker, clause.chinese), sex, mine
+            elif word.tag in names and not introduces and not is_listed(before, "no_person"):
                 if not _NOT_IN_PERSON_NAME.search(word.text[1:]):
                     yield name, "", True
             elif word.tag == "M" and (words[at:] or words)[0].tag in ("verb", "be", "M"):
