@@ -151,7 +151,7 @@ class _Reader:
     def _value_statement(self, clause: Clause, span: Span, score: float, mode: Mode) -> Statement | None:
         words = clause.words
         start, end = words[span.first].start, words[span.last - 1].end
-        value = self.sentence[start:end].strip(_PUNCTUATION)
+        value = self.sentence[start:end].strip(_PUNCTUATION).removeprefix("called ").removeprefix("named ")
         if not value or _NO_VALUE.match(value) or (value[0] == "我" and self.sentence[:start].endswith("叫")):
             return None
         first = next((word.text for word in words if word.tag != "adv"), "")
