@@ -51,7 +51,7 @@ class JiyiMessages:
 
     def __post_init__(self) -> None:
         self._owner = Owner(self.memory, self.user_id, self.session_id)
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with `window`, save request and answer, return the answer.

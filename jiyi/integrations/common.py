@@ -1,24 +1,27 @@
-"""What the adapters share: framework items as messages and back, pages, errors and cancelled calls."""
+"""What the adapters share: framework items as messages and back, pages, errors, coroutines, a cache."""
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jiyi.errors import MissingExtra
 from jiyi.records import Listing, Message
 
 __all__ = [
-    "RAW", "build_message", "find_user_id", "finish", "get_by_path", "log_errors", "raw_of", "read_all",
-    "read_pages", "require_framework",
+    "RAW", "RecentEntries", "build_message", "find_user_id", "finish", "get_by_path", "log_errors",
+    "make_async", "raw_of", "read_all", "read_pages", "require_framework",
 ]  # fmt: skip
 
 RAW = "raw"
 """The field of `Message.extra` with the framework's own item; no window shows it."""
 
 _T = TypeVar("_T")
+_Key = TypeVar("_Key")
 
 _log = logging.getLogger("jiyi.integrations")
 
@@ -99,3 +102,34 @@ async def finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
         task.exception()  # marks it as retrieved: the caller gets the cancellation
         raise cancelled
     return task.result()
+
+
+def make_async(method: Callable[..., _T]) -> Callable[..., Coroutine[Any, Any, _T]]:
+    """Return the method as a coroutine that runs it in a thread and, even if cancelled, to its end."""
+
+    @wraps(method)
+    async def run(*args: Any, **kwargs: Any) -> _T:
+        return await finish(asyncio.to_thread(method, *args, **kwargs))
+
+    return run
+
+
+class RecentEntries(Generic[_Key, _T]):
+    """The values that were put last, by key, up to a number of them; several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[_Key, _T] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key) -> _T | None:
+        """Return a value; None if there is none or it was dropped."""
+        return self._values.get(key)
+
+    def put(self, key: _Key, value: _T) -> None:
+        """Set a value, and drop the oldest one if there are too many."""
+        with self._lock:
+            self._values.pop(key, None)
+            self._values[key] = value
+            if len(self._values) > self._most:
+                del self._values[next(iter(self._values))]

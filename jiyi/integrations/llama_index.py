@@ -62,7 +62,7 @@ class JiyiMemory(BaseMemory):
     def model_post_init(self, context: Any, /) -> None:
         """Set up the budget."""
         super().model_post_init(context)
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     @classmethod
     def class_name(cls) -> str:
@@ -167,7 +167,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     def model_post_init(self, context: Any, /) -> None:
         """Set up how much is recalled."""
         super().model_post_init(context)
-        self._fitting = Fitting.of(self.memory, self.recall_tokens, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.recall_tokens, self.recall_tokens, self.seconds)
 
     @property
     def last(self) -> Recalled | None:

@@ -116,7 +116,7 @@ class JiyiSession:
     ) -> "JiyiInputFilter":
         """Return a ``call_model_input_filter`` for this session; see `JiyiInputFilter`."""
         owner = Owner(self.memory, self.user_id, self.session_id)
-        return JiyiInputFilter(owner, Fitting.of(self.memory, budget, recall_tokens, seconds), self.user_of)
+        return JiyiInputFilter(owner, Fitting(self.memory, budget, recall_tokens, seconds), self.user_of)
 
     def run_config(self, budget: int | None = None, **fields: Any) -> RunConfig:
         """Return a run configuration with `input_filter`; ``fields`` are its other ones."""

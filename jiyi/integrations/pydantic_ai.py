@@ -71,7 +71,7 @@ class JiyiMemory(AbstractCapability[Any]):
     """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
 
     def __post_init__(self) -> None:
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
         self._saver = Saver()
         self._toolset = self._build_toolset() if self.tools else None
 
