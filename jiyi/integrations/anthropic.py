@@ -14,7 +14,7 @@ from typing import Any
 from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.common import build_message, log_errors, raw_of
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
@@ -135,10 +135,7 @@ def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted)
 
 
 def _read_system_text(system: object) -> str:
-    if isinstance(system, str):
-        return system
-    blocks = system if isinstance(system, list) else []
-    return "\n".join(str(_to_mapping(block).get("text") or "") for block in blocks)
+    return system if isinstance(system, str) else join_text([_to_mapping(b) for b in as_list(system)])
 
 
 _COMPACTION = "compaction"
@@ -156,9 +153,9 @@ class _Part:
     def counted(self, counter: TokenCounter) -> Message:
         """Return the message with all its tokens; a compaction is a system message, which always stays."""
         blocks = as_list(self.content)
-        tokens = counter.count(self.message) + sum(_count_other_tokens(block, counter) for block in blocks)
+        others = [part for block in blocks for part in _find_other_parts(block)]
         role = "system" if _blocks_of(blocks, _COMPACTION) else self.message.role
-        return replace(self.message, role=role, tokens=tokens, tokens_by=counter.name)
+        return replace(with_tokens(self.message, others, counter), role=role)
 
 
 def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
@@ -196,14 +193,10 @@ def _join_parts(stored: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _count_compacted(messages: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages come before the newest compaction; the API leaves them out itself."""
-    return max(
-        (
-            index
-            for index, message in enumerate(messages)
-            if any(_to_mapping(block).get("type") == _COMPACTION for block in as_list(message.get("content")))
-        ),
-        default=0,
-    )
+    for index in reversed(range(len(messages))):
+        if _blocks_of([_to_mapping(b) for b in as_list(messages[index].get("content"))], _COMPACTION):
+            return index
+    return 0
 
 
 def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:
@@ -268,18 +261,17 @@ def _blocks_of(blocks: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[s
     return [block for block in blocks if block.get("type") == kind]
 
 
-def _count_other_tokens(block: Mapping[str, Any], counter: TokenCounter) -> int:
-    """Return the tokens of a block beyond those of its text and calls."""
+def _find_other_parts(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a block has beyond text and calls, in the form of Chat Completions where there is one."""
     kind, source = block.get("type"), as_dict(block.get("source"))
     if kind in ("text", "tool_use"):
-        return 0
+        return []
     if kind == "tool_result":
-        return sum(_count_other_tokens(as_dict(inner), counter) for inner in as_list(block.get("content")))
+        inner_blocks = map(as_dict, as_list(block.get("content")))
+        return [part for inner in inner_blocks for part in _find_other_parts(inner)]
     if kind == "image":
-        part: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": str(source.get("url") or "")}}
-        return counter.count(Message(role="user", content=(part,)))
+        return [{"type": "image_url"}]
     if kind == "document" and source.get("type") == "base64":
-        part = {"type": "file", "file": {"file_data": source.get("data")}}
-        return counter.count(Message(role="user", content=(part,)))
-    fields = {key: value for key, value in block.items() if key not in ("signature", "cache_control")}
-    return counter.count_text(json.dumps(fields, ensure_ascii=False, default=str))
+        return [{"type": "file", "file": {"file_data": source.get("data")}}]
+    uncounted = ("signature", "cache_control")
+    return [{"type": "block", **{key: value for key, value in block.items() if key not in uncounted}}]

@@ -1,14 +1,13 @@
 """Anthropic's memory tool: its files under /memories are items of a memory."""
 
-import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.integrations.common import read_all, require_framework
+from jiyi.integrations.common import make_async, read_all, require_framework
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -67,8 +66,13 @@ class _Files:
     @_report_errors
     def create(self, command: Any) -> str:
         """Create a file."""
-        taken = f"File {command.path} already exists"
-        self._run_in_transaction(partial(self._create, _parse_path(command.path), command.file_text, taken))
+        path = _parse_path(command.path)
+
+        def write() -> None:
+            self._check_free(path, f"File {command.path} already exists")
+            self._put(path, command.file_text, 0)
+
+        self._run_in_transaction(write)
         return f"File created successfully at: {command.path}"
 
     @_report_errors
@@ -113,7 +117,7 @@ class _Files:
         path = _parse_path(command.path)
         if not path:
             raise ToolError("Cannot delete the /memories directory itself")
-        self.last_receipt = self._forget(path, command.path)
+        self.last_receipt = self._forget(self._files_at(path), command.path)
         return f"Successfully deleted {command.path}"
 
     @_report_errors
@@ -122,8 +126,17 @@ class _Files:
         old, new = _parse_path(command.old_path), _parse_path(command.new_path)
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
-        taken = f"The destination {command.new_path} already exists"
-        self._run_in_transaction(partial(self._move, old, new, command.old_path, taken))
+
+        def move() -> None:
+            self._check_free(new, f"The destination {command.new_path} already exists")
+            files = self._files_at(old)
+            if files and new[: len(old)] == old:
+                raise ToolError(f"Cannot rename {command.old_path} to a path in it")
+            for file in files:
+                self._put(new + _path_of(file)[len(old) :], _read_text(file), 0)
+            self._forget(files, command.old_path)
+
+        self._run_in_transaction(move)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     @_report_errors
@@ -139,45 +152,34 @@ class _Files:
         parts.store.together(change)
         parts.long_term.indexer.notify()
 
-    def _create(self, path: _Path, content: str, taken: str) -> None:
-        self._check_free(path, taken)
-        self._put(path, content, 0)
-
-    def _move(self, old: _Path, new: _Path, path_text: str, taken: str) -> None:
-        self._check_free(new, taken)
-        file = self._file(old)
-        moved = [file] if file else list(self._files_below(old))
-        if moved and new[: len(old)] == old:
-            raise ToolError(f"Cannot rename {path_text} to a path in it")
-        for file in moved:
-            self._put(new + _path_of(file)[len(old) :], _read_text(file), 0)
-        self._forget(old, path_text)
-
     def _put(self, path: _Path, content: str, version: int) -> None:
         value = {_CONTENT: content}
         self._memory.put_item(_namespace(path), path[-1], value, if_version=version, user_id=self._user_id)
 
-    def _forget(self, path: _Path, path_text: str) -> ForgetReceipt:
-        file = self._file(path)
-        if file is None and not self._is_folder(path):
-            raise ToolError(f"The path {path_text} does not exist")
+    def _forget(self, files: Sequence[Item], path_text: str) -> ForgetReceipt:
+        missing = ToolError(f"The path {path_text} does not exist")
+        if not files:
+            raise missing
         try:
-            ids = [file.id] if file is not None else [item.id for item in self._files_below(path)]
-            return self._memory.forget(ids=ids, user_id=self._user_id)
-        except NotFound as error:
-            raise ToolError(f"The path {path_text} does not exist") from error
+            return self._memory.forget(ids=[file.id for file in files], user_id=self._user_id)
+        except NotFound as error:  # somebody else was faster
+            raise missing from error
 
     def _file(self, path: _Path) -> Item | None:
         return self._memory.get_item(_namespace(path), path[-1], user_id=self._user_id) if path else None
 
     def _require_file(self, path_text: str) -> Item:
         path = _parse_path(path_text)
-        file = self._file(path)
-        if file is None and path and not self._is_folder(path):
+        if file := self._file(path):
+            return file
+        if path and not self._is_folder(path):
             raise ToolError(f"The path {path_text} does not exist. Please provide a valid path.")
-        if file is None:
-            raise ToolError(f"The path {path_text} is not a file.")
-        return file
+        raise ToolError(f"The path {path_text} is not a file.")
+
+    def _files_at(self, path: _Path) -> list[Item]:
+        """Return the file of this name, or all files of the folder."""
+        file = self._file(path)
+        return [file] if file is not None else list(self._files_below(path))
 
     def _is_folder(self, path: _Path) -> bool:
         return next(self._files_below(path), None) is not None
@@ -221,24 +223,16 @@ class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
     """
 
 
-def _make_async(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
-    @wraps(command)
-    async def run(*args: Any) -> str:
-        return await asyncio.to_thread(command, *args)
-
-    return run
-
-
 class JiyiAsyncMemoryTool(_Files, BetaAsyncAbstractMemoryTool):
     """`JiyiMemoryTool` for ``AsyncAnthropic``."""
 
-    view = _make_async(_Files.view)  # type: ignore[assignment]
-    create = _make_async(_Files.create)  # type: ignore[assignment]
-    str_replace = _make_async(_Files.str_replace)  # type: ignore[assignment]
-    insert = _make_async(_Files.insert)  # type: ignore[assignment]
-    delete = _make_async(_Files.delete)  # type: ignore[assignment]
-    rename = _make_async(_Files.rename)  # type: ignore[assignment]
-    clear_all_memory = _make_async(_Files.clear_all_memory)  # type: ignore[assignment]
+    view = make_async(_Files.view)  # type: ignore[assignment]
+    create = make_async(_Files.create)  # type: ignore[assignment]
+    str_replace = make_async(_Files.str_replace)  # type: ignore[assignment]
+    insert = make_async(_Files.insert)  # type: ignore[assignment]
+    delete = make_async(_Files.delete)  # type: ignore[assignment]
+    rename = make_async(_Files.rename)  # type: ignore[assignment]
+    clear_all_memory = make_async(_Files.clear_all_memory)  # type: ignore[assignment]
 
 
 def _parse_path(text: object) -> _Path:
@@ -314,8 +308,7 @@ def _find_lines(content: str, text: str) -> Iterator[int]:
 
 
 def _number_lines(lines: Sequence[str], lines_before: int) -> str:
-    numbered = enumerate(lines, lines_before + 1)
-    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in numbered)
+    return "\n".join(f"{n:>{_NUMBER_WIDTH}}\t{line}" for n, line in enumerate(lines, lines_before + 1))
 
 
 def _format_size(size: int) -> str:

@@ -136,12 +136,9 @@ class JiyiSessionStore:
 
     def _find_stored(self, conversation: str, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are stored."""
-        stored_ids: set[str] = set()
-        for start in range(0, len(ids), _MAX_IDS_PER_QUERY):
-            filters = {"id": ids[start : start + _MAX_IDS_PER_QUERY]}
-            messages = self.memory.session_messages(conversation, filters=filters, user_id=self.user_id)
-            stored_ids.update(message.id for message in messages)
-        return stored_ids
+        pages = [ids[start : start + _MAX_IDS_PER_QUERY] for start in range(0, len(ids), _MAX_IDS_PER_QUERY)]
+        read = partial(self.memory.session_messages, conversation, user_id=self.user_id)
+        return {message.id for page in pages for message in read(filters={"id": page})}
 
     def _fold_summary(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         """Return a session's summary, updated with new entries."""
@@ -158,16 +155,18 @@ class JiyiSessionStore:
         """Return the summary up to a conversation's end; without one, only when it was last written to."""
         for newest in self.memory.session_messages(conversation, 1, user_id=self.user_id):
             date = newest.created_at
-            summary: dict[str, Any] | None = newest.to_dict().get(_SUMMARY_FIELD)
-            return summary or {"mtime": int(date.timestamp() * 1_000) if date else 0}
+            mtime = int(date.timestamp() * 1_000) if date else 0
+            return newest.to_dict().get(_SUMMARY_FIELD) or {"mtime": mtime}
         return None
 
     def _read_summaries(self, project_key: str) -> list[dict[str, Any]]:
         prefix = _ID_PREFIX + path_of((project_key,))
-        rests = (id_.removeprefix(prefix) for id_ in self._find_conversations(prefix))
-        main_rests = [rest for rest in rests if rest.endswith("/") and rest.count("/") == 1]
-        summaries = [(labels_in(rest)[0], self._read_summary(prefix + rest)) for rest in main_rests]
-        return [{"session_id": session, **summary} for session, summary in summaries if summary]
+        summaries = []
+        for id_ in self._find_conversations(prefix):
+            session, slash, subpath = id_.removeprefix(prefix).partition("/")
+            if slash and not subpath and (summary := self._read_summary(id_)):
+                summaries.append({"session_id": labels_in(f"{session}/")[0], **summary})
+        return summaries
 
     def _delete(self, conversation: str, with_subagents: bool) -> list[ForgetReceipt]:
         forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
@@ -193,8 +192,7 @@ def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Messag
         messages = [build_message(raw, first, created_at=date), *others]
     except InputError:  # an unknown form, such as a result without its call's id
         messages = [build_message(raw, _EMPTY_MESSAGE, created_at=date)]
-    uuid = raw.get("uuid")
-    if isinstance(uuid, str) and uuid:
+    if uuid := raw.get("uuid"):
         id_ = f"claude-agent-sdk:{hash_text(repr((conversation, uuid)))}"
         messages[0] = replace(messages[0], id=id_)
     return messages

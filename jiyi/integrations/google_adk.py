@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
+from jiyi.clock import read_moment
 from jiyi.errors import InputError, NotFound
 from jiyi.importers.recognise import is_server
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
@@ -71,8 +72,8 @@ class JiyiMemoryService(BaseMemoryService):
         Raises:
             BadMessage: an event cannot be written as JSON.
         """
-        app, events = session.app_name, _with_text(session.events)
-        messages = [_from_event(app, session.id, event, {}, full=True) for event in events]
+        app, full = session.app_name, {_FROM_FULL_SESSION: True}
+        messages = [_from_event(app, session.id, event, full) for event in _with_text(session.events)]
         stored = await self._read_stored_ids(session.id, session.user_id)
         # Events before the newest that was saved with its session are not new: if they are missing, they
         # were forgotten. Events added one by one say nothing about those before them.
@@ -95,8 +96,8 @@ class JiyiMemoryService(BaseMemoryService):
         Raises:
             BadMessage: an event has no JSON, or metadata that cannot be kept.
         """
-        session, labels = session_id or _NO_SESSION, custom_metadata or {}
-        messages = [_from_event(app_name, session, event, labels) for event in _with_text(events)]
+        session, extra = session_id or _NO_SESSION, _metadata_of(custom_metadata)
+        messages = [_from_event(app_name, session, event, extra) for event in _with_text(events)]
         await self._save(session, messages, await self._read_stored_ids(session, user_id), user_id, app_name)
 
     async def add_memory(
@@ -115,12 +116,10 @@ class JiyiMemoryService(BaseMemoryService):
         """
         messages = []
         for entry in memories:
-            labels = {**(custom_metadata or {}), **entry.custom_metadata}
-            fields = {"id": entry.id} if entry.id else {}
-            extra = {"metadata": labels} if labels else {}
-            message = _from_content(entry.content, entry.author or "user", extra, **fields)
-            created_at = {"created_at": entry.timestamp} if entry.timestamp else {}
-            messages.append({**message.to_dict(), "id": message.id, **created_at})
+            extra = _metadata_of({**(custom_metadata or {}), **entry.custom_metadata})
+            fields: dict[str, Any] = {"id": entry.id} if entry.id else {}
+            fields["created_at"] = read_moment(entry.timestamp) if entry.timestamp else None
+            messages.append(_from_content(entry.content, entry.author or "user", extra, **fields))
         await finish(self._memory.save_messages(_NO_SESSION, messages, user_id=user_id, agent_id=app_name))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
@@ -169,9 +168,8 @@ def register() -> None:
     """Let ADK's command line and web server open memories by ``jiyi://``: call it in ``services.py``."""
     from google.adk.cli.service_registry import get_service_registry
 
-    get_service_registry().register_memory_service(
-        "jiyi", lambda uri, **fields: JiyiMemoryService(uri=uri, **fields)
-    )
+    registry = get_service_registry()
+    registry.register_memory_service("jiyi", lambda uri, **fields: JiyiMemoryService(uri=uri, **fields))
 
 
 def _parse_uri(uri: str) -> str:
@@ -191,14 +189,14 @@ def _read_text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and part.text.strip() and not part.thought)
 
 
-def _from_event(
-    app: str, session_id: str, event: Event, labels: Mapping[str, object], *, full: bool = False
-) -> Message:
+def _metadata_of(labels: Mapping[str, object] | None) -> dict[str, object]:
+    return {"metadata": dict(labels)} if labels else {}
+
+
+def _from_event(app: str, session_id: str, event: Event, extra: Mapping[str, object]) -> Message:
     # Copies of a session share the ids of events.
     message_id = hash_text(repr((app, session_id, event.id)))
     moment = datetime.fromtimestamp(event.timestamp, UTC)
-    extra: dict[str, object] = {"metadata": dict(labels)} if labels else {}
-    extra |= {_FROM_FULL_SESSION: True} if full else {}
     return _from_content(event.content, event.author, extra, id=message_id, created_at=moment)
 
 
@@ -217,10 +215,5 @@ def _build_memory_entry(hit: Hit, hits: Hits) -> MemoryEntry:
         with suppress(ValidationError):  # saved by other means
             content = types.Content.model_validate(raw_of(record))
     metadata = describe_hit(hit, hits)
-    return MemoryEntry(
-        id=metadata.pop("id"),
-        content=content,
-        author=author,
-        timestamp=metadata.pop("created_at"),
-        custom_metadata=metadata,
-    )
+    id_, date = metadata.pop("id"), metadata.pop("created_at")
+    return MemoryEntry(id=id_, content=content, author=author, timestamp=date, custom_metadata=metadata)

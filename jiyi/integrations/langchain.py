@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from jiyi.importers.entries import tool_call
 from jiyi.integrations.common import find_user_id, log_errors, raw_of, read_all, require_framework
@@ -31,8 +31,8 @@ with require_framework("LangChain", "langchain"):
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from pydantic import ConfigDict, Field
 
-_Request = ModelRequest[Any]
-_Response = ModelResponse[Any]
+_Request: TypeAlias = ModelRequest[Any]
+_Response: TypeAlias = ModelResponse[Any]
 
 UserOf = Callable[[Any], str | None]
 """Returns the user of a run, from LangGraph's ``Runtime``."""
@@ -180,7 +180,7 @@ class JiyiRetriever(BaseRetriever):
     session_id: str | None = None
     user_id: str | None = None
 
-    def _get_relevant_documents(self, query: str, *, k: int | None = None) -> list[Document]:
+    def _get_relevant_documents(self, query: str, *, k: int | None = None, **_: Any) -> list[Document]:
         hits = self.memory.search(
             query,
             limit=self.k if k is None else k,

@@ -7,7 +7,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -15,13 +15,12 @@ from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage
-from jiyi.importers.entries import tool_call
+from jiyi.importers.entries import as_dict, as_list, tool_call
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner, Recalled, read_conversation
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
-from jiyi.text import TokenCounter
 
 with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
@@ -94,7 +93,7 @@ class JiyiMemory(BaseMemory):
         ``initial_token_count`` is what the caller puts before the messages.
         """
         stored = read_conversation(self._owner)
-        talk = [_with_tokens(message, self.memory.counter) for message in stored]
+        talk = [with_tokens(m, _find_other_parts(m), self.memory.counter) for m in stored]
         question = str(getattr(input, "content", input) or "").strip()
         if question == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
             question = ""  # an agent repeats its question at every step
@@ -103,10 +102,8 @@ class JiyiMemory(BaseMemory):
         state = (question, initial_token_count, self.system, [message.id for message in stored])
         if self._last_shown is None or self._last_shown[0] != state:
             tools = [t if isinstance(t, Mapping) else t.metadata.to_openai_tool() for t in self.tools]
-            room = self._fitting.budget - self.reserve - initial_token_count
-            fitted = replace(self._fitting, budget=room).fit(
-                self._owner, talk, system=self.system, tools=tools
-            )
+            reserved = self.reserve + initial_token_count
+            fitted = self._fitting.fit(self._owner, talk, system=self.system, tools=tools, reserved=reserved)
             self._last_shown = state, fitted
         messages = [_to_chat_message(message) for message in stored]
         return list(self._last_shown[1].select(messages, lambda text: ChatMessage(role="user", content=text)))
@@ -221,54 +218,39 @@ def _read_calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
             name = block["tool_name"]  # without an id a result has the name of its tool
             call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
             calls[call["id"]] = call
-    extra_calls = raw["additional_kwargs"].get("tool_calls")
-    for call in extra_calls if isinstance(extra_calls, list) else ():
-        if isinstance(call, dict) and call.get("id") and isinstance(call.get("function"), dict):
-            calls.setdefault(call["id"], call)
+    for extra in map(as_dict, as_list(raw["additional_kwargs"].get("tool_calls"))):
+        if extra.get("id") and isinstance(extra.get("function"), dict):
+            calls.setdefault(extra["id"], dict(extra))
     return list(calls.values())
 
 
 def _to_chat_message(message: Message) -> ChatMessage:
     """Return the original of a stored message; one that was saved by other means is converted."""
     raw = raw_of(message)
-    if isinstance(raw, dict) and "blocks" in raw:
-        try:
+    if "blocks" in as_dict(raw):
+        with suppress(ValidationError):  # such as an image whose path no longer exists
             return ChatMessage.model_validate(raw)
-        except ValidationError:  # such as an image whose path no longer exists
-            pass
     blocks: list[dict[str, Any]] = [{"block_type": "text", "text": message.text}] if message.text else []
-    blocks += [
-        {
-            "block_type": "tool_call",
-            "tool_call_id": call.id,
-            "tool_name": call.name,
-            "tool_kwargs": call.arguments,
-        }
-        for call in message.tool_calls
-    ]
+    for call in message.tool_calls:
+        fields = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.arguments}
+        blocks.append({"block_type": "tool_call", **fields})
     extra = {"tool_call_id": message.tool_call_id} if message.role == "tool" else {}
     return ChatMessage.model_validate({"role": message.role, "blocks": blocks, "additional_kwargs": extra})
 
 
-def _with_tokens(message: Message, counter: TokenCounter) -> Message:
-    """Return a message with the tokens of all its blocks, also those such as images."""
-    raw = raw_of(message)
-    blocks = raw.get("blocks", ()) if isinstance(raw, dict) else ()
-    others = tuple(_to_counted_part(b) for b in blocks if b["block_type"] not in _COUNTED_BLOCKS)
-    if not others:
-        return message
-    tokens = counter.count(message) + counter.count(Message(role="user", content=others))
-    return replace(message, tokens=tokens, tokens_by=counter.name)
+def _find_other_parts(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message beyond text and calls, in the form of Chat Completions."""
+    blocks = as_dict(raw_of(message)).get("blocks", ())
+    return [_to_counted_part(block) for block in blocks if block["block_type"] not in _COUNTED_BLOCKS]
 
 
 def _to_counted_part(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return a block in the form of Chat Completions, as far as its size needs."""
     match block["block_type"]:
         case "image":
-            return {"type": "image_url", "image_url": {"url": "", "detail": block.get("detail")}}
-        case "audio" if block.get("audio"):
-            body = {"data": block["audio"], "format": block.get("format")}
-            return {"type": "input_audio", "input_audio": body}
-        case "audio" | "video" | "document" as kind:
+            return {"type": "image_url"}
+        case "audio":
+            return {"type": "input_audio"}
+        case "video" | "document" as kind:
             return {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
     return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}

@@ -55,11 +55,7 @@ class JiyiMemoryStore:
         self._instance_id = new_id()  # sequence numbers begin again with each agent
 
     async def initialize(self) -> None:
-        """Refuse an agent whose memory cannot be read.
-
-        Raises:
-            JiyiError: it is closed or damaged, or no user is set.
-        """
+        """Raise a `JiyiError` if the memory cannot be read: it is closed or damaged, or no user is set."""
         await self._memory.session_messages(self.session_id, 1, user_id=self.user_id)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
@@ -77,8 +73,7 @@ class JiyiMemoryStore:
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
         """Keep a text; a newer value replaces an older one. Return the id of the record with its text.
 
-        Raises:
-            InputError: metadata that cannot be saved.
+        Raises `InputError` if the metadata cannot be saved.
         """
         learned = await finish(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
@@ -108,10 +103,8 @@ class JiyiMemoryStore:
             Returns:
                 How many records were forgotten.
             """
-            receipt = await finish(
-                self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self.user_id)
-            )
-            return sum(receipt.counts.values())
+            reason = "forgotten by the agent"
+            return (await finish(self._memory.forget(ids=ids, reason=reason, user_id=self.user_id))).total
 
         return [tool(forget_memory)] if self.forget_tool else []
 
