@@ -7,19 +7,9 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
-    "MAX_TOKENS",
-    "Fact",
-    "Facts",
-    "Forgetting",
-    "Gone",
-    "Hit",
-    "Recalled",
-    "Remembered",
-    "Saved",
-    "View",
-    "paginate",
-    "to_json",
-]
+    "MAX_TOKENS", "Fact", "Facts", "Forgetting", "Gone", "Hit", "Recalled", "Remembered", "Saved", "View",
+    "paginate", "to_json",
+]  # fmt: skip
 
 MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
 _Item = TypeVar("_Item", bound=BaseModel)

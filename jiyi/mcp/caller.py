@@ -1,4 +1,4 @@
-"""The user whose memory a call is about, and what the call may do."""
+"""The user whose memory a call is about, what the call may do, and who provides the memory."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jiyi.errors import Forbidden
+from jiyi.mcp.words import Words
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["CURRENT_REQUEST", "Caller", "MemoryHost", "Right", "current_caller"]
+__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right", "current_caller"]
 
 Right = Literal["read", "write", "forget"]
 """What a tool may do; forgetting is separate from writing."""
@@ -63,3 +64,19 @@ class MemoryHost(Protocol):
 def current_caller(host: MemoryHost) -> Caller:
     """Return the caller of the current call."""
     return host.caller(CURRENT_REQUEST.get())
+
+
+class Hosted:
+    """Tools or resources over the memory of a host, with texts in one language."""
+
+    def __init__(self, host: MemoryHost, words: Words) -> None:
+        self._host = host
+        self._words = words
+
+    def _open(self, right: Right) -> tuple[dict[str, Any], "MemoryManager"]:
+        """Return the arguments of verbs that name the caller's user and agent, and the memory.
+
+        Raises:
+            Forbidden: the caller lacks this right.
+        """
+        return current_caller(self._host).scope(right), self._host.memory

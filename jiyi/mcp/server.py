@@ -39,23 +39,26 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
     words = load_words(language)
 
     def add_resource(name: str, uri: str, read: Callable[..., str], mime: str = "text/markdown") -> None:
-        title, description = words.title(name), words.description(name)
+        title, description = words.titles[name], words.about[name]
         register = server.resource(uri, name=name, title=title, description=description, mime_type=mime)
         register(_resource_function(read, host))
 
+    def make_tools(tools: object, rights: dict[str, Right]) -> list[Tool]:
+        return [_make_tool(getattr(tools, name), right, host, words) for name, right in rights.items()]
+
     if compat:
         graph = GraphTools(host, words)
-        server = _new_server("memory-server", _make_tools(graph, GRAPH_TOOLS, host, words))
+        server = _new_server("memory-server", make_tools(graph, GRAPH_TOOLS))
         add_resource("knowledge_graph", "memory://knowledge-graph", graph.resource, "application/json")
         return server
-    instructions, tools = words.instructions.strip(), _make_tools(Tools(host, words), TOOLS, host, words)
-    server = _new_server("jiyi", tools, instructions=instructions)
+    instructions = words.instructions.strip()
+    server = _new_server("jiyi", make_tools(Tools(host, words), TOOLS), instructions=instructions)
     resources = Resources(host, words)
     add_resource("sessions", "memory://sessions", resources.sessions)
     add_resource("session", "memory://sessions/{id}", resources.session)
     add_resource("facts_of", "memory://facts/{subject}", resources.facts_of)
 
-    @server.prompt(title=words.title("with_memory"), description=words.description("with_memory"))
+    @server.prompt(title=words.titles["with_memory"], description=words.about["with_memory"])
     def with_memory() -> str:
         return instructions
 
@@ -85,18 +88,15 @@ async def _keep_request(ctx: Any, call_next: Any) -> Any:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
-def _make_tools(tools: object, rights: dict[str, Right], host: MemoryHost, words: Words) -> list[Tool]:
-    return [_make_tool(getattr(tools, name), name, right, host, words) for name, right in rights.items()]
-
-
-def _make_tool(method: Callable[..., Any], name: str, right: Right, host: MemoryHost, words: Words) -> Tool:
+def _make_tool(method: Callable[..., Any], right: Right, host: MemoryHost, words: Words) -> Tool:
+    name = method.__name__
     tool = Tool.from_function(
         _tool_function(method, host),
         name=name,
-        title=words.title(name),
-        description=words.description(name),
+        title=words.titles[name],
+        description=words.about[name],
         annotations=ToolAnnotations(
-            title=words.title(name),
+            title=words.titles[name],
             read_only_hint=right == "read",
             destructive_hint=right == "forget",
             idempotent_hint=name not in _NOT_IDEMPOTENT,
@@ -105,7 +105,7 @@ def _make_tool(method: Callable[..., Any], name: str, right: Right, host: Memory
     )
     for argument, schema in tool.parameters["properties"].items():
         schema.pop("title", None)
-        if description := words.argument(name, argument):
+        if description := words.arguments.get(f"{name}.{argument}", words.arguments.get(argument)):
             schema["description"] = description
     return tool
 
