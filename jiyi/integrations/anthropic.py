@@ -29,14 +29,9 @@ _Request = dict[str, Any]
 class JiyiMessages:
     """A conversation over the Messages API: each request is fitted, each answer is saved.
 
-    The caller keeps the list of messages, as usual with the API, or continues with `history`.
-
-    - Blocks are sent unchanged or left out: thinking, calls and results, images, compactions, cache
-      markers. System prompt and tools are sent unchanged, and count.
-    - Recalled text is a user message directly before the newest one; the messages before it stay the
-      same from turn to turn.
-    - Messages before a compaction are sent and not counted: the API leaves them out itself.
-    - If the memory fails or takes longer than its time, the request is sent as it came.
+    The caller keeps the list of messages, as usual with the API, or continues with `history`. Blocks are sent
+    unchanged or left out; messages before a compaction are sent and not counted. If the memory fails or
+    takes longer than its time, the request is sent as it came.
     """
 
     session_id: str  # the conversation

@@ -1,8 +1,8 @@
 """Anthropic's memory tool: its files under /memories are items of a memory."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
@@ -26,17 +26,13 @@ _PAGE_SIZE = 1_000
 _Path = tuple[str, ...]
 
 
-def _report_errors(command: Callable[..., str]) -> Callable[..., str]:
+@contextmanager
+def _report_errors() -> Iterator[None]:
     """Raise the memory's errors as `ToolError`, whose text the model gets."""
-
-    @wraps(command)
-    def run(*args: Any) -> str:
-        try:
-            return command(*args)
-        except JiyiError as error:
-            raise ToolError(str(error)) from error
-
-    return run
+    try:
+        yield
+    except JiyiError as error:
+        raise ToolError(str(error)) from error
 
 
 class _Files:
@@ -50,7 +46,7 @@ class _Files:
         self._memory = memory
         self._user_id = user_id
 
-    @_report_errors
+    @_report_errors()
     def view(self, command: Any) -> str:
         """Return a file's lines with their numbers, or the contents of a folder."""
         path = _parse_path(command.path)
@@ -61,9 +57,9 @@ class _Files:
             return _format_file(command.path, _read_text(file), command.view_range)
         if path and not self._is_folder(path):
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return _format_folder(command.path, self._list_folder(path))
+        return self._format_folder(path, command.path)
 
-    @_report_errors
+    @_report_errors()
     def create(self, command: Any) -> str:
         """Create a file."""
         path = _parse_path(command.path)
@@ -75,7 +71,7 @@ class _Files:
         self._run_in_transaction(write)
         return f"File created successfully at: {command.path}"
 
-    @_report_errors
+    @_report_errors()
     def str_replace(self, command: Any) -> str:
         """Replace a text that a file has once."""
         file = self._require_file(command.path)
@@ -95,7 +91,7 @@ class _Files:
         self._put(_parse_path(command.path), changed, file.version)
         return _format_edit(changed, places[0])
 
-    @_report_errors
+    @_report_errors()
     def insert(self, command: Any) -> str:
         """Insert a text between two lines of a file."""
         file = self._require_file(command.path)
@@ -111,7 +107,7 @@ class _Files:
         self._put(_parse_path(command.path), changed, file.version)
         return f"The file {command.path} has been edited."
 
-    @_report_errors
+    @_report_errors()
     def delete(self, command: Any) -> str:
         """Forget a file, or a folder with all its files; `last_receipt` says what was forgotten."""
         path = _parse_path(command.path)
@@ -120,7 +116,7 @@ class _Files:
         self.last_receipt = self._forget(self._files_at(path), command.path)
         return f"Successfully deleted {command.path}"
 
-    @_report_errors
+    @_report_errors()
     def rename(self, command: Any) -> str:
         """Move a file, or a folder with all its files, in one transaction."""
         old, new = _parse_path(command.old_path), _parse_path(command.new_path)
@@ -139,7 +135,7 @@ class _Files:
         self._run_in_transaction(move)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
-    @_report_errors
+    @_report_errors()
     def clear_all_memory(self) -> str:
         """Forget all files; `last_receipt` says what was forgotten."""
         if files := [file.id for file in self._files_below(())]:
@@ -194,19 +190,25 @@ class _Files:
 
     def _files_below(self, path: _Path) -> Iterator[Item]:
         # A memory without an agent lists the items of all agents; leave out those that are not its own.
-        agent, space, user = self._memory.parts.settings.agent_id, (_NAMESPACE, *path), self._user_id
-        files = read_all(lambda after: self._memory.items(space, limit=_PAGE_SIZE, after=after, user_id=user))
+        agent, namespace = self._memory.parts.settings.agent_id, (_NAMESPACE, *path)
+        files = read_all(self._memory.items, namespace, limit=_PAGE_SIZE, user_id=self._user_id)
         return (file for file in files if file.scope.agent_id == agent)
 
-    def _list_folder(self, path: _Path) -> list[tuple[str, int | None]]:
-        """Return the names in a folder, two levels deep, each with its bytes; None for a folder."""
-        sizes: dict[_Path, int | None] = {}
+    def _format_folder(self, path: _Path, path_text: str) -> str:
+        """Return what is in a folder, two levels deep, each with its size."""
+        lines: dict[_Path, str] = {}
         for file in self._files_below(path):
             relative = _path_of(file)[len(path) :]
-            for depth in range(1, min(len(relative), 2) + 1):
-                sizes[relative[:depth]] = len(_read_text(file).encode()) if depth == len(relative) else None
-        names = sorted(name for name in sizes if not any(part.startswith(".") for part in name))
-        return [("/".join(name), sizes[name]) for name in names]
+            if len(relative) <= 2:
+                size = _format_size(len(_read_text(file).encode()))
+                lines[relative] = f"{size}\t{path_text}/{'/'.join(relative)}"
+            for folder in list(accumulate((label,) for label in relative[:-1]))[:2]:
+                lines[folder] = f"{_FOLDER_SIZE}\t{path_text}/{'/'.join(folder)}/"
+        shown = sorted(name for name in lines if not any(part.startswith(".") for part in name))
+        header = (
+            f"Here're the files and directories up to 2 levels deep in {path_text}, excluding hidden items:"
+        )
+        return "\n".join([header, f"{_FOLDER_SIZE}\t{path_text}", *(lines[name] for name in shown)])
 
 
 class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
@@ -279,16 +281,6 @@ def _format_file(path: str, content: str, view_range: Sequence[int] | None) -> s
         first, last = max(1, view_range[0]) - 1, view_range[1]
         lines = lines[first : len(lines) if last == -1 else last]
     return f"Here's the content of {path} with line numbers:\n" + _number_lines(lines, first)
-
-
-def _format_folder(path: str, entries: Iterable[tuple[str, int | None]]) -> str:
-    """Return the text for a folder; entries are names and their bytes, None for a folder."""
-    header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
-    lines = (
-        f"{_FOLDER_SIZE}\t{path}/{name}/" if size is None else f"{_format_size(size)}\t{path}/{name}"
-        for name, size in entries
-    )
-    return "\n".join([header, f"{_FOLDER_SIZE}\t{path}", *lines])
 
 
 def _format_edit(content: str, line: int) -> str:

@@ -5,7 +5,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import InputError
 from jiyi.importers.claude_code import parse_turn
-from jiyi.integrations.common import build_message, finish, raw_of, read_all, require_framework
+from jiyi.integrations.common import build_message, find_sessions, finish, raw_of, require_framework
 from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -29,7 +29,6 @@ _ID_PREFIX = "claude:"  # of the session ids of transcripts
 _SUMMARY_FIELD = "summary"  # the field of a batch's last message with the SDK's summary up to there
 _EMPTY_MESSAGE = {"role": "assistant", "content": ""}
 _MAX_IDS_PER_QUERY = 1_000
-_PAGE_SIZE = 10_000
 
 
 def conversation_of(key: _Key) -> str:
@@ -49,16 +48,9 @@ def conversation_of(key: _Key) -> str:
 class JiyiSessionStore:
     """A session store of the Claude Agent SDK; each transcript is a conversation of the memory.
 
-    - Words of user and assistant and results of tools are found by `search`, read for facts and
-      recalled in other sessions. The program's own lines, commands at the prompt and thoughts are only
-      saved, not searched.
-    - Entries come back deep-equal, in the order they were appended; one whose ``uuid`` is already saved
-      is not added again. A batch is written whole or not at all.
-    - A subagent's transcript is a conversation of its own. Its prompt comes from the agent, so no facts
-      about the user are read from it.
-    - `delete` forgets a session with its subagents' and with everything derived; `restore` brings it back.
-
-    Use it with asyncio.
+    Entries come back deep-equal, in the order they were appended; one whose ``uuid`` is already saved is not
+    added again. A batch is written whole or not at all. What user and assistant say and tools return is
+    found by `search`, read for facts and recalled in other sessions; all else is only saved.
     """
 
     memory: MemoryManager  # where transcripts are saved; it stays open
@@ -102,14 +94,14 @@ class JiyiSessionStore:
         return [summary for summary in summaries if "data" in summary]
 
     async def delete(self, key: _Key) -> None:
-        """Forget a session with its subagents', or one subagent's, with everything derived from them."""
+        """Forget a session with its subagents', or one subagent's, and all derived; `restore` undoes it."""
         deleting = asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key)
         self.last_receipts = await finish(deleting)
 
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
         main = conversation_of({name: key.get(name) for name in ("project_key", "session_id")})
-        ids = await asyncio.to_thread(lambda: list(self._find_conversations(main)))
+        ids = await asyncio.to_thread(self._find_conversations, main)
         return [id_.removeprefix(main) for id_ in ids if id_ != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
@@ -172,15 +164,13 @@ class JiyiSessionStore:
         forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
 
         def forget_all() -> list[ForgetReceipt]:
-            conversations = list(self._find_conversations(conversation)) if with_subagents else [conversation]
+            conversations = self._find_conversations(conversation) if with_subagents else [conversation]
             return [forget(session_id=id_) for id_ in conversations]
 
         return self.memory.parts.store.together(forget_all, repeatable=True)
 
-    def _find_conversations(self, prefix: str) -> Iterator[str]:
-        """Yield the ids of conversations that begin with a prefix."""
-        sessions = read_all(lambda after: self.memory.sessions(_PAGE_SIZE, after=after, user_id=self.user_id))
-        return (session.id for session in sessions if session.id.startswith(prefix))
+    def _find_conversations(self, prefix: str) -> list[str]:
+        return find_sessions(self.memory, prefix, self.user_id)
 
 
 def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:

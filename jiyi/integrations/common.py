@@ -10,15 +10,19 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from jiyi.errors import MissingExtra
+from jiyi.manager import MemoryManager
 from jiyi.records import Listing, Message
+from jiyi.storage.pages import read_pages
 
 __all__ = [
-    "RAW", "RecentEntries", "build_message", "find_user_id", "finish", "get_by_path", "log_errors",
-    "make_async", "raw_of", "read_all", "read_pages", "require_framework",
+    "RAW", "RecentEntries", "build_message", "find_sessions", "find_user_id", "finish", "get_by_path",
+    "log_errors", "make_async", "raw_of", "read_all", "require_framework",
 ]  # fmt: skip
 
 RAW = "raw"
 """The field of `Message.extra` with the framework's own item; no window shows it."""
+
+_PAGE_SIZE = 10_000
 
 _T = TypeVar("_T")
 _Key = TypeVar("_Key")
@@ -56,20 +60,15 @@ def get_by_path(value: Any, path: str) -> Any:
     return value
 
 
-def read_pages(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
-    """Yield all pages of a list; ``read_page`` gets the `next` of the page before, first None."""
-    after: str | None = None
-    while True:
-        page = read_page(after)
-        yield page
-        after = page.next
-        if after is None:
-            return
+def read_all(verb: Callable[..., Listing[_T]], *args: Any, **kwargs: Any) -> Iterator[_T]:
+    """Yield all entries of a list that a verb of the memory returns page by page."""
+    return chain.from_iterable(read_pages(lambda after: verb(*args, after=after, **kwargs)))
 
 
-def read_all(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
-    """Yield all entries of a list, page by page."""
-    return chain.from_iterable(read_pages(read_page))
+def find_sessions(memory: MemoryManager, prefix: str, user_id: str | None) -> list[str]:
+    """Return the ids of the sessions that begin with a prefix."""
+    sessions = read_all(memory.sessions, _PAGE_SIZE, user_id=user_id)
+    return [session.id for session in sessions if session.id.startswith(prefix)]
 
 
 def find_user_id(context: Any) -> Any:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from jiyi.importers.entries import tool_call
-from jiyi.integrations.common import find_user_id, log_errors, raw_of, read_all, require_framework
+from jiyi.integrations.common import find_sessions, find_user_id, log_errors, raw_of, require_framework
 from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Entry, Owner, Saver, describe_hit, hash_text, read_conversation
 from jiyi.integrations.tools import build_tools, describe_function
@@ -44,11 +44,8 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     """Saves an agent's threads, and shows the model the messages that fit with what the memory recalls.
 
     - A message of the state is saved once, by its id; a changed one replaces its saved version. A
-      summary that LangChain made is not saved. A thread is the session of its ``thread_id``, that of a
-      subagent ``thread_id|graph:tools``. Without a ``thread_id`` nothing is saved.
+      summary that LangChain made is not saved, and without a ``thread_id`` nothing is.
     - LangChain's message objects are shown or left out, never changed, and neither is the state.
-      Recalled text is one message directly before the newest question.
-    - System prompt, tools and output schema count, but not what middleware after this one adds.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
 
@@ -115,9 +112,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
         `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
         """
-        sessions = read_all(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
-        prefix = f"{thread_id}{_SUBGRAPH}"
-        ids = [thread_id, *(session.id for session in sessions if session.id.startswith(prefix))]
+        ids = [thread_id, *find_sessions(self._memory, f"{thread_id}{_SUBGRAPH}", user_id)]
         forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
         return sum(forget(session_id=id_).total for id_ in ids)
 

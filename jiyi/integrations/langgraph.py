@@ -55,10 +55,9 @@ class JiyiStore(base.BaseStore):
     """A store of LangGraph in a memory: its items are searched, forgotten and exported as other records.
 
     - A batch reads first, then writes: all puts and deletes in one transaction, the last of a key.
-    - Namespaces match by whole labels. Without a query, the item that was changed last comes first.
-    - A query finds by words and by the memory's own embedder, with or without an index configuration.
-    - What is deleted lies in the memory's trash, from where ``memory.restore`` brings it back.
-    - An item whose time is over is not shown, swept or not, whatever ``omit_expired`` says.
+    - Namespaces match by whole labels. Without a query, the item that was changed last comes first; a
+      query finds by words and by the memory's own embedder.
+    - ``memory.restore`` brings back what is deleted. An item whose time is over is not shown, swept or not.
 
     Args:
         memory: where the items are kept; it stays open.
@@ -256,9 +255,8 @@ class JiyiStore(base.BaseStore):
     def _list_newest(self, op: base.SearchOp, asked: StoreFilter) -> list[tuple[Item, base.SearchItem]]:
         """Return the items of a search without a query, the last changed first."""
         end, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
-        read = partial(self.memory.items, prefix, filters=asked.build(), limit=min(end, _PAGE_SIZE))
-        user = self._find_user(prefix)
-        items = read_all(lambda after: read(after=after, user_id=user))
+        options = {"limit": min(end, _PAGE_SIZE), "user_id": self._find_user(prefix)}
+        items = read_all(self.memory.items, prefix, filters=asked.build(), **options)
         found = (i for i in items if i.namespace[0] != _RESERVED and asked.matches_rest(i.value))
         return [(item, base.SearchItem(**_fields_of(item))) for item in islice(found, op.offset, end)]
 

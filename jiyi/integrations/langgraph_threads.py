@@ -217,8 +217,7 @@ class Threads:
         return items
 
     def _list_items(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        read = partial(self._memory.items, namespace, limit=_PAGE_SIZE, user_id=user)
-        return read_all(lambda after: read(after=after))
+        return read_all(self._memory.items, namespace, limit=_PAGE_SIZE, user_id=user)
 
 
 def find_superseded(items: Sequence[Item], deltas: Mapping[str, Iterable[str]]) -> list[Item]:

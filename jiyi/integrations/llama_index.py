@@ -35,12 +35,9 @@ _COUNTED_BLOCKS = ("text", "tool_call", "cache")  # blocks counted as text and c
 class JiyiMemory(BaseMemory):
     """A conversation of the memory: all of it is saved and searched, and what fits is shown.
 
-    - `get` returns the messages that fit, unchanged, and the recalled text before the newest question.
-      Until the conversation changes, the result stays the same.
-    - No tool call is returned without its results; the beginning stays the same for several turns.
-    - Writing is all or none. Failures to read or write raise; a recall that fails is left out.
-
-    An agent adds more to a request than its memory returns: ``system``, ``tools``, ``reserve`` allow for it.
+    Until the conversation changes, `get` returns the same. Writing is all or none. Failures to read or write
+    raise; a recall that fails is left out. An agent adds more to a request than its memory returns:
+    ``system``, ``tools`` and ``reserve`` allow for it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -39,8 +39,7 @@ class JiyiMemory(AbstractCapability[Any]):
 
     - A conversation is the session of its ``conversation_id``; each message is saved once.
     - The model gets the messages unchanged, or requests without the parts that do not fit;
-      ``message_history`` stays complete. Recalled text is a user prompt directly before the question.
-    - Instructions, tools and output schema count.
+      ``message_history`` stays complete. Instructions, tools and output schema count.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
     """

@@ -11,9 +11,10 @@ from json import loads
 from typing import Any
 
 from jiyi.errors import DatabaseLocked
-from jiyi.integrations.common import RAW, RecentEntries, read_pages
+from jiyi.integrations.common import RAW, RecentEntries
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem, new_id
+from jiyi.storage.pages import read_pages
 
 __all__ = [
     "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "read_conversation",
