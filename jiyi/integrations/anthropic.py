@@ -51,8 +51,7 @@ class JiyiMessages:
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with `window`, save request and answer, return the answer.
 
-        Give ``Anthropic().beta`` as client for requests of the beta. A stream is not saved: `save` its
-        final message. A failure to save is logged.
+        The beta's client is ``Anthropic().beta``. A stream is not saved: `save` its final message.
         """
         answer = client.messages.create(**self.window(**request))
         self._save_exchange(request, answer)
@@ -154,11 +153,7 @@ class _Part:
 
 
 def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
-    """Return the parts of messages, in their order.
-
-    Raises:
-        BadMessage: a role is neither user nor assistant, or a block is not in a form of the API.
-    """
+    """Return the parts of messages; raise `BadMessage` for a role or a block that the API does not know."""
     parts: list[_Part] = []
     for index, message in enumerate(messages):
         role, given = message.get("role"), message.get("content")

@@ -214,14 +214,11 @@ class _Files:
 class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
     """The memory tool on a memory: `Anthropic().beta.messages.tool_runner(tools=[JiyiMemoryTool(memory)])`.
 
-    - A file is an item below the namespace "memories": `search` finds it, its last ten versions are
-      kept, and every process and machine on the same database sees it.
-    - A path cannot lead outside /memories: it is no path of a file system.
-    - `restore` brings deleted files back. A change of a file that somebody else has changed meanwhile
-      is refused.
+    A file is an item below the namespace "memories". A change of a file that somebody else has changed
+    meanwhile is refused. `restore` brings deleted files back; ``last_receipt`` is that of the last deletion.
 
     The memory stays open; ``user_id`` is by default whom it was opened for. ``options`` are those of the
-    SDK's class, such as ``cache_control``. ``last_receipt`` is that of the newest deletion.
+    SDK's class, such as ``cache_control``.
     """
 
 
@@ -238,11 +235,7 @@ class JiyiAsyncMemoryTool(_Files, BetaAsyncAbstractMemoryTool):
 
 
 def _parse_path(text: object) -> _Path:
-    """Return the names in a path below /memories.
-
-    Raises:
-        ToolError: it leads elsewhere, or could be read so.
-    """
+    """Return the names in a path below /memories; refuse one that leads elsewhere, or could be read so."""
     if not isinstance(text, str) or not (text == _ROOT or text.startswith(f"{_ROOT}/")):
         raise ToolError(f"Path must start with /memories, got: {text}")
     names: list[str] = []

@@ -32,11 +32,7 @@ _MAX_IDS_PER_QUERY = 1_000
 
 
 def conversation_of(key: _Key) -> str:
-    """Return the memory's session id for a transcript of the SDK, or for one of its subagents.
-
-    Raises:
-        InputError: the key lacks its project or session, or has an empty subpath.
-    """
+    """Return the memory's session id for a transcript or a subagent's; raise `InputError` for a bad key."""
     parts = [key.get(name) for name in ("project_key", "session_id", "subpath") if name in key]
     if len(parts) < 2 or not all(isinstance(part, str) and part for part in parts):
         raise InputError("a key has project_key and session_id, and a subpath or none, each non-empty text")

@@ -40,11 +40,7 @@ def require_framework(framework: str, extra: str) -> Iterator[None]:
 
 
 def build_message(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
-    """Return a message with the text and calls of a framework's item, and the item itself.
-
-    Raises:
-        BadMessage: the item is not JSON.
-    """
+    """Return a message with the text and calls of a framework's item, and the item itself, which is JSON."""
     return Message.from_openai({**message, RAW: raw}, **fields)
 
 

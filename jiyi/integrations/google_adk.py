@@ -38,14 +38,15 @@ _SCHEME = "jiyi://"
 _FROM_FULL_SESSION = "with_session"  # the field of messages that were saved with their whole session
 _NO_SESSION = "adk"  # the conversation of events and memories that are given without a session
 
+_Labels = Mapping[str, object] | None
+
 
 @dataclass(eq=False, repr=False)
 class JiyiMemoryService(BaseMemoryService):
     """A memory service of ADK. An app is an agent of the memory: apps do not see each other's memories.
 
-    - Events are messages of the session's conversation, saved once however often the session is added,
-      and read for facts without a model. Search returns their content unchanged.
-    - Events without text, such as function calls, and partial events of a stream are left out.
+    Events are messages of the session's conversation, saved once however often the session is added, and read
+    for facts. Events without text, such as function calls, and partial events of a stream are left out.
 
     Raises:
         InputError: neither or both of ``memory`` and ``uri``, or another kind of URI.
@@ -67,11 +68,7 @@ class JiyiMemoryService(BaseMemoryService):
         self._deleted_ids: set[str] = set()
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Save the new events of a session, all or none; what was deleted from the memory stays deleted.
-
-        Raises:
-            BadMessage: an event cannot be written as JSON.
-        """
+        """Save the new events of a session, all or none; what was deleted from the memory stays deleted."""
         app, full = session.app_name, {_FROM_FULL_SESSION: True}
         messages = [_from_event(app, session.id, event, full) for event in _with_text(session.events)]
         stored = await self._read_stored_ids(session.id, session.user_id)
@@ -87,7 +84,7 @@ class JiyiMemoryService(BaseMemoryService):
         user_id: str,
         events: Sequence[Event],
         session_id: str | None = None,
-        custom_metadata: Mapping[str, object] | None = None,
+        custom_metadata: _Labels = None,
     ) -> None:
         """Save some events, all or none; one that is already saved changes nothing.
 
@@ -101,12 +98,7 @@ class JiyiMemoryService(BaseMemoryService):
         await self._save(session, messages, await self._read_stored_ids(session, user_id), user_id, app_name)
 
     async def add_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        memories: Sequence[MemoryEntry],
-        custom_metadata: Mapping[str, object] | None = None,
+        self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: _Labels = None
     ) -> None:
         """Save memories unchanged, all or none; one with the same id and content changes nothing.
 
@@ -123,11 +115,7 @@ class JiyiMemoryService(BaseMemoryService):
         await finish(self._memory.save_messages(_NO_SESSION, messages, user_id=user_id, agent_id=app_name))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return what the user's memory in this app has for a query, best first.
-
-        ``custom_metadata`` has ``kind``, ``relevance``, ``why``, and ``nothing_relevant``, the probability
-        that the memory holds no answer.
-        """
+        """Return what the user's memory in this app has for a query, best first; see `describe_hit`."""
         if not query.strip():
             return SearchMemoryResponse()
         hits = await self._memory.search(query, limit=self.limit, user_id=user_id, agent_id=app_name)
@@ -189,7 +177,7 @@ def _read_text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and part.text.strip() and not part.thought)
 
 
-def _metadata_of(labels: Mapping[str, object] | None) -> dict[str, object]:
+def _metadata_of(labels: _Labels) -> dict[str, object]:
     return {"metadata": dict(labels)} if labels else {}
 
 

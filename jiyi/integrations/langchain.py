@@ -154,9 +154,7 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 class JiyiRetriever(BaseRetriever):
     """Finds what a memory holds: messages, episodes, knowledge and facts, best first.
 
-    A `Document` has the record's id and words. Its metadata: ``kind``, ``score``, ``relevance``,
-    ``created_at`` (ISO 8601), ``session_id``, ``why`` (share of the score by feature), and
-    ``nothing_relevant``, the probability that the memory holds no answer, the same in all of them.
+    A `Document` has the record's id and words; its metadata is that of `describe_hit`, and ``score``.
 
     Raises:
         BadQuery: an empty query, a filter that is impossible.

@@ -43,9 +43,7 @@ class FoundItem(base.SearchItem):
     """An item that a query found.
 
     ``score`` is the cosine similarity of its text and the query, but no lower than that of an item after it:
-    the order is the memory's, which goes by words, too. ``relevance``, 0 to 1, is how likely it is an answer
-    (see `MemoryManager.search`), ``nothing_relevant`` the probability that the store holds none, and ``why``
-    the share of each feature in its rank.
+    the order is the memory's, which goes by words, too. For the other fields see `describe_hit`.
     """
 
     __slots__ = ("nothing_relevant", "relevance", "why")

@@ -177,9 +177,6 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
 
         The strategy "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
         its delta channels are rebuilt from; "delete" keeps none.
-
-        Raises:
-            InputError: there is no such strategy.
         """
         if strategy not in ("keep_latest", "delete"):
             raise InputError(f"strategy={strategy!r} is neither keep_latest nor delete")

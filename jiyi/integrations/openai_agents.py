@@ -40,9 +40,8 @@ UserOf = Callable[[Any], str]
 class JiyiSession:
     """A session of the Agents SDK in a memory; each item is a message, found by `search` and read for facts.
 
-    - Items come back deep-equal, in their order, as often as they were added.
-    - `add_items` writes all or none; a change that has begun is finished when its caller is cancelled.
-    - `clear_session` forgets the conversation with everything derived from it; `restore` brings it back.
+    Items come back deep-equal, in their order, as often as they were added. A change that has begun is
+    finished when its caller is cancelled.
     """
 
     session_id: str  # the conversation
@@ -90,7 +89,7 @@ class JiyiSession:
         return item
 
     async def clear_session(self, *, wrapper: _Wrapper = None) -> None:
-        """Forget the conversation, and all that was derived from it."""
+        """Forget the conversation, and all that was derived from it; `restore` brings it back."""
         user = self._find_user(wrapper)
         await finish(self._memory.forget(session_id=self.session_id, user_id=user, reason="cleared"))
 
@@ -123,10 +122,9 @@ class JiyiSession:
 
 @dataclass(slots=True, eq=False)
 class JiyiInputFilter:
-    """Gives the model the items that fit, and the recalled text before the newest question.
+    """Gives the model the items that fit, unchanged, and the recalled text before the newest question.
 
-    Instructions, tools, handoffs and the output's schema count. Items are passed on unchanged or left
-    out. If the memory fails or takes longer than its time, the input is passed on as it came.
+    If the memory fails or takes longer than its time, the input is passed on as it came.
     """
 
     owner: Owner

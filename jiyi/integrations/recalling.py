@@ -164,7 +164,8 @@ def hash_text(text: str) -> str:
 def describe_hit(hit: Hit, hits: Hits) -> dict[str, Any]:
     """Return what a framework gets about a hit besides its text, as JSON.
 
-    ``relevance`` and ``nothing_relevant`` are from 0 to 1; ``why`` has the share of each feature.
+    ``relevance``, 0 to 1, is how likely it is an answer, ``nothing_relevant`` the probability that the memory
+    holds none, ``why`` the share of each feature in its rank.
     """
     scope, date = hit.record.scope, hit.created_at
     return {
@@ -205,11 +206,7 @@ class Saver:
         self._saved_hashes = RecentEntries[tuple[str | None, str], dict[str, str]](_MAX_CACHED_SESSIONS)
 
     def save(self, owner: Owner, entries: Sequence[Entry]) -> None:
-        """Save new and changed messages, all or nothing; try three times if the database is locked.
-
-        Raises:
-            JiyiError: the memory refuses a message.
-        """
+        """Save new and changed messages, all or nothing; try three times if the database is locked."""
         for _ in range(_MAX_ATTEMPTS - 1):
             with suppress(DatabaseLocked):
                 return self._save(owner, entries)

@@ -28,10 +28,8 @@ _DEFAULT_RESULT_COUNT = 5  # if neither the caller nor the store says how many
 class JiyiMemoryStore:
     """A `strands.memory.MemoryStore` on a memory, for one agent: ``MemoryManager(stores=[store])``.
 
-    - What the user and the agent say is a conversation of the memory, read for facts without a model.
-      Saving a batch again changes nothing.
-    - `search` looks in all the user's other conversations, facts, knowledge and episodes; the agent
-      has its own conversation already.
+    What the user and the agent say is a conversation of the memory, read for facts. `search` looks in all
+    else of the user's memory; the agent has its own conversation already.
     """
 
     memory: MemoryManager  # where it is kept; it stays open
@@ -59,11 +57,7 @@ class JiyiMemoryStore:
         await self._memory.session_messages(self.session_id, 1, user_id=self.user_id)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return what other conversations have for a query, best first.
-
-        Metadata: ``id``, ``kind``, ``relevance``, ``created_at``, ``session_id``, ``why``, and
-        ``nothing_relevant``, the probability that the memory holds no answer.
-        """
+        """Return what other conversations have for a query, best first; metadata as of `describe_hit`."""
         limit = (options or {}).get("max_search_results") or self.max_search_results or _DEFAULT_RESULT_COUNT
         self.last = hits = await self._memory.search(
             query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self.user_id
@@ -71,10 +65,7 @@ class JiyiMemoryStore:
         return [MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, hits)) for hit in hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
-        """Keep a text; a newer value replaces an older one. Return the id of the record with its text.
-
-        Raises `InputError` if the metadata cannot be saved.
-        """
+        """Keep a text; a newer value replaces an older one. Return the id of the record with its text."""
         learned = await finish(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
 

@@ -16,7 +16,7 @@ _Item = TypeVar("_Item", bound=BaseModel)
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Hit(_Answer):

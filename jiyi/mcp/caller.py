@@ -34,11 +34,7 @@ class Caller:
     public_text: Callable[[str], str] = str  # an error message without what this caller may not see
 
     def scope(self, right: Right) -> dict[str, Any]:
-        """Return the arguments of a verb that name the user and agent.
-
-        Raises:
-            Forbidden: the caller lacks this right.
-        """
+        """Return the arguments of a verb that name user and agent; `Forbidden` without this right."""
         if right not in self.rights:
             raise Forbidden(f"this key may not {right}; it may {', '.join(sorted(self.rights)) or 'nothing'}")
         return {"user_id": self.user_id, "agent_id": self.agent_id}
@@ -74,9 +70,5 @@ class Hosted:
         self._words = words
 
     def _open(self, right: Right) -> tuple[dict[str, Any], "MemoryManager"]:
-        """Return the arguments of verbs that name the caller's user and agent, and the memory.
-
-        Raises:
-            Forbidden: the caller lacks this right.
-        """
+        """Return the arguments of verbs that name a caller who has this right, and the memory."""
         return current_caller(self._host).scope(right), self._host.memory

@@ -41,7 +41,7 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
     def add_resource(name: str, uri: str, read: Callable[..., str], mime: str = "text/markdown") -> None:
         title, description = words.titles[name], words.about[name]
         register = server.resource(uri, name=name, title=title, description=description, mime_type=mime)
-        register(_resource_function(read, host))
+        register(_protocol_errors(host, ResourceError)(read))
 
     def make_tools(tools: object, rights: dict[str, Right]) -> list[Tool]:
         return [_make_tool(getattr(tools, name), right, host, words) for name, right in rights.items()]
@@ -127,15 +127,6 @@ def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[...
     typed.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     typed.__annotations__["return"] = result_type
     return tool
-
-
-def _resource_function(read: Callable[..., str], host: MemoryHost) -> Callable[..., str]:
-    @wraps(read)
-    def resource(**arguments: str) -> str:
-        with _protocol_errors(host, ResourceError):
-            return read(**arguments)
-
-    return resource
 
 
 @contextmanager

@@ -52,13 +52,10 @@ def serve_pipe(
 
     Args:
         db: a file or URL; by default the setting, else ``~/.jiyi/memory.db``.
-        user: the user; by default the setting, else the only user there, else "me".
+        user: by default the setting, else the only user there, else "me".
         agent: only the records of this agent.
         compat: "server-memory" for the tools of the official memory server.
         graph: a file of that server to import.
-
-    Raises:
-        SettingsError: a setting is unusable.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_SafeFormatter("jiyi mcp: %(message)s"))
