@@ -110,21 +110,28 @@ def make_async(method: Callable[..., _T]) -> Callable[..., Coroutine[Any, Any, _
 
 
 class RecentEntries(Generic[_Key, _T]):
-    """The values that were put last, by key, up to a number of them; several threads may use it."""
+    """The values that were used last, by key, of at most a total size; several threads may use it."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_size: int, measure: Callable[[_T], int] = lambda _: 1) -> None:
+        self._max_size = max_size
+        self._measure = measure
+        self._size = 0
         self._values: dict[_Key, _T] = {}
         self._lock = threading.Lock()
 
     def get(self, key: _Key) -> _T | None:
         """Return a value; None if there is none or it was dropped."""
-        return self._values.get(key)
+        with self._lock:
+            if key in self._values:
+                self._values[key] = self._values.pop(key)
+            return self._values.get(key)
 
     def put(self, key: _Key, value: _T) -> None:
-        """Set a value, and drop the oldest one if there are too many."""
+        """Set a value, and drop the oldest ones if they are too many."""
         with self._lock:
-            self._values.pop(key, None)
+            if key in self._values:
+                self._size -= self._measure(self._values.pop(key))
             self._values[key] = value
-            if len(self._values) > self._most:
-                del self._values[next(iter(self._values))]
+            self._size += self._measure(value)
+            while self._size > self._max_size:
+                self._size -= self._measure(self._values.pop(next(iter(self._values))))

@@ -15,7 +15,7 @@ from typing import Any
 from jiyi.errors import InputError
 from jiyi.integrations.common import get_by_path, make_async, require_framework
 from jiyi.integrations.langgraph_threads import Place, Threads, find_superseded
-from jiyi.integrations.langgraph_values import Packer, Row, decode, encode, unpack
+from jiyi.integrations.langgraph_values import decode, encode
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
@@ -66,7 +66,7 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
             raise InputError("allow= is a list of classes, or of (module, name): allow=[Plan]")
         strict = JsonPlusSerializer(allowed_msgpack_modules=None).with_msgpack_allowlist(allow)
         super().__init__(serde=serde or strict)
-        self._threads = Threads(memory)
+        self._threads = Threads(memory, self.serde)
         self._user_id = user_id
         self._user_of = user_of
 
@@ -118,16 +118,14 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Save a checkpoint, in one transaction, and return the configuration that leads to it."""
         parent = self._find_place(config)
-        packer = Packer(self.serde, self._threads.read_known(parent)[1])
+        place = replace(parent, id=checkpoint["id"])
         body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         row = {
             "parent": parent.id,
             "checkpoint": encode(self.serde.dumps_typed(body)),
             "metadata": encode(self.serde.dumps_typed(base.get_checkpoint_metadata(config, metadata))),
-            "channels": {name: packer.pack(value) for name, value in checkpoint["channel_values"].items()},
         }
-        place = replace(parent, id=checkpoint["id"])
-        self._threads.put(place, row, packer)
+        self._threads.put(parent, place, row, checkpoint["channel_values"])
         return _build_config(place, place.id)
 
     def put_writes(
@@ -137,18 +135,13 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
 
         A write that is there stays as it is; errors, interrupts and the like take the place of former ones.
         """
-        place = self._find_place(config)
-        numbers = [base.WRITES_IDX_MAP.get(channel, index) for index, (channel, _) in enumerate(writes)]
-        keys = [f"{task_id}/{number}" for number in numbers]
-        checkpoint, known = self._threads.read_known(place)
-        written = self._threads.find_written(place, keys)
-        packer = Packer(self.serde, known)
-        rows: dict[str, Row] = {}
-        for key, number, (channel, value) in zip(keys, numbers, writes, strict=True):
-            if number < 0 or key not in written:
-                task = {"task": task_id, "path": task_path, "number": number}
-                rows[key] = {**task, "channel": channel, "value": packer.pack(value)}
-        self._threads.put_writes(place, rows, packer, checkpoint)
+        rows = {}
+        for index, (channel, value) in enumerate(writes):
+            number = base.WRITES_IDX_MAP.get(channel, index)
+            task = {"task": task_id, "path": task_path, "number": number}
+            rows[f"{task_id}/{number}"] = {**task, "channel": channel, "value": value}
+        lasting = [key for key, row in rows.items() if row["number"] >= 0]
+        self._threads.put_writes(self._find_place(config), rows, lasting)
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a conversation: its checkpoints, its messages, and all that was derived from them.
@@ -227,7 +220,7 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
         writes.sort(key=lambda write: base.writes_sort_key(write["path"], write["task"], write["number"]))
         channels = item.value["channels"]
         packed = [*channels.values(), *(write["value"] for write in writes)]
-        values = unpack(packed, self.serde, self._threads.make_reader(place))
+        values = self._threads.unpack(place, packed)
         body = self.serde.loads_typed(decode(item.value["checkpoint"]))
         written = zip(writes, values[len(channels) :], strict=True)
         return base.CheckpointTuple(

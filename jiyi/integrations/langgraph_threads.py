@@ -6,7 +6,7 @@
 - ``("langgraph", "newest", thread)``, key: ``":" + ns``: the greatest id of a checkpoint there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -15,7 +15,7 @@ from typing import Any
 
 from jiyi.errors import Changed, NotFound
 from jiyi.integrations.common import RecentEntries, read_all
-from jiyi.integrations.langgraph_values import Packer, Read, Row, RowCache, collect_refs, find_refs
+from jiyi.integrations.langgraph_values import Packer, Read, Row, RowCache, collect_refs, find_refs, unpack
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
@@ -59,8 +59,9 @@ class Place:
 class Threads:
     """Reads and writes threads; from several threads of Python at once, too."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: MemoryManager, serde: Any) -> None:
         self._memory = memory
+        self._serde = serde
         self._refs = RecentEntries[tuple[str, int], frozenset[str]](_MAX_CACHED_CHECKPOINTS)
         self._rows = RowCache()
 
@@ -107,11 +108,14 @@ class Threads:
         """Return what tasks wrote after a checkpoint."""
         return list(self._list_items(place.namespace("writes"), place.user))
 
-    def make_reader(self, place: Place) -> Read:
-        """Return what reads the rows of a thread."""
+    def unpack(self, place: Place, packed: Sequence[Any]) -> list[Any]:
+        """Return the values that packed values of a thread stand for."""
+        return unpack(packed, self._serde, self._make_reader(place))
+
+    def _make_reader(self, place: Place) -> Read:
         return lambda refs: self._rows.get(refs, partial(self._read_rows, place))
 
-    def read_known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
+    def _read_known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
         """Return a checkpoint with the references of it and its writes; none where it is not stored.
 
         As long as it is stored, so is what they refer to. Those of writes of another process are left out.
@@ -121,12 +125,14 @@ class Threads:
             return None, frozenset()
         refs = self._refs.get((item.id, item.version))
         if refs is None:
-            refs = frozenset(find_refs(_packed_values(item), self.make_reader(place)))
+            refs = frozenset(find_refs(_packed_values(item), self._make_reader(place)))
             self._refs.put((item.id, item.version), refs)
         return item, refs
 
-    def put(self, place: Place, row: Row, packer: Packer) -> None:
-        """Write a checkpoint, and the rows that are new with it, all or none."""
+    def put(self, parent: Place, place: Place, row: Row, channels: Mapping[str, Any]) -> None:
+        """Write a checkpoint that follows a parent, and the rows that are new with it, all or none."""
+        packer = Packer(self._serde, self._read_known(parent)[1])
+        row = {**row, "channels": {name: packer.pack(value) for name, value in channels.items()}}
         values = _build_value_puts(place, packer)
         checkpoint = _build_put(place, place.namespace("checkpoints"), str(place.id), row)
         namespace = place.namespace("newest")
@@ -145,21 +151,24 @@ class Threads:
         self._rows.add(packer.new)
         self._refs.put((item.id, item.version), frozenset(packer.refs))
 
-    def put_writes(
-        self, place: Place, writes: Mapping[str, Row], packer: Packer, checkpoint: Item | None
-    ) -> None:
-        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it."""
-        namespace = place.namespace("writes")
-        puts = [_build_put(place, namespace, key, row) for key, row in writes.items()]
+    def put_writes(self, place: Place, writes: Mapping[str, Row], lasting: Container[str]) -> None:
+        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it.
+
+        A write with one of the ``lasting`` keys that is stored stays as it is.
+        """
+        checkpoint, known = self._read_known(place)
+        namespace, packer = place.namespace("writes"), Packer(self._serde, known)
+        stored = self._memory.get_items(namespace, list(writes), user_id=place.user)
+        kept = {item.key for item in stored if item.key in lasting}
+        puts = [
+            _build_put(place, namespace, key, {**row, "value": packer.pack(row["value"])})
+            for key, row in writes.items()
+            if key not in kept
+        ]
         self._write(place, [*_build_value_puts(place, packer), *puts])
         if checkpoint is not None:
             version = (checkpoint.id, checkpoint.version)
             self._refs.put(version, (self._refs.get(version) or frozenset()).union(packer.refs))
-
-    def find_written(self, place: Place, keys: Sequence[str]) -> set[str]:
-        """Return those keys of writes that are stored."""
-        items = self._memory.get_items(place.namespace("writes"), keys, user_id=place.user)
-        return {item.key for item in items}
 
     def copy(self, source: Place, target: Place) -> None:
         """Copy a thread: first what the checkpoints need, then them."""

@@ -10,16 +10,16 @@ A packed value is JSON, one of three forms:
 """
 
 import json
-import threading
 import zlib
 from base64 import b64decode, b64encode
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from secrets import token_urlsafe
 from typing import Any
+
+from jiyi.integrations.common import RecentEntries
 
 __all__ = ["Packer", "Read", "Row", "RowCache", "collect_refs", "decode", "encode", "find_refs", "unpack"]
 
@@ -109,18 +109,12 @@ class RowCache:
     """The rows that were read last, up to ``max_length`` characters: what a reference stands for stays."""
 
     def __init__(self, max_length: int = 50_000_000) -> None:
-        self._max_length = max_length
-        self._rows: OrderedDict[str, Row] = OrderedDict()
-        self._length = 0
-        self._lock = threading.Lock()
+        self._rows: RecentEntries[str, Row] = RecentEntries(max_length, _measure)
 
     def get(self, refs: Iterable[str], read: Read) -> dict[str, Row]:
         """Return rows, those that are not here from ``read``."""
         wanted = set(refs)
-        with self._lock:
-            rows = {ref: self._rows[ref] for ref in wanted if ref in self._rows}
-            for ref in rows:
-                self._rows.move_to_end(ref)
+        rows = {ref: row for ref in wanted if (row := self._rows.get(ref)) is not None}
         if missing := wanted - rows.keys():
             new = read(missing)
             self.add(new)
@@ -128,14 +122,9 @@ class RowCache:
         return rows
 
     def add(self, rows: Mapping[str, Row]) -> None:
-        """Keep rows, and drop the oldest ones if these are too many."""
-        with self._lock:
-            for ref, row in rows.items():
-                if ref not in self._rows:
-                    self._rows[ref] = row
-                    self._length += _measure(row)
-            while self._length > self._max_length:
-                self._length -= _measure(self._rows.popitem(last=False)[1])
+        """Keep rows."""
+        for ref, row in rows.items():
+            self._rows.put(ref, row)
 
 
 def unpack(packed_values: Sequence[Any], serde: Any, read: Read) -> list[Any]:
