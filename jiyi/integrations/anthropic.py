@@ -101,7 +101,9 @@ class JiyiMessages:
         parts = _split_messages(plain_messages[compacted:])
         counter = self._owner.memory.counter
         talk = [part.counted(counter) for part in parts]
-        system, tools = _read_system_text(request.get("system")), _describe_tools(request.get("tools") or ())
+        system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
+        if not isinstance(system, str):
+            system = join_text([_to_mapping(block) for block in system])
         self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
         return [*messages[:compacted], *_assemble(messages[compacted:], parts, self.last)]
 
@@ -128,10 +130,6 @@ def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted)
         yield {**message, "content": blocks}
 
 
-def _read_system_text(system: object) -> str:
-    return system if isinstance(system, str) else join_text([_to_mapping(b) for b in as_list(system)])
-
-
 _COMPACTION = "compaction"
 
 
@@ -140,13 +138,12 @@ class _Part:
     """Blocks of one message that are shown or dropped together: a tool result, text, an answer."""
 
     message_index: int
-    content: str | list[Mapping[str, Any]]  # the blocks, or the text
     block_indices: tuple[int, ...] = ()  # in the message
     message: Message  # their text and calls, with the blocks themselves
 
     def counted(self, counter: TokenCounter) -> Message:
         """Return the message with all its tokens; a compaction is a system message, which always stays."""
-        blocks = as_list(self.content)
+        blocks = as_list(raw_of(self.message)["content"])
         others = [part for block in blocks for part in _find_other_parts(block)]
         role = "system" if _blocks_of(blocks, _COMPACTION) else self.message.role
         return replace(with_tokens(self.message, others, counter), role=role)
@@ -162,7 +159,7 @@ def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
             own: Any = [content[i] for i in indices] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
             built = build_message(raw, _to_chat_message(role, own))
-            parts.append(_Part(message_index=index, content=own, block_indices=indices, message=built))
+            parts.append(_Part(message_index=index, block_indices=indices, message=built))
     return parts
 
 

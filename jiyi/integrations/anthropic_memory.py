@@ -149,8 +149,8 @@ class _Files:
         parts.long_term.indexer.notify()
 
     def _put(self, path: _Path, content: str, version: int) -> None:
-        value = {_CONTENT: content}
-        self._memory.put_item(_namespace(path), path[-1], value, if_version=version, user_id=self._user_id)
+        namespace, value = (_NAMESPACE, *path[:-1]), {_CONTENT: content}
+        self._memory.put_item(namespace, path[-1], value, if_version=version, user_id=self._user_id)
 
     def _forget(self, files: Sequence[Item], path_text: str) -> ForgetReceipt:
         missing = ToolError(f"The path {path_text} does not exist")
@@ -162,7 +162,8 @@ class _Files:
             raise missing from error
 
     def _file(self, path: _Path) -> Item | None:
-        return self._memory.get_item(_namespace(path), path[-1], user_id=self._user_id) if path else None
+        namespace = (_NAMESPACE, *path[:-1])
+        return self._memory.get_item(namespace, path[-1], user_id=self._user_id) if path else None
 
     def _require_file(self, path_text: str) -> Item:
         path = _parse_path(path_text)
@@ -247,10 +248,6 @@ def _parse_path(text: object) -> _Path:
         elif name not in ("", "."):
             names.append(name)
     return tuple(names)
-
-
-def _namespace(path: _Path) -> _Path:
-    return (_NAMESPACE, *path[:-1])
 
 
 def _path_of(file: Item) -> _Path:

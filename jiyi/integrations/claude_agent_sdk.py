@@ -6,6 +6,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -195,7 +196,6 @@ def _parse_bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
 
 def _parse_timestamp(text: object) -> datetime | None:
     """Return when an entry was written; None, which means now, if it does not say."""
-    try:
+    with suppress(InputError):
         return read_moment(text) if text else None
-    except InputError:
-        return None
+    return None

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage
 from jiyi.importers.entries import as_dict, as_list, tool_call
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
@@ -29,6 +28,7 @@ with require_framework("LlamaIndex", "llama-index"):
 __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
 _ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
+_NO_SESSION = "llama-index"  # the conversation of a block without a session
 _COUNTED_BLOCKS = ("text", "tool_call", "cache")  # blocks counted as text and calls, or free
 
 
@@ -166,7 +166,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
         return self._last_shown[1] if self._last_shown else None
 
     async def _aget(
-        self, messages: Sequence[ChatMessage] | None = None, session_id: str = "llama-index", **_: Any
+        self, messages: Sequence[ChatMessage] | None = None, session_id: str = _NO_SESSION, **_: Any
     ) -> str:
         talk = [_to_message(message) for message in messages or ()]
         state = session_id, list(dict.fromkeys(m.text for m in talk if m.role == "user"))
@@ -177,9 +177,8 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
         for session_id, group in groupby(messages, lambda m: m.additional_kwargs.get("session_id")):
-            saved = [_to_message(message) for message in group]
-            memory = AsyncMemoryManager(self.memory)
-            await finish(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
+            saved, session = [_to_message(message) for message in group], session_id or _NO_SESSION
+            await finish(asyncio.to_thread(self.memory.save_messages, session, saved, user_id=self.user_id))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the beginning of a text, so many tokens shorter; None if nothing is left."""

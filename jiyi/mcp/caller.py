@@ -13,7 +13,7 @@ from jiyi.mcp.words import Words
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right", "current_caller"]
+__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right"]
 
 Right = Literal["read", "write", "forget"]
 """What a tool may do; forgetting is separate from writing."""
@@ -57,11 +57,6 @@ class MemoryHost(Protocol):
         """Return how to restore what was forgotten at that time, such as a command."""
 
 
-def current_caller(host: MemoryHost) -> Caller:
-    """Return the caller of the current call."""
-    return host.caller(CURRENT_REQUEST.get())
-
-
 class Hosted:
     """Tools or resources over the memory of a host, with texts in one language."""
 
@@ -71,4 +66,4 @@ class Hosted:
 
     def _open(self, right: Right) -> tuple[dict[str, Any], "MemoryManager"]:
         """Return the arguments of verbs that name a caller who has this right, and the memory."""
-        return current_caller(self._host).scope(right), self._host.memory
+        return self._host.caller(CURRENT_REQUEST.get()).scope(right), self._host.memory

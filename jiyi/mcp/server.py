@@ -14,10 +14,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.mcp.answers import to_json
-from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right, current_caller
+from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right
 from jiyi.mcp.graph import GRAPH_TOOLS, GraphTools
 from jiyi.mcp.resources import Resources
 from jiyi.mcp.tools import TOOLS, Tools
@@ -66,7 +66,10 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
 
 
 def _new_server(name: str, tools: list[Tool], **options: Any) -> MCPServer[Any]:
-    with _quiet_logging():
+    # Without any log handler the SDK would set up logging for the whole program.
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
         return MCPServer(
             name,
             title="jiyi 记忆",
@@ -76,6 +79,8 @@ def _new_server(name: str, tools: list[Tool], **options: Any) -> MCPServer[Any]:
             middleware=[_keep_request],
             **options,
         )
+    finally:
+        root.removeHandler(handler)
 
 
 async def _keep_request(ctx: Any, call_next: Any) -> Any:
@@ -118,7 +123,9 @@ def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[...
     @wraps(method)
     def tool(**arguments: Any) -> CallToolResult:
         with _protocol_errors(host, ToolError):
-            value = to_json(method(**arguments))
+            answer = method(**arguments)
+        is_model = isinstance(answer, BaseModel)  # without defaults, which would only cost tokens
+        value = answer.model_dump(mode="json", exclude_defaults=True) if is_model else dict(answer)
         text = json.dumps(value, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=value)
 
@@ -138,18 +145,7 @@ def _protocol_errors(host: MemoryHost, kind: type[ToolError] | type[ResourceErro
         if kind is ResourceError and isinstance(error, NotFound):
             kind = ResourceNotFoundError
         try:
-            text = current_caller(host).public_text(str(error))
+            text = host.caller(CURRENT_REQUEST.get()).public_text(str(error))
         except JiyiError:  # the caller is unknown
             text = str(error)
         raise kind(text) from error
-
-
-@contextmanager
-def _quiet_logging() -> Iterator[None]:
-    """Add a log handler meanwhile: without any, the SDK would set up logging for the whole program."""
-    root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
