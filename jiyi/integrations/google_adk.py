@@ -68,7 +68,10 @@ class JiyiMemoryService(BaseMemoryService):
         self._deleted_ids: set[str] = set()
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Save the new events of a session, all or none; what was deleted from the memory stays deleted."""
+        """Save the new events of a session, all or none; what was deleted from the memory stays deleted.
+
+        Raises as `add_events_to_memory`.
+        """
         app, full = session.app_name, {_FROM_FULL_SESSION: True}
         messages = [_from_event(app, session.id, event, full) for event in _with_text(session.events)]
         stored = await self._read_stored_ids(session.id, session.user_id)

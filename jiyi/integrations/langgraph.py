@@ -261,8 +261,8 @@ class JiyiStore(base.BaseStore):
     def _list_namespaces(self, op: base.ListNamespacesOp) -> list[_Namespace]:
         conditions = op.match_conditions or ()
         # The memory is asked for one of each; an operation may have more.
-        prefix = next((tuple(one.path) for one in conditions if one.match_type == "prefix"), ())
-        suffix = next((tuple(one.path) for one in conditions if one.match_type == "suffix"), ())
+        prefix = next((tuple(c.path) for c in conditions if c.match_type == "prefix"), ())
+        suffix = next((tuple(c.path) for c in conditions if c.match_type == "suffix"), ())
         user = self._find_user(tuple(takewhile(lambda label: label != "*", prefix)))
         found = [
             labels[: op.max_depth]

@@ -169,7 +169,7 @@ class JiyiSaver(base.BaseCheckpointSaver[str]):
         """Delete checkpoints for good, with the values that nothing needs any more.
 
         The strategy "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
-        its delta channels are rebuilt from; "delete" keeps none.
+        its delta channels are rebuilt from; "delete" keeps none; any other raises `InputError`.
         """
         if strategy not in ("keep_latest", "delete"):
             raise InputError(f"strategy={strategy!r} is neither keep_latest nor delete")

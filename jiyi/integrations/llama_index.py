@@ -121,6 +121,7 @@ class JiyiMemory(BaseMemory):
         """Make these the conversation, in one transaction; a beginning that is equal stays as it is.
 
         Records derived only from the others are forgotten too; `MemoryManager.restore` brings all back.
+        Raises `BadMessage` if one of them is no JSON.
         """
         new = [message.to_dict() for message in self._build_messages(messages)]
         self.memory.replace_messages(self.session_id, new, user_id=self.user_id)

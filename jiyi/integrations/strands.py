@@ -65,7 +65,10 @@ class JiyiMemoryStore:
         return [MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, hits)) for hit in hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
-        """Keep a text; a newer value replaces an older one. Return the id of the record with its text."""
+        """Keep a text, whose newer value replaces an older one; return the id of the record with its text.
+
+        Raises `InputError` if the metadata cannot be saved.
+        """
         learned = await finish(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
 

@@ -56,6 +56,9 @@ def serve_pipe(
         agent: only the records of this agent.
         compat: "server-memory" for the tools of the official memory server.
         graph: a file of that server to import.
+
+    Raises:
+        SettingsError: a setting is unusable.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_SafeFormatter("jiyi mcp: %(message)s"))
