@@ -1,7 +1,4 @@
-"""Anthropic's SDK: its memory tool, and requests of the Messages API with recalled text.
-
-``pip install "jiyi[anthropic]"``.
-"""
+"""Anthropic's SDK: its memory tool, and requests of the Messages API with recalled text."""
 
 import asyncio
 import json
@@ -67,7 +64,16 @@ class JiyiMessages:
         """Return the arguments of ``client.messages.create`` with the messages that the model is shown."""
         with log_errors("a request passes without memory"):
             messages = list(request["messages"])
-            return {**request, "messages": self._fit_messages(messages, request)}
+            plain_messages = [_to_mapping(message) for message in messages]
+            compacted = _count_compacted(plain_messages)
+            parts = _split_messages(plain_messages[compacted:])
+            talk = [part.counted(self.memory.counter) for part in parts]
+            system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
+            if not isinstance(system, str):
+                system = join_text([_to_mapping(block) for block in system])
+            self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
+            shown = _assemble(messages[compacted:], parts, self.last)
+            return {**request, "messages": [*messages[:compacted], *shown]}
         return request
 
     def save(self, messages: Sequence[Any], answer: object = None) -> int:
@@ -94,18 +100,6 @@ class JiyiMessages:
         if not request.get("stream"):
             with log_errors("a conversation is not kept"):
                 self.save(request["messages"], answer)
-
-    def _fit_messages(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
-        plain_messages = [_to_mapping(message) for message in messages]
-        compacted = _count_compacted(plain_messages)
-        parts = _split_messages(plain_messages[compacted:])
-        counter = self._owner.memory.counter
-        talk = [part.counted(counter) for part in parts]
-        system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
-        if not isinstance(system, str):
-            system = join_text([_to_mapping(block) for block in system])
-        self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
-        return [*messages[:compacted], *_assemble(messages[compacted:], parts, self.last)]
 
 
 def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted) -> Iterator[Any]:

@@ -1,8 +1,4 @@
-"""Claude Agent SDK: a session store that saves transcripts as conversations of the memory.
-
-``pip install "jiyi[claude-agent-sdk]"``, then
-``ClaudeAgentOptions(session_store=JiyiSessionStore(memory))``.
-"""
+"""Claude Agent SDK: a session store that saves transcripts as conversations of the memory."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

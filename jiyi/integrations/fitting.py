@@ -1,9 +1,11 @@
 """Which messages of a conversation a model is shown, and what the memory adds to them."""
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from jiyi.errors import BudgetTooSmall
@@ -136,14 +138,10 @@ def _select_fitting(talk: Sequence[Message], room: int, counter: TokenCounter) -
 def _count_dropped_turns(sizes: Sequence[int], room: int) -> int:
     """Return how many of the oldest turns are dropped, in whole steps of the room."""
     total, step = sum(sizes), max(room // _DROP_STEPS, 1)
-    if total <= room:
+    if total <= room or not sizes:
         return 0
     to_drop = -(-(total - room) // step) * step
-    dropped = dropped_tokens = 0
-    while dropped < len(sizes) - 1 and dropped_tokens < to_drop:
-        dropped_tokens += sizes[dropped]
-        dropped += 1
-    return dropped
+    return min(bisect_left(list(accumulate(sizes)), to_drop) + 1, len(sizes) - 1)
 
 
 def _trim_turn(

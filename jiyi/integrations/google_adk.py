@@ -1,11 +1,7 @@
-"""Google ADK: a memory service for its runner, its memory tools and its command line.
-
-``pip install "jiyi[google-adk]"``. `JiyiMemoryService` saves sessions and searches them; after
-`register` the ``adk`` commands know ``--memory_service_uri=jiyi://...``.
-"""
+"""Google ADK: a memory service for its runner, its memory tools and its command line."""
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -74,11 +70,7 @@ class JiyiMemoryService(BaseMemoryService):
         """
         app, full = session.app_name, {_FROM_FULL_SESSION: True}
         messages = [_from_event(app, session.id, event, full) for event in _with_text(session.events)]
-        stored = await self._read_stored_ids(session.id, session.user_id)
-        # Events before the newest that was saved with its session are not new: if they are missing, they
-        # were forgotten. Events added one by one say nothing about those before them.
-        newest = max((i for i, message in enumerate(messages) if stored.get(message.id)), default=-1)
-        await self._save(session.id, messages[newest + 1 :], stored, session.user_id, app)
+        await self._save_new(app, session.user_id, session.id, messages)
 
     async def add_events_to_memory(
         self,
@@ -98,7 +90,7 @@ class JiyiMemoryService(BaseMemoryService):
         """
         session, extra = session_id or _NO_SESSION, _metadata_of(custom_metadata)
         messages = [_from_event(app_name, session, event, extra) for event in _with_text(events)]
-        await self._save(session, messages, await self._read_stored_ids(session, user_id), user_id, app_name)
+        await self._save_new(app_name, user_id, session, messages)
 
     async def add_memory(
         self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: _Labels = None
@@ -142,17 +134,18 @@ class JiyiMemoryService(BaseMemoryService):
         if self.memory is None:
             await self._memory.close()
 
-    async def _read_stored_ids(self, session_id: str, user_id: str) -> dict[str, bool]:
-        """Return the ids of a conversation, each with whether it was saved with its whole session."""
-        stored = await asyncio.to_thread(read_conversation, Owner(self._sync_memory, user_id, session_id))
-        return {message.id: bool(message.extra.get(_FROM_FULL_SESSION)) for message in stored}
-
-    async def _save(
-        self, session_id: str, messages: Sequence[Message], stored: Container[str], user_id: str, app: str
-    ) -> None:
-        unsaved = [m for m in messages if m.id not in stored and m.id not in self._deleted_ids]
+    async def _save_new(self, app: str, user: str, session_id: str, messages: Sequence[Message]) -> None:
+        owner = Owner(self._sync_memory, user, session_id)
+        stored = await asyncio.to_thread(read_conversation, owner)
+        known = {message.id for message in stored} | self._deleted_ids
+        # Events before the newest that was saved with its session are not new: if they are missing, they
+        # were forgotten. Events added one by one say nothing about those before them.
+        full = {message.id for message in stored if _FROM_FULL_SESSION in message.extra}
+        is_full = [_FROM_FULL_SESSION in message.extra and message.id in full for message in messages]
+        newest = max((i for i, is_known in enumerate(is_full) if is_known), default=-1)
+        unsaved = [message for message in messages[newest + 1 :] if message.id not in known]
         if unsaved:
-            await finish(self._memory.save_messages(session_id, unsaved, user_id=user_id, agent_id=app))
+            await finish(self._memory.save_messages(session_id, unsaved, user_id=user, agent_id=app))
 
 
 def register() -> None:

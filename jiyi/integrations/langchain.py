@@ -1,7 +1,4 @@
-"""LangChain: a middleware that gives an agent memory, and a retriever.
-
-``pip install "jiyi[langchain]"``. The middleware works with ``create_agent`` and deepagents.
-"""
+"""LangChain: a middleware that gives agents memory, with ``create_agent`` and deepagents, and a retriever."""
 
 import asyncio
 import json
@@ -120,7 +117,10 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         with log_errors("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
-                return self._fit_request(owner, request)
+                talk = [_to_message(message, self._memory.counter) for message in request.messages]
+                system, tools = request.system_prompt or "", _describe_tools(request)
+                self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
+                return request.override(messages=list(fitted.select(request.messages, lc.HumanMessage)))
             finally:  # not before: a saved question would be found as an answer to itself
                 self._save(owner, request.state["messages"])
         return request
@@ -143,12 +143,6 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             originals = [m for m in messages if m.additional_kwargs.get("lc_source") != "summarization"]
             entries = [_to_entry(message, _to_message(message, counter)) for message in originals]
             self._saver.save(owner, entries)
-
-    def _fit_request(self, owner: Owner, request: _Request) -> _Request:
-        talk = [_to_message(message, self._memory.counter) for message in request.messages]
-        system, tools = request.system_prompt or "", _describe_tools(request)
-        self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
-        return request.override(messages=list(fitted.select(request.messages, lc.HumanMessage)))
 
 
 class JiyiRetriever(BaseRetriever):

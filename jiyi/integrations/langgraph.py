@@ -1,8 +1,4 @@
-"""LangGraph: a store whose items are in the memory.
-
-``pip install "jiyi[langgraph]"``. `JiyiStore` serves synchronous and asynchronous graphs; `AsyncJiyiStore`
-makes one batch of the calls of one turn of an event loop.
-"""
+"""LangGraph: a store whose items are in the memory, for synchronous and asynchronous graphs."""
 
 import asyncio
 import threading
@@ -236,7 +232,7 @@ class JiyiStore(base.BaseStore):
             kinds="item",
             namespace=prefix,
             filters=asked.build("value."),
-            limit=min(end, _PAGE_SIZE) if asked.is_exact else _PAGE_SIZE,
+            limit=_PAGE_SIZE if asked.rest else min(end, _PAGE_SIZE),
             user_id=self._find_user(prefix),
         )
         pairs = [(hit, hit.record) for hit in hits if isinstance(hit.record, Item)]

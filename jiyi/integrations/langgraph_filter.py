@@ -30,14 +30,9 @@ class StoreFilter:
 
     def __init__(self, fields: Mapping[str, Any] | None) -> None:
         self._conditions: list[dict[str, Any]] = []  # what the memory's filters can say
-        self._rest: list[tuple[str, bool, Any]] = []  # what they cannot: path, whether equal, value
+        self.rest: list[tuple[str, bool, Any]] = []  # what they cannot: path, whether equal, value
         for key, wanted in (fields or {}).items():
             self._add_field(_check_key(key), wanted)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether `build` says all of it."""
-        return not self._rest
 
     def build(self, prefix: str = "") -> dict[str, Any] | None:
         """Return as much of it as the memory's filters can say; there names begin with ``prefix``."""
@@ -46,7 +41,7 @@ class StoreFilter:
 
     def matches_rest(self, value: Any) -> bool:
         """Say whether a value meets the rest: lists and objects compared as a whole, and None."""
-        return all((get_by_path(value, path) == wanted) is equal for path, equal, wanted in self._rest)
+        return all((get_by_path(value, path) == wanted) is equal for path, equal, wanted in self.rest)
 
     def _add_field(self, name: str, wanted: Any) -> None:
         if not isinstance(wanted, Mapping):
@@ -63,7 +58,7 @@ class StoreFilter:
         if operator not in _OPERATORS:
             raise BadQuery(f"Unsupported operator: {operator!r}; there are {', '.join(_OPERATORS)}")
         if operator in ("$eq", "$ne") and (value is None or isinstance(value, list | tuple | Mapping)):
-            self._rest.append((name, operator == "$eq", list(value) if isinstance(value, tuple) else value))
+            self.rest.append((name, operator == "$eq", list(value) if isinstance(value, tuple) else value))
         elif not _equals_nothing(value):
             self._conditions.append({name: {_OPERATORS[operator]: _to_finite(value)}})
         elif operator != "$ne":  # which holds of everything

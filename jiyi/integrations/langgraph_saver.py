@@ -1,7 +1,7 @@
 """LangGraph: a checkpointer that keeps threads in a memory, each value of a channel once.
 
-``pip install "jiyi[langgraph]"``. Checkpoints, their writes and the values they need are items below the
-label ``langgraph``; no search finds them. They belong to the conversation that is named like the thread.
+Checkpoints, their writes and the values they need are items below the label ``langgraph``; no search finds
+them. They belong to the conversation that is named like the thread.
 """
 
 import asyncio

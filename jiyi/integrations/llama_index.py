@@ -1,8 +1,4 @@
-"""LlamaIndex: a memory for its agents and chat engines, and a block for its own `Memory`.
-
-``pip install "jiyi[llama-index]"``. `JiyiMemory` keeps a whole conversation and shows what fits;
-`JiyiMemoryBlock` adds what other conversations say to the `Memory` of LlamaIndex.
-"""
+"""LlamaIndex: a memory for its agents and chat engines, and a block for its own `Memory`."""
 
 import asyncio
 import json

@@ -1,8 +1,4 @@
-"""OpenAI Agents SDK: a session that is a conversation of the memory, and windows for the model.
-
-``pip install "jiyi[openai-agents]"``. A session gives back every item as it came; `JiyiSession.run_config`
-shows the model the part of them that fits, with what the memory recalls.
-"""
+"""OpenAI Agents SDK: a session that is a conversation of the memory, and windows for the model."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

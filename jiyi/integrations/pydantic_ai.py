@@ -1,7 +1,4 @@
-"""pydantic-ai: a capability that gives an agent memory.
-
-``pip install "jiyi[pydantic-ai]"``.
-"""
+"""pydantic-ai: a capability that gives an agent memory."""
 
 import asyncio
 import json

@@ -1,8 +1,4 @@
-"""Strands Agents: a store for its memory manager.
-
-``pip install "jiyi[strands]"``. `JiyiMemoryStore` saves the conversation after each invocation, and
-finds it again for the agents of the same user.
-"""
+"""Strands Agents: a store that saves conversations and finds them again, for its memory manager."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
