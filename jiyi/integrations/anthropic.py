@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -184,8 +185,8 @@ def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:
     """Return tool definitions in the form of Chat Completions, to be counted."""
     definitions = []
     for tool in map(_to_mapping, tools):
-        fields = {key: value for key, value in tool.items() if key not in ("input_schema", "cache_control")}
-        function = {**fields, "parameters": tool.get("input_schema", {})}
+        function = {key: value for key, value in tool.items() if key != "cache_control"}
+        function["parameters"] = function.pop("input_schema", {})
         definitions.append({"type": "function", "function": function})
     return definitions
 
@@ -219,11 +220,10 @@ def _build_content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text or "{}")
-    except ValueError:
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {"arguments": text}
+    with suppress(ValueError):
+        if isinstance(arguments := json.loads(text or "{}"), dict):
+            return arguments
+    return {"arguments": text}
 
 
 def _to_chat_message(role: object, content: Any) -> dict[str, Any]:
