@@ -1,12 +1,10 @@
-"""Anthropic's SDK: its memory tool, and requests of the Messages API with recalled text.
-
-``pip install "jiyi[anthropic]"``.
-"""
+"""Anthropic's SDK: its memory tool, and requests of the Messages API with recalled text."""
 
 import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 from jiyi.importers.entries import as_dict, as_list, join_text, tool_call
 from jiyi.integrations.anthropic_memory import JiyiAsyncMemoryTool, JiyiMemoryTool
 from jiyi.integrations.common import build_message, log_errors, raw_of
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
@@ -29,14 +27,9 @@ _Request = dict[str, Any]
 class JiyiMessages:
     """A conversation over the Messages API: each request is fitted, each answer is saved.
 
-    The caller keeps the list of messages, as usual with the API, or continues with `history`.
-
-    - Blocks are sent unchanged or left out: thinking, calls and results, images, compactions, cache
-      markers. System prompt and tools are sent unchanged, and count.
-    - Recalled text is a user message directly before the newest one; the messages before it stay the
-      same from turn to turn.
-    - Messages before a compaction are sent and not counted: the API leaves them out itself.
-    - If the memory fails or takes longer than its time, the request is sent as it came.
+    The caller keeps the list of messages, as usual with the API, or continues with `history`. Blocks are sent
+    unchanged or left out; messages before a compaction are sent and not counted. If the memory fails or
+    takes longer than its time, the request is sent as it came.
     """
 
     session_id: str  # the conversation
@@ -51,13 +44,12 @@ class JiyiMessages:
 
     def __post_init__(self) -> None:
         self._owner = Owner(self.memory, self.user_id, self.session_id)
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     def create(self, client: Any, **request: Any) -> Any:
         """Ask ``client.messages.create`` with `window`, save request and answer, return the answer.
 
-        Give ``Anthropic().beta`` as client for requests of the beta. A stream is not saved: `save` its
-        final message. A failure to save is logged.
+        The beta's client is ``Anthropic().beta``. A stream is not saved: `save` its final message.
         """
         answer = client.messages.create(**self.window(**request))
         self._save_exchange(request, answer)
@@ -73,7 +65,16 @@ class JiyiMessages:
         """Return the arguments of ``client.messages.create`` with the messages that the model is shown."""
         with log_errors("a request passes without memory"):
             messages = list(request["messages"])
-            return {**request, "messages": self._fit_messages(messages, request)}
+            plain_messages = [_to_mapping(message) for message in messages]
+            compacted = _count_compacted(plain_messages)
+            parts = _split_messages(plain_messages[compacted:])
+            talk = [part.counted(self.memory.counter) for part in parts]
+            system, tools = request.get("system") or "", _describe_tools(request.get("tools") or ())
+            if not isinstance(system, str):
+                system = join_text([_to_mapping(block) for block in system])
+            self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
+            shown = _assemble(messages[compacted:], parts, self.last)
+            return {**request, "messages": [*messages[:compacted], *shown]}
         return request
 
     def save(self, messages: Sequence[Any], answer: object = None) -> int:
@@ -101,16 +102,6 @@ class JiyiMessages:
             with log_errors("a conversation is not kept"):
                 self.save(request["messages"], answer)
 
-    def _fit_messages(self, messages: list[Any], request: Mapping[str, Any]) -> list[Any]:
-        plain_messages = [_to_mapping(message) for message in messages]
-        compacted = _count_compacted(plain_messages)
-        parts = _split_messages(plain_messages[compacted:])
-        counter = self._owner.memory.counter
-        talk = [part.counted(counter) for part in parts]
-        system, tools = _read_system_text(request.get("system")), _describe_tools(request.get("tools") or ())
-        self.last = self._fitting.fit(self._owner, talk, system=system, tools=tools)
-        return [*messages[:compacted], *_assemble(messages[compacted:], parts, self.last)]
-
 
 def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted) -> Iterator[Any]:
     """Yield the messages of the parts that are shown, with the recalled text."""
@@ -134,13 +125,6 @@ def _assemble(messages: Sequence[Any], parts: "Sequence[_Part]", fitted: Fitted)
         yield {**message, "content": blocks}
 
 
-def _read_system_text(system: object) -> str:
-    if isinstance(system, str):
-        return system
-    blocks = system if isinstance(system, list) else []
-    return "\n".join(str(_to_mapping(block).get("text") or "") for block in blocks)
-
-
 _COMPACTION = "compaction"
 
 
@@ -149,24 +133,19 @@ class _Part:
     """Blocks of one message that are shown or dropped together: a tool result, text, an answer."""
 
     message_index: int
-    content: str | list[Mapping[str, Any]]  # the blocks, or the text
     block_indices: tuple[int, ...] = ()  # in the message
     message: Message  # their text and calls, with the blocks themselves
 
     def counted(self, counter: TokenCounter) -> Message:
         """Return the message with all its tokens; a compaction is a system message, which always stays."""
-        blocks = as_list(self.content)
-        tokens = counter.count(self.message) + sum(_count_other_tokens(block, counter) for block in blocks)
+        blocks = as_list(raw_of(self.message)["content"])
+        others = [part for block in blocks for part in _find_other_parts(block)]
         role = "system" if _blocks_of(blocks, _COMPACTION) else self.message.role
-        return replace(self.message, role=role, tokens=tokens, tokens_by=counter.name)
+        return replace(with_tokens(self.message, others, counter), role=role)
 
 
 def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
-    """Return the parts of messages, in their order.
-
-    Raises:
-        BadMessage: a role is neither user nor assistant, or a block is not in a form of the API.
-    """
+    """Return the parts of messages; raise `BadMessage` for a role or a block that the API does not know."""
     parts: list[_Part] = []
     for index, message in enumerate(messages):
         role, given = message.get("role"), message.get("content")
@@ -175,7 +154,7 @@ def _split_messages(messages: Sequence[Mapping[str, Any]]) -> list[_Part]:
             own: Any = [content[i] for i in indices] if isinstance(content, list) else content
             raw = {"content": own} | ({} if number else {"role": role})
             built = build_message(raw, _to_chat_message(role, own))
-            parts.append(_Part(message_index=index, content=own, block_indices=indices, message=built))
+            parts.append(_Part(message_index=index, block_indices=indices, message=built))
     return parts
 
 
@@ -196,22 +175,18 @@ def _join_parts(stored: Sequence[Message]) -> list[dict[str, Any]]:
 
 def _count_compacted(messages: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages come before the newest compaction; the API leaves them out itself."""
-    return max(
-        (
-            index
-            for index, message in enumerate(messages)
-            if any(_to_mapping(block).get("type") == _COMPACTION for block in as_list(message.get("content")))
-        ),
-        default=0,
-    )
+    for index in reversed(range(len(messages))):
+        if _blocks_of([_to_mapping(b) for b in as_list(messages[index].get("content"))], _COMPACTION):
+            return index
+    return 0
 
 
 def _describe_tools(tools: Sequence[object]) -> list[dict[str, Any]]:
     """Return tool definitions in the form of Chat Completions, to be counted."""
     definitions = []
     for tool in map(_to_mapping, tools):
-        fields = {key: value for key, value in tool.items() if key not in ("input_schema", "cache_control")}
-        function = {**fields, "parameters": tool.get("input_schema", {})}
+        function = {key: value for key, value in tool.items() if key != "cache_control"}
+        function["parameters"] = function.pop("input_schema", {})
         definitions.append({"type": "function", "function": function})
     return definitions
 
@@ -245,11 +220,10 @@ def _build_content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
-    try:
-        arguments = json.loads(text or "{}")
-    except ValueError:
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {"arguments": text}
+    with suppress(ValueError):
+        if isinstance(arguments := json.loads(text or "{}"), dict):
+            return arguments
+    return {"arguments": text}
 
 
 def _to_chat_message(role: object, content: Any) -> dict[str, Any]:
@@ -268,18 +242,17 @@ def _blocks_of(blocks: Sequence[Mapping[str, Any]], kind: str) -> list[Mapping[s
     return [block for block in blocks if block.get("type") == kind]
 
 
-def _count_other_tokens(block: Mapping[str, Any], counter: TokenCounter) -> int:
-    """Return the tokens of a block beyond those of its text and calls."""
+def _find_other_parts(block: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return what a block has beyond text and calls, in the form of Chat Completions where there is one."""
     kind, source = block.get("type"), as_dict(block.get("source"))
     if kind in ("text", "tool_use"):
-        return 0
+        return []
     if kind == "tool_result":
-        return sum(_count_other_tokens(as_dict(inner), counter) for inner in as_list(block.get("content")))
+        inner_blocks = map(as_dict, as_list(block.get("content")))
+        return [part for inner in inner_blocks for part in _find_other_parts(inner)]
     if kind == "image":
-        part: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": str(source.get("url") or "")}}
-        return counter.count(Message(role="user", content=(part,)))
+        return [{"type": "image_url"}]
     if kind == "document" and source.get("type") == "base64":
-        part = {"type": "file", "file": {"file_data": source.get("data")}}
-        return counter.count(Message(role="user", content=(part,)))
-    fields = {key: value for key, value in block.items() if key not in ("signature", "cache_control")}
-    return counter.count_text(json.dumps(fields, ensure_ascii=False, default=str))
+        return [{"type": "file", "file": {"file_data": source.get("data")}}]
+    uncounted = ("signature", "cache_control")
+    return [{"type": "block", **{key: value for key, value in block.items() if key not in uncounted}}]

@@ -1,14 +1,13 @@
 """Anthropic's memory tool: its files under /memories are items of a memory."""
 
-import asyncio
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.integrations.common import read_all, require_framework
+from jiyi.integrations.common import make_async, read_all, require_framework
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
@@ -27,17 +26,13 @@ _PAGE_SIZE = 1_000
 _Path = tuple[str, ...]
 
 
-def _report_errors(command: Callable[..., str]) -> Callable[..., str]:
+@contextmanager
+def _report_errors() -> Iterator[None]:
     """Raise the memory's errors as `ToolError`, whose text the model gets."""
-
-    @wraps(command)
-    def run(*args: Any) -> str:
-        try:
-            return command(*args)
-        except JiyiError as error:
-            raise ToolError(str(error)) from error
-
-    return run
+    try:
+        yield
+    except JiyiError as error:
+        raise ToolError(str(error)) from error
 
 
 class _Files:
@@ -51,7 +46,7 @@ class _Files:
         self._memory = memory
         self._user_id = user_id
 
-    @_report_errors
+    @_report_errors()
     def view(self, command: Any) -> str:
         """Return a file's lines with their numbers, or the contents of a folder."""
         path = _parse_path(command.path)
@@ -62,16 +57,21 @@ class _Files:
             return _format_file(command.path, _read_text(file), command.view_range)
         if path and not self._is_folder(path):
             raise ToolError(f"The path {command.path} does not exist. Please provide a valid path.")
-        return _format_folder(command.path, self._list_folder(path))
+        return self._format_folder(path, command.path)
 
-    @_report_errors
+    @_report_errors()
     def create(self, command: Any) -> str:
         """Create a file."""
-        taken = f"File {command.path} already exists"
-        self._run_in_transaction(partial(self._create, _parse_path(command.path), command.file_text, taken))
+        path = _parse_path(command.path)
+
+        def write() -> None:
+            self._check_free(path, f"File {command.path} already exists")
+            self._put(path, command.file_text, 0)
+
+        self._run_in_transaction(write)
         return f"File created successfully at: {command.path}"
 
-    @_report_errors
+    @_report_errors()
     def str_replace(self, command: Any) -> str:
         """Replace a text that a file has once."""
         file = self._require_file(command.path)
@@ -91,7 +91,7 @@ class _Files:
         self._put(_parse_path(command.path), changed, file.version)
         return _format_edit(changed, places[0])
 
-    @_report_errors
+    @_report_errors()
     def insert(self, command: Any) -> str:
         """Insert a text between two lines of a file."""
         file = self._require_file(command.path)
@@ -107,26 +107,35 @@ class _Files:
         self._put(_parse_path(command.path), changed, file.version)
         return f"The file {command.path} has been edited."
 
-    @_report_errors
+    @_report_errors()
     def delete(self, command: Any) -> str:
         """Forget a file, or a folder with all its files; `last_receipt` says what was forgotten."""
         path = _parse_path(command.path)
         if not path:
             raise ToolError("Cannot delete the /memories directory itself")
-        self.last_receipt = self._forget(path, command.path)
+        self.last_receipt = self._forget(self._files_at(path), command.path)
         return f"Successfully deleted {command.path}"
 
-    @_report_errors
+    @_report_errors()
     def rename(self, command: Any) -> str:
         """Move a file, or a folder with all its files, in one transaction."""
         old, new = _parse_path(command.old_path), _parse_path(command.new_path)
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
-        taken = f"The destination {command.new_path} already exists"
-        self._run_in_transaction(partial(self._move, old, new, command.old_path, taken))
+
+        def move() -> None:
+            self._check_free(new, f"The destination {command.new_path} already exists")
+            files = self._files_at(old)
+            if files and new[: len(old)] == old:
+                raise ToolError(f"Cannot rename {command.old_path} to a path in it")
+            for file in files:
+                self._put(new + _path_of(file)[len(old) :], _read_text(file), 0)
+            self._forget(files, command.old_path)
+
+        self._run_in_transaction(move)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
-    @_report_errors
+    @_report_errors()
     def clear_all_memory(self) -> str:
         """Forget all files; `last_receipt` says what was forgotten."""
         if files := [file.id for file in self._files_below(())]:
@@ -139,45 +148,35 @@ class _Files:
         parts.store.together(change)
         parts.long_term.indexer.notify()
 
-    def _create(self, path: _Path, content: str, taken: str) -> None:
-        self._check_free(path, taken)
-        self._put(path, content, 0)
-
-    def _move(self, old: _Path, new: _Path, path_text: str, taken: str) -> None:
-        self._check_free(new, taken)
-        file = self._file(old)
-        moved = [file] if file else list(self._files_below(old))
-        if moved and new[: len(old)] == old:
-            raise ToolError(f"Cannot rename {path_text} to a path in it")
-        for file in moved:
-            self._put(new + _path_of(file)[len(old) :], _read_text(file), 0)
-        self._forget(old, path_text)
-
     def _put(self, path: _Path, content: str, version: int) -> None:
-        value = {_CONTENT: content}
-        self._memory.put_item(_namespace(path), path[-1], value, if_version=version, user_id=self._user_id)
+        namespace, value = (_NAMESPACE, *path[:-1]), {_CONTENT: content}
+        self._memory.put_item(namespace, path[-1], value, if_version=version, user_id=self._user_id)
 
-    def _forget(self, path: _Path, path_text: str) -> ForgetReceipt:
-        file = self._file(path)
-        if file is None and not self._is_folder(path):
-            raise ToolError(f"The path {path_text} does not exist")
+    def _forget(self, files: Sequence[Item], path_text: str) -> ForgetReceipt:
+        missing = ToolError(f"The path {path_text} does not exist")
+        if not files:
+            raise missing
         try:
-            ids = [file.id] if file is not None else [item.id for item in self._files_below(path)]
-            return self._memory.forget(ids=ids, user_id=self._user_id)
-        except NotFound as error:
-            raise ToolError(f"The path {path_text} does not exist") from error
+            return self._memory.forget(ids=[file.id for file in files], user_id=self._user_id)
+        except NotFound as error:  # somebody else was faster
+            raise missing from error
 
     def _file(self, path: _Path) -> Item | None:
-        return self._memory.get_item(_namespace(path), path[-1], user_id=self._user_id) if path else None
+        namespace = (_NAMESPACE, *path[:-1])
+        return self._memory.get_item(namespace, path[-1], user_id=self._user_id) if path else None
 
     def _require_file(self, path_text: str) -> Item:
         path = _parse_path(path_text)
-        file = self._file(path)
-        if file is None and path and not self._is_folder(path):
+        if file := self._file(path):
+            return file
+        if path and not self._is_folder(path):
             raise ToolError(f"The path {path_text} does not exist. Please provide a valid path.")
-        if file is None:
-            raise ToolError(f"The path {path_text} is not a file.")
-        return file
+        raise ToolError(f"The path {path_text} is not a file.")
+
+    def _files_at(self, path: _Path) -> list[Item]:
+        """Return the file of this name, or all files of the folder."""
+        file = self._file(path)
+        return [file] if file is not None else list(self._files_below(path))
 
     def _is_folder(self, path: _Path) -> bool:
         return next(self._files_below(path), None) is not None
@@ -192,61 +191,52 @@ class _Files:
 
     def _files_below(self, path: _Path) -> Iterator[Item]:
         # A memory without an agent lists the items of all agents; leave out those that are not its own.
-        agent, space, user = self._memory.parts.settings.agent_id, (_NAMESPACE, *path), self._user_id
-        files = read_all(lambda after: self._memory.items(space, limit=_PAGE_SIZE, after=after, user_id=user))
+        agent, namespace = self._memory.parts.settings.agent_id, (_NAMESPACE, *path)
+        files = read_all(self._memory.items, namespace, limit=_PAGE_SIZE, user_id=self._user_id)
         return (file for file in files if file.scope.agent_id == agent)
 
-    def _list_folder(self, path: _Path) -> list[tuple[str, int | None]]:
-        """Return the names in a folder, two levels deep, each with its bytes; None for a folder."""
-        sizes: dict[_Path, int | None] = {}
+    def _format_folder(self, path: _Path, path_text: str) -> str:
+        """Return what is in a folder, two levels deep, each with its size."""
+        lines: dict[_Path, str] = {}
         for file in self._files_below(path):
             relative = _path_of(file)[len(path) :]
-            for depth in range(1, min(len(relative), 2) + 1):
-                sizes[relative[:depth]] = len(_read_text(file).encode()) if depth == len(relative) else None
-        names = sorted(name for name in sizes if not any(part.startswith(".") for part in name))
-        return [("/".join(name), sizes[name]) for name in names]
+            if len(relative) <= 2:
+                size = _format_size(len(_read_text(file).encode()))
+                lines[relative] = f"{size}\t{path_text}/{'/'.join(relative)}"
+            for folder in list(accumulate((label,) for label in relative[:-1]))[:2]:
+                lines[folder] = f"{_FOLDER_SIZE}\t{path_text}/{'/'.join(folder)}/"
+        shown = sorted(name for name in lines if not any(part.startswith(".") for part in name))
+        header = (
+            f"Here're the files and directories up to 2 levels deep in {path_text}, excluding hidden items:"
+        )
+        return "\n".join([header, f"{_FOLDER_SIZE}\t{path_text}", *(lines[name] for name in shown)])
 
 
 class JiyiMemoryTool(_Files, BetaAbstractMemoryTool):
     """The memory tool on a memory: `Anthropic().beta.messages.tool_runner(tools=[JiyiMemoryTool(memory)])`.
 
-    - A file is an item below the namespace "memories": `search` finds it, its last ten versions are
-      kept, and every process and machine on the same database sees it.
-    - A path cannot lead outside /memories: it is no path of a file system.
-    - `restore` brings deleted files back. A change of a file that somebody else has changed meanwhile
-      is refused.
+    A file is an item below the namespace "memories". A change of a file that somebody else has changed
+    meanwhile is refused. `restore` brings deleted files back; ``last_receipt`` is that of the last deletion.
 
     The memory stays open; ``user_id`` is by default whom it was opened for. ``options`` are those of the
-    SDK's class, such as ``cache_control``. ``last_receipt`` is that of the newest deletion.
+    SDK's class, such as ``cache_control``.
     """
-
-
-def _make_async(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
-    @wraps(command)
-    async def run(*args: Any) -> str:
-        return await asyncio.to_thread(command, *args)
-
-    return run
 
 
 class JiyiAsyncMemoryTool(_Files, BetaAsyncAbstractMemoryTool):
     """`JiyiMemoryTool` for ``AsyncAnthropic``."""
 
-    view = _make_async(_Files.view)  # type: ignore[assignment]
-    create = _make_async(_Files.create)  # type: ignore[assignment]
-    str_replace = _make_async(_Files.str_replace)  # type: ignore[assignment]
-    insert = _make_async(_Files.insert)  # type: ignore[assignment]
-    delete = _make_async(_Files.delete)  # type: ignore[assignment]
-    rename = _make_async(_Files.rename)  # type: ignore[assignment]
-    clear_all_memory = _make_async(_Files.clear_all_memory)  # type: ignore[assignment]
+    view = make_async(_Files.view)  # type: ignore[assignment]
+    create = make_async(_Files.create)  # type: ignore[assignment]
+    str_replace = make_async(_Files.str_replace)  # type: ignore[assignment]
+    insert = make_async(_Files.insert)  # type: ignore[assignment]
+    delete = make_async(_Files.delete)  # type: ignore[assignment]
+    rename = make_async(_Files.rename)  # type: ignore[assignment]
+    clear_all_memory = make_async(_Files.clear_all_memory)  # type: ignore[assignment]
 
 
 def _parse_path(text: object) -> _Path:
-    """Return the names in a path below /memories.
-
-    Raises:
-        ToolError: it leads elsewhere, or could be read so.
-    """
+    """Return the names in a path below /memories; refuse one that leads elsewhere, or could be read so."""
     if not isinstance(text, str) or not (text == _ROOT or text.startswith(f"{_ROOT}/")):
         raise ToolError(f"Path must start with /memories, got: {text}")
     names: list[str] = []
@@ -258,10 +248,6 @@ def _parse_path(text: object) -> _Path:
         elif name not in ("", "."):
             names.append(name)
     return tuple(names)
-
-
-def _namespace(path: _Path) -> _Path:
-    return (_NAMESPACE, *path[:-1])
 
 
 def _path_of(file: Item) -> _Path:
@@ -287,16 +273,6 @@ def _format_file(path: str, content: str, view_range: Sequence[int] | None) -> s
     return f"Here's the content of {path} with line numbers:\n" + _number_lines(lines, first)
 
 
-def _format_folder(path: str, entries: Iterable[tuple[str, int | None]]) -> str:
-    """Return the text for a folder; entries are names and their bytes, None for a folder."""
-    header = f"Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:"
-    lines = (
-        f"{_FOLDER_SIZE}\t{path}/{name}/" if size is None else f"{_format_size(size)}\t{path}/{name}"
-        for name, size in entries
-    )
-    return "\n".join([header, f"{_FOLDER_SIZE}\t{path}", *lines])
-
-
 def _format_edit(content: str, line: int) -> str:
     """Return the lines around a changed line."""
     first = max(0, line - 1 - _CONTEXT_LINES)
@@ -314,8 +290,7 @@ def _find_lines(content: str, text: str) -> Iterator[int]:
 
 
 def _number_lines(lines: Sequence[str], lines_before: int) -> str:
-    numbered = enumerate(lines, lines_before + 1)
-    return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in numbered)
+    return "\n".join(f"{n:>{_NUMBER_WIDTH}}\t{line}" for n, line in enumerate(lines, lines_before + 1))
 
 
 def _format_size(size: int) -> str:

@@ -1,11 +1,8 @@
-"""Claude Agent SDK: a session store that saves transcripts as conversations of the memory.
-
-``pip install "jiyi[claude-agent-sdk]"``, then
-``ClaudeAgentOptions(session_store=JiyiSessionStore(memory))``.
-"""
+"""Claude Agent SDK: a session store that saves transcripts as conversations of the memory."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -14,7 +11,7 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import InputError
 from jiyi.importers.claude_code import parse_turn
-from jiyi.integrations.common import build_message, finish, raw_of, read_all, require_framework
+from jiyi.integrations.common import build_message, find_sessions, finish, raw_of, require_framework
 from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
@@ -29,15 +26,10 @@ _ID_PREFIX = "claude:"  # of the session ids of transcripts
 _SUMMARY_FIELD = "summary"  # the field of a batch's last message with the SDK's summary up to there
 _EMPTY_MESSAGE = {"role": "assistant", "content": ""}
 _MAX_IDS_PER_QUERY = 1_000
-_PAGE_SIZE = 10_000
 
 
 def conversation_of(key: _Key) -> str:
-    """Return the memory's session id for a transcript of the SDK, or for one of its subagents.
-
-    Raises:
-        InputError: the key lacks its project or session, or has an empty subpath.
-    """
+    """Return the memory's session id for a transcript or a subagent's; raise `InputError` for a bad key."""
     parts = [key.get(name) for name in ("project_key", "session_id", "subpath") if name in key]
     if len(parts) < 2 or not all(isinstance(part, str) and part for part in parts):
         raise InputError("a key has project_key and session_id, and a subpath or none, each non-empty text")
@@ -49,16 +41,9 @@ def conversation_of(key: _Key) -> str:
 class JiyiSessionStore:
     """A session store of the Claude Agent SDK; each transcript is a conversation of the memory.
 
-    - Words of user and assistant and results of tools are found by `search`, read for facts and
-      recalled in other sessions. The program's own lines, commands at the prompt and thoughts are only
-      saved, not searched.
-    - Entries come back deep-equal, in the order they were appended; one whose ``uuid`` is already saved
-      is not added again. A batch is written whole or not at all.
-    - A subagent's transcript is a conversation of its own. Its prompt comes from the agent, so no facts
-      about the user are read from it.
-    - `delete` forgets a session with its subagents' and with everything derived; `restore` brings it back.
-
-    Use it with asyncio.
+    Entries come back deep-equal, in the order they were appended; one whose ``uuid`` is already saved is not
+    added again. A batch is written whole or not at all. What user and assistant say and tools return is
+    found by `search`, read for facts and recalled in other sessions; all else is only saved.
     """
 
     memory: MemoryManager  # where transcripts are saved; it stays open
@@ -102,14 +87,14 @@ class JiyiSessionStore:
         return [summary for summary in summaries if "data" in summary]
 
     async def delete(self, key: _Key) -> None:
-        """Forget a session with its subagents', or one subagent's, with everything derived from them."""
+        """Forget a session with its subagents', or one subagent's, and all derived; `restore` undoes it."""
         deleting = asyncio.to_thread(self._delete, conversation_of(key), "subpath" not in key)
         self.last_receipts = await finish(deleting)
 
     async def list_subkeys(self, key: _Key) -> list[str]:
         """Return the subpaths that a session has."""
         main = conversation_of({name: key.get(name) for name in ("project_key", "session_id")})
-        ids = await asyncio.to_thread(lambda: list(self._find_conversations(main)))
+        ids = await asyncio.to_thread(self._find_conversations, main)
         return [id_.removeprefix(main) for id_ in ids if id_ != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
@@ -136,12 +121,9 @@ class JiyiSessionStore:
 
     def _find_stored(self, conversation: str, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are stored."""
-        stored_ids: set[str] = set()
-        for start in range(0, len(ids), _MAX_IDS_PER_QUERY):
-            filters = {"id": ids[start : start + _MAX_IDS_PER_QUERY]}
-            messages = self.memory.session_messages(conversation, filters=filters, user_id=self.user_id)
-            stored_ids.update(message.id for message in messages)
-        return stored_ids
+        pages = [ids[start : start + _MAX_IDS_PER_QUERY] for start in range(0, len(ids), _MAX_IDS_PER_QUERY)]
+        read = partial(self.memory.session_messages, conversation, user_id=self.user_id)
+        return {message.id for page in pages for message in read(filters={"id": page})}
 
     def _fold_summary(self, key: _Key, conversation: str, entries: list[_Entry]) -> dict[str, Any]:
         """Return a session's summary, updated with new entries."""
@@ -158,30 +140,30 @@ class JiyiSessionStore:
         """Return the summary up to a conversation's end; without one, only when it was last written to."""
         for newest in self.memory.session_messages(conversation, 1, user_id=self.user_id):
             date = newest.created_at
-            summary: dict[str, Any] | None = newest.to_dict().get(_SUMMARY_FIELD)
-            return summary or {"mtime": int(date.timestamp() * 1_000) if date else 0}
+            mtime = int(date.timestamp() * 1_000) if date else 0
+            return newest.to_dict().get(_SUMMARY_FIELD) or {"mtime": mtime}
         return None
 
     def _read_summaries(self, project_key: str) -> list[dict[str, Any]]:
         prefix = _ID_PREFIX + path_of((project_key,))
-        rests = (id_.removeprefix(prefix) for id_ in self._find_conversations(prefix))
-        main_rests = [rest for rest in rests if rest.endswith("/") and rest.count("/") == 1]
-        summaries = [(labels_in(rest)[0], self._read_summary(prefix + rest)) for rest in main_rests]
-        return [{"session_id": session, **summary} for session, summary in summaries if summary]
+        summaries = []
+        for id_ in self._find_conversations(prefix):
+            session, slash, subpath = id_.removeprefix(prefix).partition("/")
+            if slash and not subpath and (summary := self._read_summary(id_)):
+                summaries.append({"session_id": labels_in(f"{session}/")[0], **summary})
+        return summaries
 
     def _delete(self, conversation: str, with_subagents: bool) -> list[ForgetReceipt]:
         forget = partial(self.memory.forget, reason="deleted", user_id=self.user_id)
 
         def forget_all() -> list[ForgetReceipt]:
-            conversations = list(self._find_conversations(conversation)) if with_subagents else [conversation]
+            conversations = self._find_conversations(conversation) if with_subagents else [conversation]
             return [forget(session_id=id_) for id_ in conversations]
 
         return self.memory.parts.store.together(forget_all, repeatable=True)
 
-    def _find_conversations(self, prefix: str) -> Iterator[str]:
-        """Yield the ids of conversations that begin with a prefix."""
-        sessions = read_all(lambda after: self.memory.sessions(_PAGE_SIZE, after=after, user_id=self.user_id))
-        return (session.id for session in sessions if session.id.startswith(prefix))
+    def _find_conversations(self, prefix: str) -> list[str]:
+        return find_sessions(self.memory, prefix, self.user_id)
 
 
 def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Message]:
@@ -193,8 +175,7 @@ def _build_messages(conversation: str, raw: _Entry, agents: bool) -> list[Messag
         messages = [build_message(raw, first, created_at=date), *others]
     except InputError:  # an unknown form, such as a result without its call's id
         messages = [build_message(raw, _EMPTY_MESSAGE, created_at=date)]
-    uuid = raw.get("uuid")
-    if isinstance(uuid, str) and uuid:
+    if uuid := raw.get("uuid"):
         id_ = f"claude-agent-sdk:{hash_text(repr((conversation, uuid)))}"
         messages[0] = replace(messages[0], id=id_)
     return messages
@@ -211,7 +192,6 @@ def _parse_bodies(raw: _Entry, agents: bool) -> list[dict[str, Any]]:
 
 def _parse_timestamp(text: object) -> datetime | None:
     """Return when an entry was written; None, which means now, if it does not say."""
-    try:
+    with suppress(InputError):
         return read_moment(text) if text else None
-    except InputError:
-        return None
+    return None

@@ -1,24 +1,31 @@
-"""What the adapters share: framework items as messages and back, pages, errors and cancelled calls."""
+"""What the adapters share: framework items as messages and back, pages, errors, coroutines, a cache."""
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jiyi.errors import MissingExtra
+from jiyi.manager import MemoryManager
 from jiyi.records import Listing, Message
+from jiyi.storage.pages import read_pages
 
 __all__ = [
-    "RAW", "build_message", "find_user_id", "finish", "get_by_path", "log_errors", "raw_of", "read_all",
-    "read_pages", "require_framework",
+    "RAW", "RecentEntries", "build_message", "find_sessions", "find_user_id", "finish", "get_by_path",
+    "log_errors", "make_async", "raw_of", "read_all", "require_framework",
 ]  # fmt: skip
 
 RAW = "raw"
 """The field of `Message.extra` with the framework's own item; no window shows it."""
 
+_PAGE_SIZE = 10_000
+
 _T = TypeVar("_T")
+_Key = TypeVar("_Key")
 
 _log = logging.getLogger("jiyi.integrations")
 
@@ -33,11 +40,7 @@ def require_framework(framework: str, extra: str) -> Iterator[None]:
 
 
 def build_message(raw: object, message: Mapping[str, Any], **fields: Any) -> Message:
-    """Return a message with the text and calls of a framework's item, and the item itself.
-
-    Raises:
-        BadMessage: the item is not JSON.
-    """
+    """Return a message with the text and calls of a framework's item, and the item itself, which is JSON."""
     return Message.from_openai({**message, RAW: raw}, **fields)
 
 
@@ -53,20 +56,15 @@ def get_by_path(value: Any, path: str) -> Any:
     return value
 
 
-def read_pages(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[Listing[_T]]:
-    """Yield all pages of a list; ``read_page`` gets the `next` of the page before, first None."""
-    after: str | None = None
-    while True:
-        page = read_page(after)
-        yield page
-        after = page.next
-        if after is None:
-            return
+def read_all(verb: Callable[..., Listing[_T]], *args: Any, **kwargs: Any) -> Iterator[_T]:
+    """Yield all entries of a list that a verb of the memory returns page by page."""
+    return chain.from_iterable(read_pages(lambda after: verb(*args, after=after, **kwargs)))
 
 
-def read_all(read_page: Callable[[str | None], Listing[_T]]) -> Iterator[_T]:
-    """Yield all entries of a list, page by page."""
-    return chain.from_iterable(read_pages(read_page))
+def find_sessions(memory: MemoryManager, prefix: str, user_id: str | None) -> list[str]:
+    """Return the ids of the sessions that begin with a prefix."""
+    sessions = read_all(memory.sessions, _PAGE_SIZE, user_id=user_id)
+    return [session.id for session in sessions if session.id.startswith(prefix)]
 
 
 def find_user_id(context: Any) -> Any:
@@ -99,3 +97,41 @@ async def finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
         task.exception()  # marks it as retrieved: the caller gets the cancellation
         raise cancelled
     return task.result()
+
+
+def make_async(method: Callable[..., _T]) -> Callable[..., Coroutine[Any, Any, _T]]:
+    """Return the method as a coroutine that runs it in a thread and, even if cancelled, to its end."""
+
+    @wraps(method)
+    async def run(*args: Any, **kwargs: Any) -> _T:
+        return await finish(asyncio.to_thread(method, *args, **kwargs))
+
+    return run
+
+
+class RecentEntries(Generic[_Key, _T]):
+    """The values that were used last, by key, of at most a total size; several threads may use it."""
+
+    def __init__(self, max_size: int, measure: Callable[[_T], int] = lambda _: 1) -> None:
+        self._max_size = max_size
+        self._measure = measure
+        self._size = 0
+        self._values: dict[_Key, _T] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: _Key) -> _T | None:
+        """Return a value; None if there is none or it was dropped."""
+        with self._lock:
+            if key in self._values:
+                self._values[key] = self._values.pop(key)
+            return self._values.get(key)
+
+    def put(self, key: _Key, value: _T) -> None:
+        """Set a value, and drop the oldest ones if they are too many."""
+        with self._lock:
+            if key in self._values:
+                self._size -= self._measure(self._values.pop(key))
+            self._values[key] = value
+            self._size += self._measure(value)
+            while self._size > self._max_size:
+                self._size -= self._measure(self._values.pop(next(iter(self._values))))

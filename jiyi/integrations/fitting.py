@@ -1,9 +1,11 @@
 """Which messages of a conversation a model is shown, and what the memory adds to them."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 from jiyi.errors import BudgetTooSmall
@@ -15,7 +17,7 @@ from jiyi.short_term import TokenBudget
 from jiyi.text import TokenCounter
 from jiyi.time_limit import run_within
 
-__all__ = ["Fitted", "Fitting"]
+__all__ = ["Fitted", "Fitting", "with_tokens"]
 
 _DROP_STEPS = 4  # history is dropped in such steps, so that the beginning stays for several turns
 _RECALL_DIVISOR = 4  # recalled text takes at most the budget divided by this
@@ -48,7 +50,6 @@ class Fitted:
                 yield messages[index]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
     """Fits conversations into a token budget. If the memory fails, the conversation goes on without it.
 
@@ -56,24 +57,22 @@ class Fitting:
     - Turns that do not fit are dropped, the oldest first, several at a time: the beginning stays the
       same for several turns, so that a provider's prompt cache works. The newest question stays.
     - Recalled text goes directly before the newest user message; it stays the same during a run.
+
+    ``budget`` is of input tokens: system prompt, tools, messages and recalled text; by default that of
+    the memory's settings. Of it a quarter may be recalled, or ``recall_tokens``, within ``seconds``.
     """
 
-    recaller: Recaller  # searches the memory
-    budget: int  # input tokens: system prompt, tools, messages and recalled text
-    seconds: float = 3.0  # that a recall may take; then the model is asked without it
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         memory: MemoryManager,
         budget: int | None = None,
         recall_tokens: int | None = None,
         seconds: float = 3.0,
-    ) -> "Fitting":
-        """Return a `Fitting` for ``budget``, by default the settings' one; a quarter may be recalled."""
-        budget = memory.parts.settings.limits[0] if budget is None else budget
-        tokens = max(budget // _RECALL_DIVISOR, 1) if recall_tokens is None else recall_tokens
-        return cls(recaller=Recaller(tokens=tokens), budget=budget, seconds=seconds)
+    ) -> None:
+        self._budget = memory.parts.settings.limits[0] if budget is None else budget
+        tokens = max(self._budget // _RECALL_DIVISOR, 1) if recall_tokens is None else recall_tokens
+        self._seconds = seconds
+        self.recaller = Recaller(tokens=tokens)
 
     def fit(
         self,
@@ -82,18 +81,23 @@ class Fitting:
         *,
         system: str = "",
         tools: Sequence[Mapping[str, Any]] = (),
+        reserved: int = 0,
     ) -> Fitted:
-        """Return which messages are shown, and what the memory recalls for the newest question."""
+        """Return which messages are shown, and what the memory recalls for the newest question.
+
+        ``reserved`` tokens of the budget are left to others.
+        """
+        budget = self._budget - reserved
         counter = owner.memory.counter
         question_at = max((i for i, message in enumerate(talk) if message.role == "user"), default=None)
         recalled = self.recall(owner, talk)
         system_messages = [Message(role="system", content=system)] if system else []
         fixed_tokens = counter.count_all(system_messages) + (counter.count_tools(tools) if tools else 0)
         # Reserve the whole allowance: else the length of recalled text would move the beginning.
-        room = self.budget - fixed_tokens - self.recaller.tokens
+        room = budget - fixed_tokens - self.recaller.tokens
         shown = _select_fitting(talk, room, counter)
         shown_tokens = fixed_tokens + sum(counter.count(talk[i]) for i in shown)
-        if shown_tokens + recalled.tokens > self.budget:
+        if shown_tokens + recalled.tokens > budget:
             recalled = replace(recalled, text="", tokens=0, why=(), notes=(*recalled.notes, "no room"))
         return Fitted(kept=shown, at=question_at, recalled=recalled, tokens=shown_tokens + recalled.tokens)
 
@@ -101,10 +105,19 @@ class Fitting:
         """Return what the memory recalls for the newest question; if it fails, nothing and a note."""
         try:
             recall = partial(self.recaller.recall, owner, talk)
-            return run_within(recall, self.seconds, owner=self.recaller, most_late=_MAX_LATE_CALLS)
+            return run_within(recall, self._seconds, owner=self.recaller, most_late=_MAX_LATE_CALLS)
         except Exception as error:
             _log.warning("the memory had nothing for a question: %s", type(error).__name__)
             return Recalled(notes=(f"without memory: {type(error).__name__}: {error}",))
+
+
+def with_tokens(message: Message, parts: Iterable[Mapping[str, Any]], counter: TokenCounter) -> Message:
+    """Return a message with its tokens and those of ``parts``, such as pictures, which it does not have.
+
+    Parts are in the form of Chat Completions and counted one by one: each counts the same in any message.
+    """
+    tokens = sum(counter.count(Message(role="user", content=(part,))) for part in parts)
+    return replace(message, tokens=counter.count(message) + tokens, tokens_by=counter.name)
 
 
 def _select_fitting(talk: Sequence[Message], room: int, counter: TokenCounter) -> tuple[int, ...]:
@@ -125,14 +138,10 @@ def _select_fitting(talk: Sequence[Message], room: int, counter: TokenCounter) -
 def _count_dropped_turns(sizes: Sequence[int], room: int) -> int:
     """Return how many of the oldest turns are dropped, in whole steps of the room."""
     total, step = sum(sizes), max(room // _DROP_STEPS, 1)
-    if total <= room:
+    if total <= room or not sizes:
         return 0
     to_drop = -(-(total - room) // step) * step
-    dropped = dropped_tokens = 0
-    while dropped < len(sizes) - 1 and dropped_tokens < to_drop:
-        dropped_tokens += sizes[dropped]
-        dropped += 1
-    return dropped
+    return min(bisect_left(list(accumulate(sizes)), to_drop) + 1, len(sizes) - 1)
 
 
 def _trim_turn(

@@ -1,11 +1,7 @@
-"""Google ADK: a memory service for its runner, its memory tools and its command line.
-
-``pip install "jiyi[google-adk]"``. `JiyiMemoryService` saves sessions and searches them; after
-`register` the ``adk`` commands know ``--memory_service_uri=jiyi://...``.
-"""
+"""Google ADK: a memory service for its runner, its memory tools and its command line."""
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
@@ -17,6 +13,7 @@ from pydantic import ValidationError
 
 from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
+from jiyi.clock import read_moment
 from jiyi.errors import InputError, NotFound
 from jiyi.importers.recognise import is_server
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
@@ -37,14 +34,15 @@ _SCHEME = "jiyi://"
 _FROM_FULL_SESSION = "with_session"  # the field of messages that were saved with their whole session
 _NO_SESSION = "adk"  # the conversation of events and memories that are given without a session
 
+_Labels = Mapping[str, object] | None
+
 
 @dataclass(eq=False, repr=False)
 class JiyiMemoryService(BaseMemoryService):
     """A memory service of ADK. An app is an agent of the memory: apps do not see each other's memories.
 
-    - Events are messages of the session's conversation, saved once however often the session is added,
-      and read for facts without a model. Search returns their content unchanged.
-    - Events without text, such as function calls, and partial events of a stream are left out.
+    Events are messages of the session's conversation, saved once however often the session is added, and read
+    for facts. Events without text, such as function calls, and partial events of a stream are left out.
 
     Raises:
         InputError: neither or both of ``memory`` and ``uri``, or another kind of URI.
@@ -68,16 +66,11 @@ class JiyiMemoryService(BaseMemoryService):
     async def add_session_to_memory(self, session: Session) -> None:
         """Save the new events of a session, all or none; what was deleted from the memory stays deleted.
 
-        Raises:
-            BadMessage: an event cannot be written as JSON.
+        Raises as `add_events_to_memory`.
         """
-        app, events = session.app_name, _with_text(session.events)
-        messages = [_from_event(app, session.id, event, {}, full=True) for event in events]
-        stored = await self._read_stored_ids(session.id, session.user_id)
-        # Events before the newest that was saved with its session are not new: if they are missing, they
-        # were forgotten. Events added one by one say nothing about those before them.
-        newest = max((i for i, message in enumerate(messages) if stored.get(message.id)), default=-1)
-        await self._save(session.id, messages[newest + 1 :], stored, session.user_id, app)
+        app, full = session.app_name, {_FROM_FULL_SESSION: True}
+        messages = [_from_event(app, session.id, event, full) for event in _with_text(session.events)]
+        await self._save_new(app, session.user_id, session.id, messages)
 
     async def add_events_to_memory(
         self,
@@ -86,7 +79,7 @@ class JiyiMemoryService(BaseMemoryService):
         user_id: str,
         events: Sequence[Event],
         session_id: str | None = None,
-        custom_metadata: Mapping[str, object] | None = None,
+        custom_metadata: _Labels = None,
     ) -> None:
         """Save some events, all or none; one that is already saved changes nothing.
 
@@ -95,17 +88,12 @@ class JiyiMemoryService(BaseMemoryService):
         Raises:
             BadMessage: an event has no JSON, or metadata that cannot be kept.
         """
-        session, labels = session_id or _NO_SESSION, custom_metadata or {}
-        messages = [_from_event(app_name, session, event, labels) for event in _with_text(events)]
-        await self._save(session, messages, await self._read_stored_ids(session, user_id), user_id, app_name)
+        session, extra = session_id or _NO_SESSION, _metadata_of(custom_metadata)
+        messages = [_from_event(app_name, session, event, extra) for event in _with_text(events)]
+        await self._save_new(app_name, user_id, session, messages)
 
     async def add_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        memories: Sequence[MemoryEntry],
-        custom_metadata: Mapping[str, object] | None = None,
+        self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: _Labels = None
     ) -> None:
         """Save memories unchanged, all or none; one with the same id and content changes nothing.
 
@@ -115,20 +103,14 @@ class JiyiMemoryService(BaseMemoryService):
         """
         messages = []
         for entry in memories:
-            labels = {**(custom_metadata or {}), **entry.custom_metadata}
-            fields = {"id": entry.id} if entry.id else {}
-            extra = {"metadata": labels} if labels else {}
-            message = _from_content(entry.content, entry.author or "user", extra, **fields)
-            created_at = {"created_at": entry.timestamp} if entry.timestamp else {}
-            messages.append({**message.to_dict(), "id": message.id, **created_at})
+            extra = _metadata_of({**(custom_metadata or {}), **entry.custom_metadata})
+            fields: dict[str, Any] = {"id": entry.id} if entry.id else {}
+            fields["created_at"] = read_moment(entry.timestamp) if entry.timestamp else None
+            messages.append(_from_content(entry.content, entry.author or "user", extra, **fields))
         await finish(self._memory.save_messages(_NO_SESSION, messages, user_id=user_id, agent_id=app_name))
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Return what the user's memory in this app has for a query, best first.
-
-        ``custom_metadata`` has ``kind``, ``relevance``, ``why``, and ``nothing_relevant``, the probability
-        that the memory holds no answer.
-        """
+        """Return what the user's memory in this app has for a query, best first; see `describe_hit`."""
         if not query.strip():
             return SearchMemoryResponse()
         hits = await self._memory.search(query, limit=self.limit, user_id=user_id, agent_id=app_name)
@@ -152,26 +134,26 @@ class JiyiMemoryService(BaseMemoryService):
         if self.memory is None:
             await self._memory.close()
 
-    async def _read_stored_ids(self, session_id: str, user_id: str) -> dict[str, bool]:
-        """Return the ids of a conversation, each with whether it was saved with its whole session."""
-        stored = await asyncio.to_thread(read_conversation, Owner(self._sync_memory, user_id, session_id))
-        return {message.id: bool(message.extra.get(_FROM_FULL_SESSION)) for message in stored}
-
-    async def _save(
-        self, session_id: str, messages: Sequence[Message], stored: Container[str], user_id: str, app: str
-    ) -> None:
-        unsaved = [m for m in messages if m.id not in stored and m.id not in self._deleted_ids]
+    async def _save_new(self, app: str, user: str, session_id: str, messages: Sequence[Message]) -> None:
+        owner = Owner(self._sync_memory, user, session_id)
+        stored = await asyncio.to_thread(read_conversation, owner)
+        known = {message.id for message in stored} | self._deleted_ids
+        # Events before the newest that was saved with its session are not new: if they are missing, they
+        # were forgotten. Events added one by one say nothing about those before them.
+        full = {message.id for message in stored if _FROM_FULL_SESSION in message.extra}
+        is_full = [_FROM_FULL_SESSION in message.extra and message.id in full for message in messages]
+        newest = max((i for i, is_known in enumerate(is_full) if is_known), default=-1)
+        unsaved = [message for message in messages[newest + 1 :] if message.id not in known]
         if unsaved:
-            await finish(self._memory.save_messages(session_id, unsaved, user_id=user_id, agent_id=app))
+            await finish(self._memory.save_messages(session_id, unsaved, user_id=user, agent_id=app))
 
 
 def register() -> None:
     """Let ADK's command line and web server open memories by ``jiyi://``: call it in ``services.py``."""
     from google.adk.cli.service_registry import get_service_registry
 
-    get_service_registry().register_memory_service(
-        "jiyi", lambda uri, **fields: JiyiMemoryService(uri=uri, **fields)
-    )
+    registry = get_service_registry()
+    registry.register_memory_service("jiyi", lambda uri, **fields: JiyiMemoryService(uri=uri, **fields))
 
 
 def _parse_uri(uri: str) -> str:
@@ -191,14 +173,14 @@ def _read_text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and part.text.strip() and not part.thought)
 
 
-def _from_event(
-    app: str, session_id: str, event: Event, labels: Mapping[str, object], *, full: bool = False
-) -> Message:
+def _metadata_of(labels: _Labels) -> dict[str, object]:
+    return {"metadata": dict(labels)} if labels else {}
+
+
+def _from_event(app: str, session_id: str, event: Event, extra: Mapping[str, object]) -> Message:
     # Copies of a session share the ids of events.
     message_id = hash_text(repr((app, session_id, event.id)))
     moment = datetime.fromtimestamp(event.timestamp, UTC)
-    extra: dict[str, object] = {"metadata": dict(labels)} if labels else {}
-    extra |= {_FROM_FULL_SESSION: True} if full else {}
     return _from_content(event.content, event.author, extra, id=message_id, created_at=moment)
 
 
@@ -217,10 +199,5 @@ def _build_memory_entry(hit: Hit, hits: Hits) -> MemoryEntry:
         with suppress(ValidationError):  # saved by other means
             content = types.Content.model_validate(raw_of(record))
     metadata = describe_hit(hit, hits)
-    return MemoryEntry(
-        id=metadata.pop("id"),
-        content=content,
-        author=author,
-        timestamp=metadata.pop("created_at"),
-        custom_metadata=metadata,
-    )
+    id_, date = metadata.pop("id"), metadata.pop("created_at")
+    return MemoryEntry(id=id_, content=content, author=author, timestamp=date, custom_metadata=metadata)

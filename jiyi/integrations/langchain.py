@@ -1,21 +1,16 @@
-"""LangChain: a middleware that gives an agent memory, and a retriever.
-
-``pip install "jiyi[langchain]"``. The middleware works with ``create_agent`` and deepagents.
-"""
+"""LangChain: a middleware that gives agents memory, with ``create_agent`` and deepagents, and a retriever."""
 
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from jiyi.importers.entries import tool_call
-from jiyi.integrations import tools as verbs
-from jiyi.integrations.common import find_user_id, log_errors, raw_of, read_all, require_framework
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.common import find_sessions, find_user_id, log_errors, raw_of, require_framework
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Entry, Owner, Saver, describe_hit, hash_text, read_conversation
-from jiyi.integrations.tools import describe_function
+from jiyi.integrations.tools import build_tools, describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import SEARCHABLE, Kind, Message
 from jiyi.text import TokenCounter
@@ -26,22 +21,15 @@ with require_framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
     from langchain.tools import ToolRuntime
+    from langchain_core import messages as lc
     from langchain_core.documents import Document
-    from langchain_core.messages import (
-        AIMessage,
-        BaseMessage,
-        ChatMessage,
-        HumanMessage,
-        ToolMessage,
-        convert_to_messages,
-        convert_to_openai_messages,
-        messages_from_dict,
-    )
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.tools import StructuredTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from pydantic import ConfigDict, Field
 
+_Request: TypeAlias = ModelRequest[Any]
+_Response: TypeAlias = ModelResponse[Any]
 
 UserOf = Callable[[Any], str | None]
 """Returns the user of a run, from LangGraph's ``Runtime``."""
@@ -53,13 +41,8 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     """Saves an agent's threads, and shows the model the messages that fit with what the memory recalls.
 
     - A message of the state is saved once, by its id; a changed one replaces its saved version. A
-      summary that LangChain made is not saved. A thread is the session of its ``thread_id``; the
-      messages of a subagent are in another, ``thread_id|graph:tools``. Without a ``thread_id``
-      nothing is saved.
-    - The model gets LangChain's own message objects or not; none is changed, and neither is the
-      state. Recalled text is one message directly before the newest question.
-    - System prompt, tools and output schema count, as this middleware gets them: additions of
-      middleware after it do not.
+      summary that LangChain made is not saved, and without a ``thread_id`` nothing is.
+    - LangChain's message objects are shown or left out, never changed, and neither is the state.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
 
@@ -90,10 +73,11 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self.last: Fitted | None = None
-        self.tools: Sequence[Any] = self._build_tools() if tools else ()
+        own_tools = build_tools(self._owner, ToolRuntime[Any, Any]) if tools else ()
+        self.tools = [StructuredTool.from_function(tool) for tool in own_tools]
         self._memory = memory
         self._user_of = user_of or (lambda runtime: user_id if user_id is not None else _find_user(runtime))
-        self._fitting = Fitting.of(memory, budget, recall_tokens, seconds)
+        self._fitting = Fitting(memory, budget, recall_tokens, seconds)
         self._saver = Saver()
         self._name = name
 
@@ -102,25 +86,21 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         """The name by which agents know it."""
         return self._name
 
-    def wrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
-    ) -> ModelResponse[Any]:
+    def wrap_model_call(self, request: _Request, handler: Callable[[_Request], _Response]) -> _Response:
         """Save, ask the model with the messages that fit and the recalled text, save the answer."""
         response = handler(self._prepare_request(request))
         self._save_answer(request, response)
         return response
 
     async def awrap_model_call(
-        self,
-        request: ModelRequest[Any],
-        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
-    ) -> ModelResponse[Any]:
+        self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
+    ) -> _Response:
         """Do what `wrap_model_call` does without blocking the event loop."""
         response = await handler(await asyncio.to_thread(self._prepare_request, request))
         await asyncio.to_thread(self._save_answer, request, response)
         return response
 
-    def history(self, thread_id: str, *, user_id: str | None = None) -> list[BaseMessage]:
+    def history(self, thread_id: str, *, user_id: str | None = None) -> list[lc.BaseMessage]:
         """Return all messages of a thread as they were, also those the state no longer has."""
         return list(map(_to_langchain, read_conversation(Owner(self._memory, user_id, thread_id))))
 
@@ -129,47 +109,32 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
         `MemoryManager.restore` brings it back. The checkpointer has a copy of its own.
         """
-        sessions = read_all(lambda after: self._memory.sessions(1_000, after=after, user_id=user_id))
-        prefix = f"{thread_id}{_SUBGRAPH}"
-        ids = [thread_id, *(session.id for session in sessions if session.id.startswith(prefix))]
+        ids = [thread_id, *find_sessions(self._memory, f"{thread_id}{_SUBGRAPH}", user_id)]
         forget = partial(self._memory.forget, user_id=user_id, reason="thread deleted")
         return sum(forget(session_id=id_).total for id_ in ids)
 
-    def _prepare_request(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+    def _prepare_request(self, request: _Request) -> _Request:
         with log_errors("the request passes without memory"):
             owner = self._owner(request.runtime)
             try:
-                return self._fit_request(owner, request)
+                talk = [_to_message(message, self._memory.counter) for message in request.messages]
+                system, tools = request.system_prompt or "", _describe_tools(request)
+                self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
+                return request.override(messages=list(fitted.select(request.messages, lc.HumanMessage)))
             finally:  # not before: a saved question would be found as an answer to itself
                 self._save(owner, request.state["messages"])
         return request
 
-    def _save_answer(self, request: ModelRequest[Any], response: ModelResponse[Any]) -> None:
+    def _save_answer(self, request: _Request, response: _Response) -> None:
         with log_errors("an answer is not saved yet"):
             # A message without an id gets one from the state, and is saved with the next request.
             messages = [*request.state["messages"], *(m for m in response.result if m.id)]
             self._save(self._owner(request.runtime), messages)
 
-    def _build_tools(self) -> list[StructuredTool]:
-        def remember(text: str, runtime: ToolRuntime[Any, Any]) -> str:
-            return verbs.remember(self._owner(runtime), text)
-
-        def recall(query: str, runtime: ToolRuntime[Any, Any]) -> str:
-            return verbs.recall(self._owner(runtime), query)
-
-        def forget(ids: list[str], runtime: ToolRuntime[Any, Any]) -> str:
-            return verbs.forget(self._owner(runtime), ids)
-
-        tools: dict[str, Callable[..., str]] = {"remember": remember, "recall": recall, "forget": forget}
-        return [
-            StructuredTool.from_function(tool, name=name, description=verbs.TOOL_DESCRIPTIONS[name])
-            for name, tool in tools.items()
-        ]
-
     def _owner(self, runtime: Any) -> Owner:
         return Owner(self._memory, self._user_of(runtime), _find_session_id(runtime))
 
-    def _save(self, owner: Owner, messages: Sequence[BaseMessage]) -> None:
+    def _save(self, owner: Owner, messages: Sequence[lc.BaseMessage]) -> None:
         if owner.session_id == _SUBGRAPH:  # no thread
             return
         counter = self._memory.counter
@@ -179,19 +144,11 @@ class JiyiMemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             entries = [_to_entry(message, _to_message(message, counter)) for message in originals]
             self._saver.save(owner, entries)
 
-    def _fit_request(self, owner: Owner, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        talk = [_to_message(message, self._memory.counter) for message in request.messages]
-        system, tools = request.system_prompt or "", _describe_tools(request)
-        self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
-        return request.override(messages=list(fitted.select(request.messages, HumanMessage)))
-
 
 class JiyiRetriever(BaseRetriever):
     """Finds what a memory holds: messages, episodes, knowledge and facts, best first.
 
-    A `Document` has the record's id and words. Its metadata: ``kind``, ``score``, ``relevance``,
-    ``created_at`` (ISO 8601), ``session_id``, ``why`` (share of the score by feature), and
-    ``nothing_relevant``, the probability that the memory holds no answer, the same in all of them.
+    A `Document` has the record's id and words; its metadata is that of `describe_hit`, and ``score``.
 
     Raises:
         BadQuery: an empty query, a filter that is impossible.
@@ -210,13 +167,7 @@ class JiyiRetriever(BaseRetriever):
     session_id: str | None = None
     user_id: str | None = None
 
-    def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: Any,  # noqa: ARG002 - LangChain gives it
-        k: int | None = None,
-    ) -> list[Document]:
+    def _get_relevant_documents(self, query: str, *, k: int | None = None, **_: Any) -> list[Document]:
         hits = self.memory.search(
             query,
             limit=self.k if k is None else k,
@@ -226,14 +177,11 @@ class JiyiRetriever(BaseRetriever):
             session_id=self.session_id,
             user_id=self.user_id,
         )
-        return [
-            Document(
-                id=hit.id,
-                page_content=hit.wordings[0],
-                metadata={"score": hit.score, **describe_hit(hit, hits)},
-            )
-            for hit in hits
-        ]
+        documents = []
+        for hit in hits:
+            metadata = {"score": hit.score, **describe_hit(hit, hits)}
+            documents.append(Document(id=hit.id, page_content=hit.wordings[0], metadata=metadata))
+        return documents
 
 
 def _find_session_id(runtime: Any) -> str:
@@ -247,79 +195,71 @@ def _find_session_id(runtime: Any) -> str:
 
 
 def _find_user(runtime: Any) -> Any:
-    user = find_user_id(runtime.context)
-    if user is None and runtime.server_info is not None and runtime.server_info.user is not None:
-        user = runtime.server_info.user.identity
-    return user
+    user, server = find_user_id(runtime.context), runtime.server_info
+    return server.user.identity if user is None and server and server.user else user
 
 
 _ROLES = {"human": "user", "system": "system", "tool": "tool"}
 _COUNTED_PARTS = ("text", "tool_use", "tool_call", "function_call")  # counted as text and calls
 
 
-def _to_message(message: BaseMessage, counter: TokenCounter) -> Message:
+def _to_message(message: lc.BaseMessage, counter: TokenCounter) -> Message:
     """Return the text and calls of a message, with the tokens of all its parts."""
-    fields: dict[str, Any] = {"role": _find_role(message), "content": str(message.text)}
-    if isinstance(message, ToolMessage):
-        fields["tool_call_id"] = message.tool_call_id
-    if isinstance(message, AIMessage):
-        calls = [*message.tool_calls, *message.invalid_tool_calls]
-        fields["tool_calls"] = [
+    body: dict[str, Any] = {"role": _find_role(message), "content": str(message.text)}
+    if isinstance(message, lc.ToolMessage):
+        body["tool_call_id"] = message.tool_call_id
+    calls = [*message.tool_calls, *message.invalid_tool_calls] if isinstance(message, lc.AIMessage) else []
+    if calls:
+        body["tool_calls"] = [
             tool_call(call["id"] or f"without-id-{index}", call["name"] or "", call["args"])
             for index, call in enumerate(calls)
         ]
-    built = Message.from_openai({name: value for name, value in fields.items() if value != []})
-    tokens = counter.count(built) + _count_other_tokens(message, counter)
-    return replace(built, tokens=tokens, tokens_by=counter.name)
+    return with_tokens(Message.from_openai(body), _find_other_parts(message), counter)
 
 
-def _to_entry(message: BaseMessage, converted: Message) -> Entry:
+def _to_entry(message: lc.BaseMessage, converted: Message) -> Entry:
     """Return a message as it is saved: complete, except for an artifact that is not JSON."""
     raw = json.dumps(message.model_dump(), ensure_ascii=False, skipkeys=True, default=repr)
     return Entry(message.id or hash_text(raw), raw, converted)
 
 
-def _to_langchain(message: Message) -> BaseMessage:
+def _to_langchain(message: Message) -> lc.BaseMessage:
     """Return a stored message as LangChain's; one that was saved by other means is converted."""
     raw = raw_of(message)
     if isinstance(raw, Mapping) and "type" in raw:
-        return messages_from_dict([{"type": raw["type"], "data": raw}])[0]
-    return convert_to_messages([message.to_openai()])[0]
+        return lc.messages_from_dict([{"type": raw["type"], "data": raw}])[0]
+    return lc.convert_to_messages([message.to_openai()])[0]
 
 
-def _describe_tools(request: ModelRequest[Any]) -> list[dict[str, Any]]:
+def _describe_tools(request: _Request) -> list[dict[str, Any]]:
     """Return the tools of a request and the schema of its output."""
     tools = [_describe_tool(tool) for tool in request.tools]
     output = request.response_format
-    if isinstance(output, ToolStrategy):
-        specs: Sequence[Any] = output.schema_specs
-    elif isinstance(output, ProviderStrategy):
+    if output is not None and not isinstance(output, ToolStrategy | ProviderStrategy):
+        output = ToolStrategy(getattr(output, "schema", output))
+    specs: Sequence[Any] = getattr(output, "schema_specs", ())
+    if isinstance(output, ProviderStrategy):
         specs = [output.schema_spec]
-    else:
-        specs = ToolStrategy(getattr(output, "schema", output)).schema_specs if output is not None else []
     return [*tools, *(describe_function(spec.name, spec.description, spec.json_schema) for spec in specs)]
 
 
-def _find_role(message: BaseMessage) -> str:
-    if isinstance(message, ChatMessage):
+def _find_role(message: lc.BaseMessage) -> str:
+    if isinstance(message, lc.ChatMessage):
         return message.role if message.role in ("user", "system") else "assistant"
     return _ROLES.get(message.type.removesuffix("MessageChunk").lower(), "assistant")
 
 
-def _count_other_tokens(message: BaseMessage, counter: TokenCounter) -> int:
-    """Return the tokens of images, thoughts and other parts that are neither text nor calls."""
-    if isinstance(message.content, str):
-        return 0
+def _find_other_parts(message: lc.BaseMessage) -> list[dict[str, Any]]:
+    """Return images, thoughts and other parts that are neither text nor calls."""
     parts = [part for part in message.content if isinstance(part, dict)]
     others = [part for part in parts if part.get("type") not in _COUNTED_PARTS]
     if not others:
-        return 0
+        return []
     try:
-        body = convert_to_openai_messages([message.model_copy(update={"content": others})])[0]
-        chat_parts = [part for part in body["content"] if isinstance(part, dict)]
+        body = lc.convert_to_openai_messages([message.model_copy(update={"content": others})])[0]
+        return [part for part in body["content"] if isinstance(part, dict)]
     except (ValueError, KeyError, TypeError):  # parts of another provider
-        chat_parts = others
-    return sum(counter.count(Message.from_openai({"role": "user", "content": [part]})) for part in chat_parts)
+        return others
 
 
 def _describe_tool(tool: Any) -> dict[str, Any]:

@@ -1,51 +1,57 @@
-"""LangGraph: a store whose items are in the memory.
-
-``pip install "jiyi[langgraph]"``. `JiyiStore` serves synchronous and asynchronous graphs; `AsyncJiyiStore`
-makes one batch of the calls of one turn of an event loop.
-"""
+"""LangGraph: a store whose items are in the memory, for synchronous and asynchronous graphs."""
 
 import asyncio
-import logging
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+import warnings
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from copy import deepcopy
+from functools import partial
+from itertools import accumulate, islice, takewhile
 from typing import Any
 
-from jiyi.integrations.common import require_framework
-from jiyi.integrations.langgraph_ops import FoundItem, Operations, UserFrom
+from jiyi.integrations.common import log_errors, read_all, require_framework
+from jiyi.integrations.langgraph_filter import StoreFilter
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
+from jiyi.records import Item, Scope
 from jiyi.wiring import open_memory
 
 with require_framework("LangGraph", "langgraph"):
-    from langgraph.store.base import (
-        BaseStore,
-        IndexConfig,
-        Op,
-        PutOp,
-        Result,
-        SearchItem,
-        SearchOp,
-        TTLConfig,
-    )
+    from langgraph.store import base
     from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 __all__ = ["AsyncJiyiStore", "FoundItem", "JiyiStore", "UserFrom"]
 
+UserFrom = Callable[[tuple[str, ...]], str]
+"""Says whose items are in a namespace, such as ``lambda namespace: namespace[1]``."""
+
 _USER = "langgraph"
+_RESERVED = "langgraph"  # the first label of what is LangGraph's own, such as checkpoints
+_PAGE_SIZE = 10_000  # records that one verb returns
 _SWEEP_MINUTES = 5.0
 
-_log = logging.getLogger("jiyi.integrations")
+_Namespace = tuple[str, ...]
 
 
-class JiyiStore(Operations, BaseStore):
+class FoundItem(base.SearchItem):
+    """An item that a query found.
+
+    ``score`` is the cosine similarity of its text and the query, but no lower than that of an item after it:
+    the order is the memory's, which goes by words, too. For the other fields see `describe_hit`.
+    """
+
+    __slots__ = ("nothing_relevant", "relevance", "why")
+
+
+class JiyiStore(base.BaseStore):
     """A store of LangGraph in a memory: its items are searched, forgotten and exported as other records.
 
     - A batch reads first, then writes: all puts and deletes in one transaction, the last of a key.
-    - Namespaces match by whole labels. Without a query, the item that was changed last comes first.
-    - A query finds by words and by the memory's own embedder, with or without an index configuration.
-    - What is deleted lies in the memory's trash, from where ``memory.restore`` brings it back.
-    - An item whose time is over is not shown, swept or not, whatever ``omit_expired`` says.
+    - Namespaces match by whole labels. Without a query, the item that was changed last comes first; a
+      query finds by words and by the memory's own embedder.
+    - ``memory.restore`` brings back what is deleted. An item whose time is over is not shown, swept or not.
 
     Args:
         memory: where the items are kept; it stays open.
@@ -64,12 +70,17 @@ class JiyiStore(Operations, BaseStore):
         *,
         user_id: str | None = None,
         user_from: UserFrom | None = None,
-        index: IndexConfig | None = None,
-        ttl: TTLConfig | None = None,
+        index: base.IndexConfig | None = None,
+        ttl: base.TTLConfig | None = None,
     ) -> None:
-        super().__init__(memory, user_id, user_from, index)
+        _ = memory.parts  # raises for a memory on a server
+        self.memory = memory
         self.index_config = index
         self.ttl_config = ttl
+        self._user_id = user_id
+        self._user_from = user_from
+        self._indexed_paths = _read_indexed_paths(index)
+        self._users: set[str | None] = {user_id} if user_from is None else set()
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -80,8 +91,8 @@ class JiyiStore(Operations, BaseStore):
         conn_string: str,
         *,
         user_from: UserFrom | None = None,
-        index: IndexConfig | None = None,
-        ttl: TTLConfig | None = None,
+        index: base.IndexConfig | None = None,
+        ttl: base.TTLConfig | None = None,
         **options: Any,
     ) -> Iterator["JiyiStore"]:
         """Open a memory and give a store in it; ``options`` are those of `jiyi.open`.
@@ -98,13 +109,57 @@ class JiyiStore(Operations, BaseStore):
     def setup(self) -> None:
         """Do nothing: a memory that is open has its tables."""
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    def batch(self, ops: Iterable[base.Op]) -> list[base.Result]:
+        """Do operations and return their results in the same order.
+
+        Raises:
+            InvalidNamespaceError: a namespace that cannot be, or that does not say whose it is.
+            InputError: a value that is no JSON, or a filter that cannot be. Nothing was changed.
+        """
+        operations = list(ops)
+        for op in operations:
+            _check_namespace(op)
+        gets = [op for op in operations if isinstance(op, base.GetOp)]
+        items = self._get_items((tuple(op.namespace), op.key) for op in gets)
+        results = [self._read(op, items) for op in operations]
+        self._write([op for op in operations if isinstance(op, base.PutOp)])
+        return results
+
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in a worker thread; see `batch`."""
         return await asyncio.to_thread(self.batch, list(ops))
 
+    def check(self, op: base.PutOp | base.SearchOp) -> None:
+        """Refuse what cannot be done, as `batch` does, before it is done together with what can."""
+        _check_namespace(op)
+        if isinstance(op, base.SearchOp):
+            self._find_user(tuple(op.namespace_prefix))
+            StoreFilter(op.filter)
+        else:
+            namespace, now = tuple(op.namespace), self.memory.parts.clock()
+            scope = Scope(user_id=self._find_user(namespace) or "anyone")
+            Item(scope=scope, namespace=namespace, key=op.key, value=op.value, created_at=now, updated_at=now)
+
+    def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
+        """Delete the items of a namespace and of those below it; ``memory.restore`` brings them back."""
+        labels = tuple(namespace)
+        _check_namespace(base.PutOp(labels, "", {}))
+        user = self._find_user(labels)
+        return self.memory.forget(namespace=labels, reason="namespace deleted", user_id=user)
+
+    def sweep_ttl(self) -> int:
+        """Drop the items whose time is over, of the users this store has served; return how many."""
+        is_over = {"kind": "item", "expires_at": {"lte": self.memory.parts.clock()}}
+        forget = partial(self.memory.forget, filters=is_over, reason="expired")
+        swept = 0
+        for user in list(self._users):
+            if forget(user_id=user, dry_run=True).total:  # a purge overwrites, even where nothing goes
+                swept += forget(user_id=user, purge=True).total
+        return swept
+
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
         """Sweep in a thread every so often until `stop_ttl_sweeper`; without a TTL configuration never."""
-        if self.ttl_config is None or (self._sweeper is not None and self._sweeper.is_alive()):
+        if self.ttl_config is None or (self._sweeper and self._sweeper.is_alive()):
             return
         minutes = sweep_interval_minutes or self.ttl_config.get("sweep_interval_minutes") or _SWEEP_MINUTES
         self._stop.clear()
@@ -120,10 +175,126 @@ class JiyiStore(Operations, BaseStore):
 
     def _sweep(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
-            try:
+            with log_errors("expired items could not be swept; the next turn tries again"):
                 self.sweep_ttl()
-            except Exception:
-                _log.exception("expired items could not be swept; the next turn tries again")
+
+    def _find_user(self, labels: _Namespace) -> str | None:
+        if self._user_from is None:
+            return self._user_id
+        try:
+            user = self._user_from(labels)
+        except LookupError as error:
+            raise base.InvalidNamespaceError(f"the namespace {labels} does not say whose it is") from error
+        self._users.add(user)
+        return user
+
+    def _get_items(self, places: Iterable[tuple[_Namespace, str]]) -> dict[tuple[_Namespace, str], Item]:
+        """Return those items that exist; those of a namespace are read at once."""
+        keys: dict[_Namespace, list[str]] = defaultdict(list)
+        for namespace, key in places:
+            keys[namespace].append(key)
+        return {
+            (namespace, item.key): item
+            for namespace, own_keys in keys.items()
+            for item in self.memory.get_items(namespace, own_keys, user_id=self._find_user(namespace))
+        }
+
+    def _read(self, op: base.Op, items: Mapping[tuple[_Namespace, str], Item]) -> base.Result:
+        match op:
+            case base.GetOp():
+                if item := items.get((tuple(op.namespace), op.key)):
+                    self._refresh([item] if op.refresh_ttl else ())
+                    return base.Item(**_fields_of(item))
+            case base.SearchOp():
+                return self._search(op)
+            case base.ListNamespacesOp():
+                return self._list_namespaces(op)
+        return None
+
+    def _search(self, op: base.SearchOp) -> list[base.SearchItem]:
+        if op.limit < 1:
+            return []
+        find = self._rank if op.query and op.query.strip() else self._list_newest
+        results = find(op, StoreFilter(op.filter))
+        self._refresh(item for item, _ in results if op.refresh_ttl)
+        return [shown for _, shown in results]
+
+    def _refresh(self, items: Iterable[Item]) -> None:
+        for item in items:
+            if item.ttl is not None:
+                self.memory.get_item(item.namespace, item.key, refresh=True, user_id=item.scope.user_id)
+
+    def _rank(self, op: base.SearchOp, asked: StoreFilter) -> list[tuple[Item, base.SearchItem]]:
+        """Return the items that a query finds, best first."""
+        end, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
+        hits = self.memory.search(
+            str(op.query),
+            kinds="item",
+            namespace=prefix,
+            filters=asked.build("value."),
+            limit=_PAGE_SIZE if asked.rest else min(end, _PAGE_SIZE),
+            user_id=self._find_user(prefix),
+        )
+        pairs = [(hit, hit.record) for hit in hits if isinstance(hit.record, Item)]
+        found = [(hit, item) for hit, item in pairs if asked.matches_rest(item.value)][:end]
+        scores = list(accumulate((hit.similarity for hit, _ in reversed(found)), max))[::-1]
+        results: list[tuple[Item, base.SearchItem]] = []
+        for (hit, item), score in list(zip(found, scores, strict=True))[op.offset :]:
+            shown = FoundItem(**_fields_of(item), score=score)
+            shown.relevance, shown.nothing_relevant = hit.relevance, hits.nothing_relevant
+            shown.why = dict(hit.why)
+            results.append((item, shown))
+        return results
+
+    def _list_newest(self, op: base.SearchOp, asked: StoreFilter) -> list[tuple[Item, base.SearchItem]]:
+        """Return the items of a search without a query, the last changed first."""
+        end, prefix = op.offset + op.limit, tuple(op.namespace_prefix)
+        options = {"limit": min(end, _PAGE_SIZE), "user_id": self._find_user(prefix)}
+        items = read_all(self.memory.items, prefix, filters=asked.build(), **options)
+        found = (i for i in items if i.namespace[0] != _RESERVED and asked.matches_rest(i.value))
+        return [(item, base.SearchItem(**_fields_of(item))) for item in islice(found, op.offset, end)]
+
+    def _list_namespaces(self, op: base.ListNamespacesOp) -> list[_Namespace]:
+        conditions = op.match_conditions or ()
+        # The memory is asked for one of each; an operation may have more.
+        prefix = next((tuple(c.path) for c in conditions if c.match_type == "prefix"), ())
+        suffix = next((tuple(c.path) for c in conditions if c.match_type == "suffix"), ())
+        user = self._find_user(tuple(takewhile(lambda label: label != "*", prefix)))
+        found = [
+            labels[: op.max_depth]
+            for labels in self.memory.namespaces(prefix, suffix=suffix, limit=_PAGE_SIZE, user_id=user)
+            if labels[0] != _RESERVED and all(_matches(labels, condition) for condition in conditions)
+        ]
+        return list(dict.fromkeys(found))[op.offset : op.offset + op.limit]
+
+    def _write(self, ops: Sequence[base.PutOp]) -> None:
+        last = {(tuple(op.namespace), op.key): op for op in ops}
+        deleted = [place for place, op in last.items() if op.value is None]
+        puts: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        for (namespace, key), op in last.items():
+            if op.value is not None:
+                entry = {"namespace": namespace, "key": key, "value": op.value, "text": self._text_of(op)}
+                puts[self._find_user(namespace)].append({**entry, "ttl": op.ttl and op.ttl * 60})
+
+        def write() -> None:
+            for user, entries in puts.items():
+                self.memory.put_items(entries, user_id=user)
+            items = self._get_items(deleted).values()
+            for owner in {item.scope.user_id for item in items}:
+                ids = [item.id for item in items if item.scope.user_id == owner]
+                self.memory.forget(ids=ids, reason="deleted", user_id=owner)
+
+        if last:
+            self.memory.parts.store.together(write)
+
+    def _text_of(self, op: base.PutOp) -> str | None:
+        """Return what of a value is searched; None where it is all of its texts."""
+        if op.index is False:
+            return ""
+        paths = self._indexed_paths if op.index is None else op.index
+        if paths is None or "$" in paths:
+            return None
+        return "\n".join(text for path in paths for text in base.get_text_at_path(op.value, path))
 
 
 class AsyncJiyiStore(AsyncBatchedBaseStore):
@@ -157,33 +328,65 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
     async def setup(self) -> None:
         """Do nothing: a memory that is open has its tables."""
 
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+    async def abatch(self, ops: Iterable[base.Op]) -> list[base.Result]:
         """Do operations in a worker thread; see `JiyiStore.batch`."""
         return await self._store.abatch(ops)
 
-    async def aput(self, namespace: tuple[str, ...], key: str, value: Any, *more: Any, **named: Any) -> None:
+    async def aput(self, namespace: _Namespace, key: str, value: Any, *args: Any, **kwargs: Any) -> None:
         """Put an item; one that cannot be kept is refused alone, not with the calls of the same turn."""
-        self._store.check(PutOp(namespace, key, value))
-        await super().aput(namespace, key, value, *more, **named)
+        self._store.check(base.PutOp(namespace, key, value))
+        await super().aput(namespace, key, value, *args, **kwargs)
 
-    async def asearch(self, namespace_prefix: tuple[str, ...], /, **asked: Any) -> list[SearchItem]:
+    async def asearch(self, namespace_prefix: _Namespace, /, **kwargs: Any) -> list[base.SearchItem]:
         """Search; a filter that cannot be is refused alone, not with the calls of the same turn."""
-        self._store.check(SearchOp(namespace_prefix, asked.get("filter")))
-        found: list[SearchItem] = await super().asearch(namespace_prefix, **asked)
-        return found
+        self._store.check(base.SearchOp(namespace_prefix, kwargs.get("filter")))
+        results: list[base.SearchItem] = await super().asearch(namespace_prefix, **kwargs)
+        return results
 
     async def delete_namespace(self, namespace: Sequence[str]) -> ForgetReceipt:
-        """Delete the items of a namespace and of those below it; see `JiyiStore.delete_namespace`."""
+        """Do as `JiyiStore.delete_namespace`."""
         return await asyncio.to_thread(self._store.delete_namespace, namespace)
 
     async def sweep_ttl(self) -> int:
-        """Drop the items whose time is over; see `JiyiStore.sweep_ttl`."""
+        """Do as `JiyiStore.sweep_ttl`."""
         return await asyncio.to_thread(self._store.sweep_ttl)
 
     async def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> None:
-        """Sweep in a thread every so often; see `JiyiStore.start_ttl_sweeper`."""
+        """Do as `JiyiStore.start_ttl_sweeper`."""
         self._store.start_ttl_sweeper(sweep_interval_minutes)
 
     async def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """End that thread; see `JiyiStore.stop_ttl_sweeper`."""
+        """Do as `JiyiStore.stop_ttl_sweeper`."""
         return await asyncio.to_thread(self._store.stop_ttl_sweeper, timeout)
+
+
+def _check_namespace(op: base.Op) -> None:
+    """Refuse what methods of `BaseStore` would refuse: a batch may be given directly."""
+    base.validate_op_namespace(op)
+    if isinstance(op, base.PutOp) and op.value is not None:
+        if not op.namespace:
+            raise base.InvalidNamespaceError("a namespace needs at least one label")
+        if op.namespace[0] == _RESERVED:
+            raise base.InvalidNamespaceError(f"a namespace cannot begin with {_RESERVED!r}")
+
+
+def _fields_of(item: Item) -> dict[str, Any]:
+    copied = {"value": deepcopy(item.value), "created_at": item.created_at, "updated_at": item.updated_at}
+    return {"namespace": item.namespace, "key": item.key, **copied}
+
+
+def _read_indexed_paths(index: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the paths that an index configuration names; None where it names none."""
+    fields = index or {}
+    if fields.get("embed") is not None:
+        message = "dims and embed of the index are not used: the memory has its own embedder"
+        warnings.warn(message, stacklevel=3)
+    paths = fields.get("fields") or fields.get("text_fields")  # SqliteStore's name for it
+    return [paths] if isinstance(paths, str) else paths
+
+
+def _matches(labels: _Namespace, condition: base.MatchCondition) -> bool:
+    path: Sequence[str] = condition.path
+    if condition.match_type == "suffix":
+        labels, path = labels[::-1], path[::-1]
+    return len(labels) >= len(path) and all(b in ("*", a) for a, b in zip(labels, path, strict=False))

@@ -1,38 +1,27 @@
 """LangGraph: a checkpointer that keeps threads in a memory, each value of a channel once.
 
-``pip install "jiyi[langgraph]"``. Checkpoints, their writes and the values they need are items below the
-label ``langgraph``; no search finds them. They belong to the conversation that is named like the thread.
+Checkpoints, their writes and the values they need are items below the label ``langgraph``; no search finds
+them. They belong to the conversation that is named like the thread.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import wraps
 from itertools import islice
 from typing import Any
 
 from jiyi.errors import InputError
-from jiyi.integrations.common import finish, require_framework
-from jiyi.integrations.langgraph_threads import Place, Threads, matches, superseded
-from jiyi.integrations.langgraph_values import Packer, Row, decoded, encoded, unpacked
+from jiyi.integrations.common import get_by_path, make_async, require_framework
+from jiyi.integrations.langgraph_threads import Place, Threads, find_superseded
+from jiyi.integrations.langgraph_values import decode, encode
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
 with require_framework("LangGraph", "langgraph"):
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import (
-        WRITES_IDX_MAP,
-        BaseCheckpointSaver,
-        ChannelVersions,
-        Checkpoint,
-        CheckpointMetadata,
-        CheckpointTuple,
-        get_checkpoint_id,
-        get_checkpoint_metadata,
-        writes_sort_key,
-    )
+    from langgraph.checkpoint import base
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -44,17 +33,7 @@ UserOf = Callable[[RunnableConfig], str | None]
 _DELTA_CHANNELS = "counters_since_delta_snapshot"  # the metadata that names a checkpoint's delta channels
 
 
-def _make_async(method: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """Return the async twin of a method that changes something: it is done in a thread, and to its end."""
-
-    @wraps(method)
-    async def twin(self: "JiyiSaver", *args: Any, **kwargs: Any) -> Any:
-        return await finish(asyncio.to_thread(getattr(self, method.__name__), *args, **kwargs))
-
-    return twin
-
-
-class JiyiSaver(BaseCheckpointSaver[str]):
+class JiyiSaver(base.BaseCheckpointSaver[str]):
     """A checkpointer in a memory; each method's async twin does the same in a thread.
 
     - A checkpoint is there with all its values or not at all, whatever is killed.
@@ -83,11 +62,11 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     ) -> None:
         if serde is not None and allow:
             raise InputError("a serde has its own list of allowed classes; leave allow out")
-        if isinstance(allow, str) or not all(isinstance(one, type | tuple) for one in allow):
+        if isinstance(allow, str) or not all(isinstance(entry, type | tuple) for entry in allow):
             raise InputError("allow= is a list of classes, or of (module, name): allow=[Plan]")
         strict = JsonPlusSerializer(allowed_msgpack_modules=None).with_msgpack_allowlist(allow)
         super().__init__(serde=serde or strict)
-        self._threads = Threads(memory)
+        self._threads = Threads(memory, self.serde)
         self._user_id = user_id
         self._user_of = user_of
 
@@ -97,58 +76,57 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         saver._user_id, saver._user_of = user_id, lambda _: user_id
         return saver
 
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+    def get_tuple(self, config: RunnableConfig) -> base.CheckpointTuple | None:
         """Return a checkpoint: the one that is named, or else the newest; None where there is none."""
-        place = self._place(config)
-        item = self._threads.checkpoint(place)
-        return None if item is None else self._tuple(place, item)
+        place = self._find_place(config)
+        item = self._threads.read_checkpoint(place)
+        return None if item is None else self._build_tuple(place.user, item)
 
     def list(
         self,
         config: RunnableConfig | None,
         *,
-        filter: dict[str, Any] | None = None,
+        filter: Mapping[str, Any] | None = None,
         before: RunnableConfig | None = None,
         limit: int | None = None,
-    ) -> Iterator[CheckpointTuple]:
+    ) -> Iterator[base.CheckpointTuple]:
         """Yield checkpoints, greatest id first.
 
         ``config`` names a thread, a namespace and an id; None: all threads of the user. ``filter`` has fields
         of the metadata that must be equal, dots lead into nested ones; ``before``: only lower ids.
         """
-        place = self._place(config) if config else Place(self._user_id, "")
-        if config and "checkpoint_ns" not in config["configurable"]:
-            place = replace(place, ns=None)
-        below = get_checkpoint_id(before) if before else None
-        found = self._threads.checkpoints(place) if config else self._threads.of_user(place.user)
-        chosen = (
-            item
-            for item in found
-            if (not below or item.key < below) and (not filter or matches(self._metadata(item), filter))
-        )
+        items: Iterable[Item] = ()
+        if not config:
+            user, items = self._user_id, self._threads.list_all_checkpoints(self._user_id)
+        else:
+            place = self._find_place(config)
+            if "checkpoint_ns" not in config["configurable"]:
+                place = replace(place, ns=None)
+            user, items = place.user, self._threads.list_checkpoints(place)
+        end = base.get_checkpoint_id(before) if before else None
+        lower = (item for item in items if not end or item.key < end)
+        chosen = (i for i in lower if not filter or _has_fields(self._metadata_of(i), filter))
         for item in islice(chosen, limit):
-            yield self._tuple(Place(place.user, item.namespace[2]), item)
+            yield self._build_tuple(user, item)
 
     def put(
         self,
         config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002
+        checkpoint: base.Checkpoint,
+        metadata: base.CheckpointMetadata,
+        new_versions: base.ChannelVersions,  # noqa: ARG002
     ) -> RunnableConfig:
         """Save a checkpoint, in one transaction, and return the configuration that leads to it."""
-        parent = self._place(config)
-        packer = Packer(self.serde, self._threads.known(parent)[1])
+        parent = self._find_place(config)
+        place = replace(parent, id=checkpoint["id"])
         body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         row = {
             "parent": parent.id,
-            "checkpoint": encoded(self.serde.dumps_typed(body)),
-            "metadata": encoded(self.serde.dumps_typed(get_checkpoint_metadata(config, metadata))),
-            "channels": {name: packer.pack(value) for name, value in checkpoint["channel_values"].items()},
+            "checkpoint": encode(self.serde.dumps_typed(body)),
+            "metadata": encode(self.serde.dumps_typed(base.get_checkpoint_metadata(config, metadata))),
         }
-        place = replace(parent, id=checkpoint["id"])
-        self._threads.put(place, row, packer)
-        return _config(place, place.id)
+        self._threads.put(parent, place, row, checkpoint["channel_values"])
+        return _build_config(place, place.id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -157,18 +135,13 @@ class JiyiSaver(BaseCheckpointSaver[str]):
 
         A write that is there stays as it is; errors, interrupts and the like take the place of former ones.
         """
-        place = self._place(config)
-        numbers = [WRITES_IDX_MAP.get(channel, at) for at, (channel, _) in enumerate(writes)]
-        keys = [f"{task_id}/{number}" for number in numbers]
-        checkpoint, known = self._threads.known(place)
-        there = self._threads.written(place, keys)
-        packer = Packer(self.serde, known)
-        rows = dict[str, Row]()
-        for key, number, (channel, value) in zip(keys, numbers, writes, strict=True):
-            if number < 0 or key not in there:
-                task = {"task": task_id, "path": task_path, "number": number}
-                rows[key] = {**task, "channel": channel, "value": packer.pack(value)}
-        self._threads.put_writes(place, rows, packer, checkpoint)
+        rows = {}
+        for index, (channel, value) in enumerate(writes):
+            number = base.WRITES_IDX_MAP.get(channel, index)
+            task = {"task": task_id, "path": task_path, "number": number}
+            rows[f"{task_id}/{number}"] = {**task, "channel": channel, "value": value}
+        lasting = [key for key, row in rows.items() if row["number"] >= 0]
+        self._threads.put_writes(self._find_place(config), rows, lasting)
 
     def delete_thread(self, thread_id: str) -> None:
         """Forget a conversation: its checkpoints, its messages, and all that was derived from them.
@@ -180,12 +153,12 @@ class JiyiSaver(BaseCheckpointSaver[str]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs made, in all threads of the user, for good."""
         runs = set(run_ids)
-        gone = dict[str, list[Item]]()
-        for item in self._threads.of_user(self._user_id) if runs else ():
-            if self._metadata(item).get("run_id") in runs:
-                gone.setdefault(item.namespace[2], []).append(item)
-        for thread, items in gone.items():
-            self._threads.drop(self._thread(thread), items)
+        by_thread: dict[str, list[Item]] = {}
+        for item in self._threads.list_all_checkpoints(self._user_id) if runs else ():
+            if self._metadata_of(item).get("run_id") in runs:
+                by_thread.setdefault(item.namespace[2], []).append(item)
+        for thread, items in by_thread.items():
+            self._threads.delete_checkpoints(self._thread(thread), items)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its whole history; what the target has besides stays."""
@@ -196,10 +169,7 @@ class JiyiSaver(BaseCheckpointSaver[str]):
         """Delete checkpoints for good, with the values that nothing needs any more.
 
         The strategy "keep_latest" keeps of each namespace the newest checkpoint, and the former ones that
-        its delta channels are rebuilt from; "delete" keeps none.
-
-        Raises:
-            InputError: there is no such strategy.
+        its delta channels are rebuilt from; "delete" keeps none; any other raises `InputError`.
         """
         if strategy not in ("keep_latest", "delete"):
             raise InputError(f"strategy={strategy!r} is neither keep_latest nor delete")
@@ -207,72 +177,71 @@ class JiyiSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self._threads.delete(place)
             else:
-                items = list(self._threads.checkpoints(place))
-                self._threads.drop(
-                    place, superseded(items, lambda item: self._metadata(item).get(_DELTA_CHANNELS, ()))
-                )
+                items = [*self._threads.list_checkpoints(place)]
+                deltas = {item.id: self._metadata_of(item).get(_DELTA_CHANNELS, ()) for item in items}
+                self._threads.delete_checkpoints(place, find_superseded(items, deltas))
 
     def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002
         """Return a greater version; those of two branches differ."""
         number = 0 if current is None else int(str(current).partition(".")[0])
         return f"{number + 1:032}.{random.random():016}"
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `get_tuple`."""
-        return await asyncio.to_thread(self.get_tuple, config)
-
     async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
+        self, config: RunnableConfig | None, **options: Any
+    ) -> AsyncIterator[base.CheckpointTuple]:
         """See `list`."""
-        found = self.list(config, filter=filter, before=before, limit=limit)
-        while (one := await asyncio.to_thread(next, found, None)) is not None:
-            yield one
+        checkpoints = self.list(config, **options)
+        while (checkpoint := await asyncio.to_thread(next, checkpoints, None)) is not None:
+            yield checkpoint
 
-    aput = _make_async(put)
-    aput_writes = _make_async(put_writes)
-    adelete_thread = _make_async(delete_thread)
-    adelete_for_runs = _make_async(delete_for_runs)
-    acopy_thread = _make_async(copy_thread)
-    aprune = _make_async(prune)
+    aget_tuple = make_async(get_tuple)
+    aput = make_async(put)
+    aput_writes = make_async(put_writes)
+    adelete_thread = make_async(delete_thread)
+    adelete_for_runs = make_async(delete_for_runs)
+    acopy_thread = make_async(copy_thread)
+    aprune = make_async(prune)
 
-    def _place(self, config: RunnableConfig) -> Place:
-        named = config["configurable"]
-        user = (self._user_of(config) if self._user_of else None) or named.get("user_id") or self._user_id
-        place = Place(None if user is None else str(user), str(named["thread_id"]))
-        return replace(place, ns=named.get("checkpoint_ns") or "", id=get_checkpoint_id(config) or None)
+    def _find_place(self, config: RunnableConfig) -> Place:
+        fields = config["configurable"]
+        user = (self._user_of(config) if self._user_of else None) or fields.get("user_id") or self._user_id
+        place = Place(None if user is None else str(user), str(fields["thread_id"]))
+        return replace(place, ns=fields.get("checkpoint_ns") or "", id=base.get_checkpoint_id(config) or None)
 
     def _thread(self, thread_id: str) -> Place:
         return Place(self._user_id, str(thread_id))
 
-    def _metadata(self, item: Item) -> CheckpointMetadata:
-        return self.serde.loads_typed(decoded(item.value["metadata"]))
+    def _metadata_of(self, item: Item) -> base.CheckpointMetadata:
+        return self.serde.loads_typed(decode(item.value["metadata"]))
 
-    def _tuple(self, thread: Place, item: Item) -> CheckpointTuple:
-        place = replace(thread, ns=item.namespace[3][1:], id=item.key)
-        writes = [item.value for item in self._threads.writes(place)]
-        writes.sort(key=lambda w: writes_sort_key(w["path"], w["task"], w["number"]))
+    def _build_tuple(self, user: str | None, item: Item) -> base.CheckpointTuple:
+        place = Place.of_checkpoint(user, item)
+        writes = [write.value for write in self._threads.list_writes(place)]
+        writes.sort(key=lambda write: base.writes_sort_key(write["path"], write["task"], write["number"]))
         channels = item.value["channels"]
         packed = [*channels.values(), *(write["value"] for write in writes)]
-        values = unpacked(packed, self.serde, self._threads.reader(place))
-        body = self.serde.loads_typed(decoded(item.value["checkpoint"]))
+        values = self._threads.unpack(place, packed)
+        body = self.serde.loads_typed(decode(item.value["checkpoint"]))
         written = zip(writes, values[len(channels) :], strict=True)
-        return CheckpointTuple(
-            config=_config(place, item.key),
+        return base.CheckpointTuple(
+            config=_build_config(place, item.key),
             checkpoint={**body, "channel_values": dict(zip(channels, values, strict=False))},
-            metadata=self._metadata(item),
-            parent_config=_config(place, item.value["parent"]) if item.value["parent"] else None,
+            metadata=self._metadata_of(item),
+            parent_config=_build_config(place, item.value["parent"]) if item.value["parent"] else None,
             pending_writes=[(write["task"], write["channel"], value) for write, value in written],
         )
 
 
-def _config(place: Place, id: str | None) -> RunnableConfig:
+def _has_fields(metadata: Mapping[str, Any], fields: Mapping[str, Any]) -> bool:
+    """Say whether metadata has these fields; dots lead into nested ones."""
+    return all(
+        (metadata[name] if name in metadata else get_by_path(metadata, name)) == value
+        for name, value in fields.items()
+    )
+
+
+def _build_config(place: Place, id: str | None) -> RunnableConfig:
     """Return the configuration that leads to a checkpoint of the same user."""
     user = {} if place.user is None else {"user_id": place.user}
-    here = {"thread_id": place.thread, "checkpoint_ns": place.ns, "checkpoint_id": id}
-    return {"configurable": {**here, **user}}
+    thread = {"thread_id": place.thread, "checkpoint_ns": place.ns, "checkpoint_id": id}
+    return {"configurable": {**thread, **user}}

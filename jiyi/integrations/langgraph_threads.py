@@ -6,30 +6,28 @@
 - ``("langgraph", "newest", thread)``, key: ``":" + ns``: the greatest id of a checkpoint there.
 """
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
 from jiyi.errors import Changed, NotFound
-from jiyi.integrations.common import get_by_path, read_all
-from jiyi.integrations.langgraph_values import Packer, Read, Row, Rows, refs_in, refs_of
+from jiyi.integrations.common import RecentEntries, read_all
+from jiyi.integrations.langgraph_values import Packer, Read, Row, RowCache, collect_refs, find_refs, unpack
 from jiyi.manager import MemoryManager
 from jiyi.records import Item
 
-__all__ = ["Place", "Threads", "matches", "superseded"]
+__all__ = ["Place", "Threads", "find_superseded"]
 
 _ROOT = "langgraph"
-_PAGE = 1_000
+_PAGE_SIZE = 1_000
 _MAX_ITEMS_PER_WRITE = 10_000  # items of a transaction
 _MAX_CACHED_CHECKPOINTS = 200  # checkpoints whose references are kept in mind
 
 _Labels = tuple[str, ...]
-_by_key: Callable[[Item], str] = attrgetter("key")
+_get_key: Callable[[Item], str] = attrgetter("key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,16 @@ class Place:
     ns: str | None = None  # None: all of them
     id: str | None = None
 
-    def of(self, kind: str) -> _Labels:
-        """Return the namespace of a kind of item."""
-        below: _Labels = ()
-        if kind in ("checkpoints", "writes") and self.ns is not None:
-            below = (self.label,) if kind == "checkpoints" or self.id is None else (self.label, self.id)
-        return (_ROOT, kind, self.thread, *below)
+    @classmethod
+    def of_checkpoint(cls, user: str | None, item: Item) -> "Place":
+        """Return the place of a stored checkpoint."""
+        return cls(user, item.namespace[2], item.namespace[3][1:], item.key)
+
+    def namespace(self, kind: str) -> _Labels:
+        """Return the namespace of a kind of item: of this checkpoint, this graph, or the whole thread."""
+        labels = {"checkpoints": (self.label,), "writes": (self.label, self.id)}.get(kind, ())
+        inner = () if self.ns is None else tuple(label for label in labels if label is not None)
+        return (_ROOT, kind, self.thread, *inner)
 
     @property
     def label(self) -> str:
@@ -57,114 +59,128 @@ class Place:
 class Threads:
     """Reads and writes threads; from several threads of Python at once, too."""
 
-    def __init__(self, memory: MemoryManager) -> None:
+    def __init__(self, memory: MemoryManager, serde: Any) -> None:
         self._memory = memory
-        self._refs: OrderedDict[tuple[str, int], frozenset[str]] = OrderedDict()
-        self._rows = Rows()
-        self._guard = threading.Lock()
+        self._serde = serde
+        self._refs = RecentEntries[tuple[str, int], frozenset[str]](_MAX_CACHED_CHECKPOINTS)
+        self._rows = RowCache()
 
-    def checkpoint(self, place: Place) -> Item | None:
+    def read_checkpoint(self, place: Place) -> Item | None:
         """Return the checkpoint, or the one with the greatest id where the place names none."""
-        return next(self.checkpoints(place), None)
+        return next(self.list_checkpoints(place), None)
 
-    def checkpoints(self, place: Place) -> Iterator[Item]:
+    def list_checkpoints(self, place: Place) -> Iterator[Item]:
         """Yield the checkpoints of a thread, or of one of its namespaces, greatest id first.
 
         The first one, and those of a place that names an id, are read without the others.
         """
-        all_of = place.of("checkpoints")
-        spaces = [all_of]
+        common = place.namespace("checkpoints")
+        namespaces = [common]
         if place.ns is None:
-            spaces = self._memory.namespaces(all_of, limit=_MAX_ITEMS_PER_WRITE, user_id=place.user)
+            namespaces = self._memory.namespaces(common, limit=_MAX_ITEMS_PER_WRITE, user_id=place.user)
         if place.id is not None:
-            for space in spaces:
-                yield from self._memory.get_items(space, [place.id], user_id=place.user)
+            for namespace in namespaces:
+                yield from self._memory.get_items(namespace, [place.id], user_id=place.user)
             return
-        newest = self._newest(place, spaces)
+        newest = self._read_newest(place, namespaces)
         if newest is not None:
             yield newest
-        for item in sorted(self._all(all_of, place.user), key=_by_key, reverse=True):
+        for item in sorted(self._list_items(common, place.user), key=_get_key, reverse=True):
             # One that is written meanwhile is not listed after those that it came after.
             if newest is None or (item.id != newest.id and item.key <= newest.key):
                 yield item
 
-    def _newest(self, place: Place, spaces: Sequence[_Labels]) -> Item | None:
-        """Return the checkpoint with the greatest id of these namespaces; None where one names none."""
-        heads = self._memory.get_items(place.of("newest"), [space[3] for space in spaces], user_id=place.user)
-        if not heads or len(heads) < len(spaces):
+    def _read_newest(self, place: Place, namespaces: Sequence[_Labels]) -> Item | None:
+        """Return the checkpoint with the greatest id; None where a namespace does not say which that is."""
+        labels = [namespace[3] for namespace in namespaces]
+        heads = self._memory.get_items(place.namespace("newest"), labels, user_id=place.user)
+        if not heads or len(heads) < len(labels):
             return None
         head = max(heads, key=lambda item: str(item.value["id"]))
-        space = (*place.of("checkpoints")[:3], head.key)
-        return self._memory.get_item(space, head.value["id"], user_id=place.user)
+        namespace = (*place.namespace("checkpoints")[:3], head.key)
+        return self._memory.get_item(namespace, head.value["id"], user_id=place.user)
 
-    def of_user(self, user: str | None) -> list[Item]:
+    def list_all_checkpoints(self, user: str | None) -> list[Item]:
         """Return the checkpoints of all threads of a user, greatest id first."""
-        return sorted(self._all((_ROOT, "checkpoints"), user), key=_by_key, reverse=True)
+        return sorted(self._list_items((_ROOT, "checkpoints"), user), key=_get_key, reverse=True)
 
-    def writes(self, place: Place) -> list[Item]:
+    def list_writes(self, place: Place) -> list[Item]:
         """Return what tasks wrote after a checkpoint."""
-        return list(self._all(place.of("writes"), place.user))
+        return list(self._list_items(place.namespace("writes"), place.user))
 
-    def reader(self, place: Place) -> Read:
-        """Return what reads the rows of a thread."""
-        return lambda refs: self._rows.of(refs, partial(self._read, place))
+    def unpack(self, place: Place, packed: Sequence[Any]) -> list[Any]:
+        """Return the values that packed values of a thread stand for."""
+        return unpack(packed, self._serde, self._make_reader(place))
 
-    def known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
+    def _make_reader(self, place: Place) -> Read:
+        return lambda refs: self._rows.get(refs, partial(self._read_rows, place))
+
+    def _read_known(self, place: Place) -> tuple[Item | None, frozenset[str]]:
         """Return a checkpoint with the references of it and its writes; none where it is not stored.
 
         As long as it is stored, so is what they refer to. Those of writes of another process are left out.
         """
-        item = None if place.id is None else self.checkpoint(place)
+        item = None if place.id is None else self.read_checkpoint(place)
         if item is None:
             return None, frozenset()
-        with self._guard:
-            there = self._refs.get((item.id, item.version))
-        if there is None:
-            there = frozenset(refs_of(_packed(item), self.reader(place)))
-            self._remember(item, there)
-        return item, there
+        refs = self._refs.get((item.id, item.version))
+        if refs is None:
+            refs = frozenset(find_refs(_packed_values(item), self._make_reader(place)))
+            self._refs.put((item.id, item.version), refs)
+        return item, refs
 
-    def put(self, place: Place, row: Row, packer: Packer) -> None:
-        """Write a checkpoint, and the rows that are new with it, all or none."""
-        values = _puts(place, packer)
-        put = _put(place, place.of("checkpoints"), str(place.id), row)
+    def put(self, parent: Place, place: Place, row: Row, channels: Mapping[str, Any]) -> None:
+        """Write a checkpoint that follows a parent, and the rows that are new with it, all or none."""
+        packer = Packer(self._serde, self._read_known(parent)[1])
+        row = {**row, "channels": {name: packer.pack(value) for name, value in channels.items()}}
+        values = _build_value_puts(place, packer)
+        checkpoint = _build_put(place, place.namespace("checkpoints"), str(place.id), row)
+        namespace = place.namespace("newest")
         while True:
-            head = self._memory.get_item(place.of("newest"), place.label, user_id=place.user)
-            former = head.value["id"] if head else max(map(_by_key, self.checkpoints(place)), default="")
-            newest = _put(place, place.of("newest"), place.label, {"id": max(former, str(place.id))})
-            newest["if_version"] = head.version if head else 0
+            head = self._memory.get_item(namespace, place.label, user_id=place.user)
+            newest = (
+                head.value["id"] if head else max(map(_get_key, self.list_checkpoints(place)), default="")
+            )
+            put_head = _build_put(place, namespace, place.label, {"id": max(newest, str(place.id))})
+            put_head["if_version"] = head.version if head else 0
             try:
-                made = self._write(place, [*values, newest, put])
+                item = self._write(place, [*values, put_head, checkpoint])[-1]
             except Changed:  # somebody else wrote a checkpoint of the thread meanwhile
                 continue
             break
-        self._rows.hold(packer.new)
-        self._remember(made[-1], packer.refs)
+        self._rows.add(packer.new)
+        self._refs.put((item.id, item.version), frozenset(packer.refs))
 
-    def put_writes(
-        self, place: Place, writes: Mapping[str, Row], packer: Packer, checkpoint: Item | None
-    ) -> None:
-        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it."""
-        rows = [_put(place, place.of("writes"), key, row) for key, row in writes.items()]
-        self._write(place, [*_puts(place, packer), *rows])
+    def put_writes(self, place: Place, writes: Mapping[str, Row], lasting: Container[str]) -> None:
+        """Write what a task wrote after a checkpoint, by key, and the rows that are new with it.
+
+        A write with one of the ``lasting`` keys that is stored stays as it is.
+        """
+        checkpoint, known = self._read_known(place)
+        namespace, packer = place.namespace("writes"), Packer(self._serde, known)
+        stored = self._memory.get_items(namespace, list(writes), user_id=place.user)
+        kept = {item.key for item in stored if item.key in lasting}
+        puts = [
+            _build_put(place, namespace, key, {**row, "value": packer.pack(row["value"])})
+            for key, row in writes.items()
+            if key not in kept
+        ]
+        self._write(place, [*_build_value_puts(place, packer), *puts])
         if checkpoint is not None:
-            self._remember(checkpoint, packer.refs)
-
-    def written(self, place: Place, keys: Sequence[str]) -> set[str]:
-        """Return those keys of writes that are there."""
-        return {item.key for item in self._memory.get_items(place.of("writes"), keys, user_id=place.user)}
+            version = (checkpoint.id, checkpoint.version)
+            self._refs.put(version, (self._refs.get(version) or frozenset()).union(packer.refs))
 
     def copy(self, source: Place, target: Place) -> None:
         """Copy a thread: first what the checkpoints need, then them."""
         for kind in ("values", "writes", "checkpoints"):
-            there = target.of(kind)
-            rows = (
-                _put(target, (*there, *item.namespace[3:]), item.key, dict(item.value))
-                for item in self._all(source.of(kind), source.user)
+            namespace = target.namespace(kind)
+            puts = (
+                _build_put(target, (*namespace, *item.namespace[3:]), item.key, dict(item.value))
+                for item in self._list_items(source.namespace(kind), source.user)
             )
-            while page := list(islice(rows, _PAGE)):
+            while page := list(islice(puts, _PAGE_SIZE)):
                 self._write(target, page)
-        self._purge(target, self._heads(target))
+        self._purge(target, self._list_items(target.namespace("newest"), target.user))
 
     def forget(self, place: Place) -> None:
         """Forget the conversation with the name of the thread; it can be restored."""
@@ -173,87 +189,71 @@ class Threads:
     def delete(self, place: Place) -> None:
         """Delete all items of a thread, for good."""
         for kind in ("checkpoints", "newest", "writes", "values"):
-            self._memory.forget(namespace=place.of(kind), purge=True, user_id=place.user)
+            self._memory.forget(namespace=place.namespace(kind), purge=True, user_id=place.user)
 
-    def drop(self, place: Place, checkpoints: Sequence[Item]) -> None:
+    def delete_checkpoints(self, place: Place, checkpoints: Sequence[Item]) -> None:
         """Delete checkpoints of a thread with their writes, and the rows that nothing needs, for good."""
+
+        def list_items(kind: str) -> Iterator[Item]:
+            return self._list_items(place.namespace(kind), place.user)
+
         # Rows are listed first: what others write from now on is not among them.
-        values = {item.key: item for item in self._all(place.of("values"), place.user)}
-        gone = [*self._heads(place), *(item.id for item in checkpoints)]
-        for item in checkpoints:
-            gone += [one.id for one in self.writes(replace(place, ns=item.namespace[3][1:], id=item.key))]
-        self._purge(place, gone)
-        held = {key: str(item.value.get("refs", "")).split() for key, item in values.items()}
-        left = chain(*(self._all(place.of(kind), place.user) for kind in ("checkpoints", "writes")))
-        needed = refs_in((packed for item in left for packed in _packed(item)), held)
-        self._purge(place, [item.id for key, item in values.items() if key not in needed])
+        rows = {item.key: item for item in list_items("values")}
+        places = [Place.of_checkpoint(place.user, item) for item in checkpoints]
+        writes = [item for checkpoint in places for item in self.list_writes(checkpoint)]
+        self._purge(place, [*list_items("newest"), *checkpoints, *writes])
+        inner_refs = {key: str(item.value.get("refs", "")).split() for key, item in rows.items()}
+        remaining = [*list_items("checkpoints"), *list_items("writes")]
+        needed = collect_refs((packed for item in remaining for packed in _packed_values(item)), inner_refs)
+        self._purge(place, [item for key, item in rows.items() if key not in needed])
 
-    def _read(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
-        """Read rows; NotFound: some are not there, as when they were forgotten one by one."""
-        asked = list(refs)
-        rows = self._memory.get_items(place.of("values"), asked, user_id=place.user)
-        found = {item.key: dict(item.value) for item in rows}
-        if len(found) < len(asked):
-            raise NotFound(f"thread {place.thread!r} lacks {len(asked) - len(found)} of its values")
-        return found
+    def _read_rows(self, place: Place, refs: Iterable[str]) -> Mapping[str, Row]:
+        """Read rows; NotFound: some do not exist, as when they were forgotten one by one."""
+        wanted = list(refs)
+        items = self._memory.get_items(place.namespace("values"), wanted, user_id=place.user)
+        if len(items) < len(wanted):
+            raise NotFound(f"thread {place.thread!r} lacks {len(wanted) - len(items)} of its values")
+        return {item.key: dict(item.value) for item in items}
 
-    def _heads(self, place: Place) -> list[str]:
-        return [item.id for item in self._all(place.of("newest"), place.user)]
-
-    def _purge(self, place: Place, ids: Sequence[str]) -> None:
-        if ids:
+    def _purge(self, place: Place, items: Iterable[Item]) -> None:
+        if ids := [item.id for item in items]:
             self._memory.forget(ids=ids, purge=True, reason="pruned", user_id=place.user)
 
     def _write(self, place: Place, puts: Sequence[Row]) -> list[Item]:
-        made = list[Item]()
+        items: list[Item] = []
         for at in range(0, len(puts), _MAX_ITEMS_PER_WRITE):  # what needs the others comes last
-            made += self._memory.put_items(puts[at : at + _MAX_ITEMS_PER_WRITE], user_id=place.user)
-        return made
+            items += self._memory.put_items(puts[at : at + _MAX_ITEMS_PER_WRITE], user_id=place.user)
+        return items
 
-    def _remember(self, item: Item, refs: Iterable[str]) -> None:
-        key = (item.id, item.version)
-        with self._guard:
-            self._refs[key] = self._refs.pop(key, frozenset()).union(refs)
-            if len(self._refs) > _MAX_CACHED_CHECKPOINTS:
-                self._refs.popitem(last=False)
-
-    def _all(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
-        return read_all(lambda after: self._memory.items(namespace, limit=_PAGE, after=after, user_id=user))
+    def _list_items(self, namespace: _Labels, user: str | None) -> Iterator[Item]:
+        return read_all(self._memory.items, namespace, limit=_PAGE_SIZE, user_id=user)
 
 
-def superseded(items: Sequence[Item], deltas: Callable[[Item], Iterable[str]]) -> list[Item]:
+def find_superseded(items: Sequence[Item], deltas: Mapping[str, Iterable[str]]) -> list[Item]:
     """Return the checkpoints of a thread, given greatest id first, that its newest ones do not need.
 
-    ``deltas`` returns the channels of a checkpoint that are rebuilt from the writes of former ones.
+    ``deltas`` has by an item's id the channels that are rebuilt from the writes of former checkpoints.
     """
-    at = {(item.namespace, item.key): item for item in items}
-    needed = set[str]()
+    by_place = {(item.namespace, item.key): item for item in items}
+    needed: set[str] = set()
     for newest in {item.namespace: item for item in reversed(items)}.values():
         item: Item | None = newest
-        missing = set(deltas(newest))
+        missing = set(deltas[newest.id])
         while item is not None and item.id not in needed:
             needed.add(item.id)
             missing.difference_update(item.value["channels"])
-            item = at.get((item.namespace, item.value["parent"])) if missing else None
+            item = by_place.get((item.namespace, item.value["parent"])) if missing else None
     return [item for item in items if item.id not in needed]
 
 
-def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """Say whether fields of metadata are equal to these; dots lead into nested ones."""
-    return all(
-        (metadata[name] if name in metadata else get_by_path(metadata, name)) == value
-        for name, value in filter.items()
-    )
-
-
-def _put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:
+def _build_put(place: Place, namespace: _Labels, key: str, row: Row) -> Row:
     return {"namespace": namespace, "key": key, "value": row, "text": "", "session_id": place.thread}
 
 
-def _puts(place: Place, packer: Packer) -> list[Row]:
-    return [_put(place, place.of("values"), ref, row) for ref, row in packer.new.items()]
+def _build_value_puts(place: Place, packer: Packer) -> list[Row]:
+    return [_build_put(place, place.namespace("values"), ref, row) for ref, row in packer.new.items()]
 
 
-def _packed(item: Item) -> list[Any]:
+def _packed_values(item: Item) -> list[Any]:
     """Return the packed values of a checkpoint or a write."""
     return list(item.value["channels"].values()) if "channels" in item.value else [item.value["value"]]

@@ -1,27 +1,21 @@
-"""LlamaIndex: a memory for its agents and chat engines, and a block for its own `Memory`.
-
-``pip install "jiyi[llama-index]"``. `JiyiMemory` keeps a whole conversation and shows what fits;
-`JiyiMemoryBlock` adds what other conversations say to the `Memory` of LlamaIndex.
-"""
+"""LlamaIndex: a memory for its agents and chat engines, and a block for its own `Memory`."""
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
-from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import BadMessage
-from jiyi.importers.entries import tool_call
+from jiyi.importers.entries import as_dict, as_list, tool_call
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner, Recalled, read_conversation
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
-from jiyi.text import TokenCounter
 
 with require_framework("LlamaIndex", "llama-index"):
     from llama_index.core.llms import ChatMessage
@@ -30,18 +24,16 @@ with require_framework("LlamaIndex", "llama-index"):
 __all__ = ["JiyiMemory", "JiyiMemoryBlock"]
 
 _ROLES = {"developer": "developer", "system": "system", "user": "user", "function": "tool", "tool": "tool"}
+_NO_SESSION = "llama-index"  # the conversation of a block without a session
 _COUNTED_BLOCKS = ("text", "tool_call", "cache")  # blocks counted as text and calls, or free
 
 
 class JiyiMemory(BaseMemory):
     """A conversation of the memory: all of it is saved and searched, and what fits is shown.
 
-    - `get` returns the messages that fit, unchanged, and the recalled text before the newest question.
-      Until the conversation changes, the result stays the same.
-    - No tool call is returned without its results; the beginning stays the same for several turns.
-    - Writing is all or none. Failures to read or write raise; a recall that fails is left out.
-
-    An agent adds more to a request than its memory returns: ``system``, ``tools``, ``reserve`` allow for it.
+    Until the conversation changes, `get` returns the same. Writing is all or none. Failures to read or write
+    raise; a recall that fails is left out. An agent adds more to a request than its memory returns:
+    ``system``, ``tools`` and ``reserve`` allow for it.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -62,7 +54,7 @@ class JiyiMemory(BaseMemory):
     def model_post_init(self, context: Any, /) -> None:
         """Set up the budget."""
         super().model_post_init(context)
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
 
     @classmethod
     def class_name(cls) -> str:
@@ -94,7 +86,7 @@ class JiyiMemory(BaseMemory):
         ``initial_token_count`` is what the caller puts before the messages.
         """
         stored = read_conversation(self._owner)
-        talk = [_with_tokens(message, self.memory.counter) for message in stored]
+        talk = [with_tokens(m, _find_other_parts(m), self.memory.counter) for m in stored]
         question = str(getattr(input, "content", input) or "").strip()
         if question == next((m.text.strip() for m in reversed(talk) if m.role == "user"), ""):
             question = ""  # an agent repeats its question at every step
@@ -103,10 +95,8 @@ class JiyiMemory(BaseMemory):
         state = (question, initial_token_count, self.system, [message.id for message in stored])
         if self._last_shown is None or self._last_shown[0] != state:
             tools = [t if isinstance(t, Mapping) else t.metadata.to_openai_tool() for t in self.tools]
-            room = self._fitting.budget - self.reserve - initial_token_count
-            fitted = replace(self._fitting, budget=room).fit(
-                self._owner, talk, system=self.system, tools=tools
-            )
+            reserved = self.reserve + initial_token_count
+            fitted = self._fitting.fit(self._owner, talk, system=self.system, tools=tools, reserved=reserved)
             self._last_shown = state, fitted
         messages = [_to_chat_message(message) for message in stored]
         return list(self._last_shown[1].select(messages, lambda text: ChatMessage(role="user", content=text)))
@@ -127,9 +117,7 @@ class JiyiMemory(BaseMemory):
         """Make these the conversation, in one transaction; a beginning that is equal stays as it is.
 
         Records derived only from the others are forgotten too; `MemoryManager.restore` brings all back.
-
-        Raises:
-            BadMessage: one of them is no JSON.
+        Raises `BadMessage` if one of them is no JSON.
         """
         new = [message.to_dict() for message in self._build_messages(messages)]
         self.memory.replace_messages(self.session_id, new, user_id=self.user_id)
@@ -167,7 +155,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     def model_post_init(self, context: Any, /) -> None:
         """Set up how much is recalled."""
         super().model_post_init(context)
-        self._fitting = Fitting.of(self.memory, self.recall_tokens, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.recall_tokens, self.recall_tokens, self.seconds)
 
     @property
     def last(self) -> Recalled | None:
@@ -175,7 +163,7 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
         return self._last_shown[1] if self._last_shown else None
 
     async def _aget(
-        self, messages: Sequence[ChatMessage] | None = None, session_id: str = "llama-index", **_: Any
+        self, messages: Sequence[ChatMessage] | None = None, session_id: str = _NO_SESSION, **_: Any
     ) -> str:
         talk = [_to_message(message) for message in messages or ()]
         state = session_id, list(dict.fromkeys(m.text for m in talk if m.role == "user"))
@@ -186,9 +174,8 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
 
     async def _aput(self, messages: Sequence[ChatMessage]) -> None:
         for session_id, group in groupby(messages, lambda m: m.additional_kwargs.get("session_id")):
-            saved = [_to_message(message) for message in group]
-            memory = AsyncMemoryManager(self.memory)
-            await finish(memory.save_messages(session_id or "llama-index", saved, user_id=self.user_id))
+            saved, session = [_to_message(message) for message in group], session_id or _NO_SESSION
+            await finish(asyncio.to_thread(self.memory.save_messages, session, saved, user_id=self.user_id))
 
     async def atruncate(self, content: str, tokens_to_truncate: int) -> str | None:
         """Return the beginning of a text, so many tokens shorter; None if nothing is left."""
@@ -221,54 +208,39 @@ def _read_calls(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
             name = block["tool_name"]  # without an id a result has the name of its tool
             call = tool_call(block["tool_call_id"] or name, name, block["tool_kwargs"])
             calls[call["id"]] = call
-    extra_calls = raw["additional_kwargs"].get("tool_calls")
-    for call in extra_calls if isinstance(extra_calls, list) else ():
-        if isinstance(call, dict) and call.get("id") and isinstance(call.get("function"), dict):
-            calls.setdefault(call["id"], call)
+    for extra in map(as_dict, as_list(raw["additional_kwargs"].get("tool_calls"))):
+        if extra.get("id") and isinstance(extra.get("function"), dict):
+            calls.setdefault(extra["id"], dict(extra))
     return list(calls.values())
 
 
 def _to_chat_message(message: Message) -> ChatMessage:
     """Return the original of a stored message; one that was saved by other means is converted."""
     raw = raw_of(message)
-    if isinstance(raw, dict) and "blocks" in raw:
-        try:
+    if "blocks" in as_dict(raw):
+        with suppress(ValidationError):  # such as an image whose path no longer exists
             return ChatMessage.model_validate(raw)
-        except ValidationError:  # such as an image whose path no longer exists
-            pass
     blocks: list[dict[str, Any]] = [{"block_type": "text", "text": message.text}] if message.text else []
-    blocks += [
-        {
-            "block_type": "tool_call",
-            "tool_call_id": call.id,
-            "tool_name": call.name,
-            "tool_kwargs": call.arguments,
-        }
-        for call in message.tool_calls
-    ]
+    for call in message.tool_calls:
+        fields = {"tool_call_id": call.id, "tool_name": call.name, "tool_kwargs": call.arguments}
+        blocks.append({"block_type": "tool_call", **fields})
     extra = {"tool_call_id": message.tool_call_id} if message.role == "tool" else {}
     return ChatMessage.model_validate({"role": message.role, "blocks": blocks, "additional_kwargs": extra})
 
 
-def _with_tokens(message: Message, counter: TokenCounter) -> Message:
-    """Return a message with the tokens of all its blocks, also those such as images."""
-    raw = raw_of(message)
-    blocks = raw.get("blocks", ()) if isinstance(raw, dict) else ()
-    others = tuple(_to_counted_part(b) for b in blocks if b["block_type"] not in _COUNTED_BLOCKS)
-    if not others:
-        return message
-    tokens = counter.count(message) + counter.count(Message(role="user", content=others))
-    return replace(message, tokens=tokens, tokens_by=counter.name)
+def _find_other_parts(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message beyond text and calls, in the form of Chat Completions."""
+    blocks = as_dict(raw_of(message)).get("blocks", ())
+    return [_to_counted_part(block) for block in blocks if block["block_type"] not in _COUNTED_BLOCKS]
 
 
 def _to_counted_part(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return a block in the form of Chat Completions, as far as its size needs."""
     match block["block_type"]:
         case "image":
-            return {"type": "image_url", "image_url": {"url": "", "detail": block.get("detail")}}
-        case "audio" if block.get("audio"):
-            body = {"data": block["audio"], "format": block.get("format")}
-            return {"type": "input_audio", "input_audio": body}
-        case "audio" | "video" | "document" as kind:
+            return {"type": "image_url"}
+        case "audio":
+            return {"type": "input_audio"}
+        case "video" | "document" as kind:
             return {"type": "file", "file": {"file_data": block.get("data") or block.get(kind)}}
     return {"type": "text", "text": json.dumps(block, ensure_ascii=False)}

@@ -1,20 +1,16 @@
-"""OpenAI Agents SDK: a session that is a conversation of the memory, and windows for the model.
-
-``pip install "jiyi[openai-agents]"``. A session gives back every item as it came; `JiyiSession.run_config`
-shows the model the part of them that fits, with what the memory recalls.
-"""
+"""OpenAI Agents SDK: a session that is a conversation of the memory, and windows for the model."""
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import chain, groupby
+from typing import Any, TypeAlias
 
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.errors import InputError
-from jiyi.importers.entries import join_text
+from jiyi.importers.entries import as_dict, as_list, join_text
 from jiyi.integrations.common import build_message, finish, log_errors, raw_of, require_framework
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Owner, read_conversation
 from jiyi.integrations.tools import describe_function
 from jiyi.manager import MemoryManager
@@ -25,11 +21,12 @@ __all__ = ["JiyiInputFilter", "JiyiSession", "UserOf"]
 
 with require_framework("the OpenAI Agents SDK", "openai-agents"):
     from agents import Agent, FunctionTool, Handoff, RunConfig, RunContextWrapper, handoff
+    from agents.agent_output import AgentOutputSchema, AgentOutputSchemaBase
     from agents.memory import SessionSettings
     from agents.run import CallModelData, ModelInputData
 
-
 _Item = dict[str, Any]
+_Wrapper: TypeAlias = RunContextWrapper[Any] | None
 
 UserOf = Callable[[Any], str]
 """Returns the user of a conversation, from the context an app gives to ``Runner.run``."""
@@ -39,9 +36,8 @@ UserOf = Callable[[Any], str]
 class JiyiSession:
     """A session of the Agents SDK in a memory; each item is a message, found by `search` and read for facts.
 
-    - Items come back deep-equal, in their order, as often as they were added.
-    - `add_items` writes all or none; a change that has begun is finished when its caller is cancelled.
-    - `clear_session` forgets the conversation with everything derived from it; `restore` brings it back.
+    Items come back deep-equal, in their order, as often as they were added. A change that has begun is
+    finished when its caller is cancelled.
     """
 
     session_id: str  # the conversation
@@ -58,9 +54,7 @@ class JiyiSession:
         self.session_settings = SessionSettings().resolve(self.session_settings)
         self._memory = AsyncMemoryManager(self.memory)
 
-    async def get_items(
-        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
-    ) -> list[_Item]:
+    async def get_items(self, limit: int | None = None, *, wrapper: _Wrapper = None) -> list[_Item]:
         """Return the newest ``limit`` items, oldest first; without a limit, or with one below 0, all."""
         count = self.session_settings.limit if limit is None else limit
         if count == 0:
@@ -73,16 +67,13 @@ class JiyiSession:
         items = [item for message in stored for item in _to_items(message)]
         return items if count is None or count < 0 else items[-count:]
 
-    async def add_items(
-        self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
-    ) -> None:
+    async def add_items(self, items: Sequence[_Item], *, wrapper: _Wrapper = None) -> None:
         """Add items, all or none; raise `BadMessage` if one of them is no dict of JSON."""
         if items:
-            messages = [_to_message(item) for item in items]
-            user = self._find_user(wrapper)
+            messages, user = [_to_message(item) for item in items], self._find_user(wrapper)
             await finish(self._memory.save_messages(self.session_id, messages, user_id=user))
 
-    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> _Item | None:
+    async def pop_item(self, *, wrapper: _Wrapper = None) -> _Item | None:
         """Remove the newest item and return it; None if there is none."""
         user = self._find_user(wrapper)
         message = await finish(self._memory.pop_message(self.session_id, user_id=user))
@@ -93,17 +84,14 @@ class JiyiSession:
             await self.add_items(earlier, wrapper=wrapper)
         return item
 
-    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
-        """Forget the conversation, and all that was derived from it."""
+    async def clear_session(self, *, wrapper: _Wrapper = None) -> None:
+        """Forget the conversation, and all that was derived from it; `restore` brings it back."""
         user = self._find_user(wrapper)
         await finish(self._memory.forget(session_id=self.session_id, user_id=user, reason="cleared"))
 
-    async def replace_items(
-        self, items: Sequence[_Item], *, wrapper: RunContextWrapper[Any] | None = None
-    ) -> None:
+    async def replace_items(self, items: Sequence[_Item], *, wrapper: _Wrapper = None) -> None:
         """Make these the items of the session, in one transaction; a beginning that is equal stays."""
-        messages = [_to_message(item).to_dict() for item in items]
-        user = self._find_user(wrapper)
+        messages, user = [_to_message(item).to_dict() for item in items], self._find_user(wrapper)
         await finish(self._memory.replace_messages(self.session_id, messages, user_id=user))
 
     async def _atomic_replace_items(self, items: Sequence[_Item]) -> bool:
@@ -116,13 +104,13 @@ class JiyiSession:
     ) -> "JiyiInputFilter":
         """Return a ``call_model_input_filter`` for this session; see `JiyiInputFilter`."""
         owner = Owner(self.memory, self.user_id, self.session_id)
-        return JiyiInputFilter(owner, Fitting.of(self.memory, budget, recall_tokens, seconds), self.user_of)
+        return JiyiInputFilter(owner, Fitting(self.memory, budget, recall_tokens, seconds), self.user_of)
 
     def run_config(self, budget: int | None = None, **fields: Any) -> RunConfig:
         """Return a run configuration with `input_filter`; ``fields`` are its other ones."""
         return RunConfig(call_model_input_filter=self.input_filter(budget), **fields)
 
-    def _find_user(self, wrapper: RunContextWrapper[Any] | None) -> str | None:
+    def _find_user(self, wrapper: _Wrapper) -> str | None:
         if self.user_of is not None and wrapper is not None and wrapper.context is not None:
             return self.user_of(wrapper.context)
         return self.user_id
@@ -130,10 +118,9 @@ class JiyiSession:
 
 @dataclass(slots=True, eq=False)
 class JiyiInputFilter:
-    """Gives the model the items that fit, and the recalled text before the newest question.
+    """Gives the model the items that fit, unchanged, and the recalled text before the newest question.
 
-    Instructions, tools, handoffs and the output's schema count. Items are passed on unchanged or left
-    out. If the memory fails or takes longer than its time, the input is passed on as it came.
+    If the memory fails or takes longer than its time, the input is passed on as it came.
     """
 
     owner: Owner
@@ -145,42 +132,30 @@ class JiyiInputFilter:
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the input for the model."""
         with log_errors("the input passes without memory"):
-            return await self._fit_input(data)
+            tools = await _describe_tools(data.agent, data.context)
+            return await asyncio.to_thread(self._fit_input, data, tools)
         return data.model_data
 
-    async def _fit_input(self, data: CallModelData[Any]) -> ModelInputData:
-        items, instructions = data.model_data.input, data.model_data.instructions
-        tools = await _describe_tools(data.agent, data.context)
-        owner = self.owner
+    def _fit_input(self, data: CallModelData[Any], tools: Sequence[dict[str, Any]]) -> ModelInputData:
+        owner, instructions = self.owner, data.model_data.instructions
         if self.user_of is not None and data.context is not None:
-            owner = Owner(owner.memory, self.user_of(data.context), owner.session_id)
-        fitted, shown = await asyncio.to_thread(self._fit_items, owner, items, instructions or "", tools)
-        self.last = fitted
-        return ModelInputData(input=shown, instructions=instructions)
-
-    def _fit_items(
-        self, owner: Owner, items: Sequence[Any], instructions: str, tools: Sequence[dict[str, Any]]
-    ) -> tuple[Fitted, list[Any]]:
-        groups = _group_items(items, owner.memory.counter)
-        talk = [message for message, _ in groups]
-        fitted = self.fitting.fit(owner, talk, system=instructions, tools=tools)
-        item_groups = [[items[i] for i in indices] for _, indices in groups]
-        shown = fitted.select(item_groups, lambda text: [{"role": "user", "content": text}])
-        return fitted, [item for group in shown for item in group]
+            owner = replace(owner, user_id=self.user_of(data.context))
+        groups = _group_items(data.model_data.input)
+        talk = [_join_items(group, owner.memory.counter) for group in groups]
+        self.last = fitted = self.fitting.fit(owner, talk, system=instructions or "", tools=tools)
+        shown = fitted.select(groups, lambda text: [{"role": "user", "content": text}])
+        return ModelInputData(input=list(chain.from_iterable(shown)), instructions=instructions)
 
 
 async def _describe_tools(agent: Agent[Any], context: Any) -> list[dict[str, Any]]:
     """Return an agent's tools, handoffs and output schema, in the form of Chat Completions."""
-    wrapped = RunContextWrapper(context=context)
-    function_tools = [t for t in await agent.get_all_tools(wrapped) if isinstance(t, FunctionTool)]
-    functions = [(t.name, t.description, t.params_json_schema) for t in function_tools]
+    tools = await agent.get_all_tools(RunContextWrapper(context=context))
+    functions = [(t.name, t.description, t.params_json_schema) for t in tools if isinstance(t, FunctionTool)]
     for target in agent.handoffs:
         tool = target if isinstance(target, Handoff) else handoff(target)
         functions.append((tool.tool_name, tool.tool_description, tool.input_json_schema))
     output = agent.output_type
     if output is not None and output is not str:
-        from agents import AgentOutputSchema, AgentOutputSchemaBase
-
         schema = output if isinstance(output, AgentOutputSchemaBase) else AgentOutputSchema(output)
         if not schema.is_plain_text():
             functions.append((schema.name(), "", schema.json_schema()))
@@ -193,11 +168,7 @@ _ROLES = ("user", "assistant", "system", "developer")
 
 
 def _to_message(item: object) -> Message:
-    """Return an item as a message, with the item itself; without text its content is empty.
-
-    Raises:
-        BadMessage: it is no dict of JSON.
-    """
+    """Return an item as a message, with the item itself; without text its content is empty."""
     return build_message(dict(as_mapping(item)), _to_chat_message(as_mapping(item)))
 
 
@@ -216,45 +187,35 @@ def _to_items(message: Message) -> list[_Item]:
     return calls if calls and not message.text else [*texts, *calls]
 
 
-def _group_items(items: Sequence[_Item], counter: TokenCounter) -> list[tuple[Message, list[int]]]:
-    """Return messages for a window, each with the indices of its items.
+def _group_items(items: Sequence[_Item]) -> list[list[_Item]]:
+    """Return the items that are shown or left out together.
 
-    The model's thoughts, words and calls without a break are one message: an API refuses a thought
-    without what follows it. Each has the tokens of all its items.
+    The model's thoughts, words and calls without a break: an API refuses a thought without what follows.
     """
-    groups: list[tuple[list[int], list[Mapping[str, Any]]]] = []
-    for index, item in enumerate(items):
-        body = _to_chat_message(item)
-        is_answer = body["role"] == "assistant"
-        if not (is_answer and groups and groups[-1][1][-1]["role"] == "assistant"):
-            groups.append(([], []))
-        groups[-1][0].append(index)
-        groups[-1][1].append(body)
-    return [(_join(bodies, [items[i] for i in indices], counter), indices) for indices, bodies in groups]
+    roles = [_to_chat_message(item)["role"] for item in items]
+    keys = [-1 if role == "assistant" else index for index, role in enumerate(roles)]
+    groups = groupby(zip(items, keys, strict=True), lambda pair: pair[1])
+    return [[item for item, _ in group] for _, group in groups]
 
 
-def _join(bodies: Sequence[Mapping[str, Any]], items: Sequence[_Item], counter: TokenCounter) -> Message:
-    texts = [str(body["content"]) for body in bodies if body["content"]]
-    calls = [call for body in bodies for call in body.get("tool_calls", ())]
+def _join_items(items: Sequence[_Item], counter: TokenCounter) -> Message:
+    """Return a message with the text and calls of items, and the tokens of all they have."""
+    bodies = [_to_chat_message(item) for item in items]
+    texts = [body["content"] for body in bodies if body["content"]]
     body: dict[str, Any] = {**bodies[0], "content": "\n".join(texts)}
-    message = Message.from_openai(body | ({"tool_calls": calls} if calls else {}))
-    tokens = counter.count(message) + sum(_count_other_tokens(item, counter) for item in items)
-    return Message.from_openai(message.to_dict(), tokens=tokens, tokens_by=counter.name)
+    if calls := [call for body in bodies for call in body.get("tool_calls", ())]:
+        body["tool_calls"] = calls
+    others = [part for item in items for part in _find_other_parts(item)]
+    return with_tokens(Message.from_openai(body), others, counter)
 
 
-def _count_other_tokens(item: _Item, counter: TokenCounter) -> int:
-    """Return the tokens of an item beyond those of its text and calls, such as images and thoughts."""
+def _find_other_parts(item: _Item) -> list[dict[str, Any]]:
+    """Return what an item has beyond its text and calls, such as images and thoughts."""
     is_message = item.get("role") in _ROLES and "content" in item
-    if is_message or item.get("type") in (*_ARGUMENTS, *_RESULT_TYPES):
-        parts = item.get("content", item.get("output"))
-        others = [p for p in parts if not join_text([p])] if isinstance(parts, list) else []
-        pictures = [p for p in others if isinstance(p, dict) and p.get("type") == "input_image"]
-        images = [{"type": "image_url", "image_url": {"url": p.get("image_url") or ""}} for p in pictures]
-        rest = [p for p in others if p not in pictures]
-        return (counter.count(Message(role="user", content=tuple(images))) if images else 0) + (
-            counter.count_text(json.dumps(rest, ensure_ascii=False, default=str)) if rest else 0
-        )
-    return counter.count_text(json.dumps(item, ensure_ascii=False, default=str))
+    if not is_message and item.get("type") not in (*_ARGUMENTS, *_RESULT_TYPES):
+        return [{"type": "item", **item}]
+    parts = as_list(item.get("content", item.get("output")))
+    return [{"type": "part", **as_dict(part)} for part in parts if not join_text([part])]
 
 
 def _to_chat_message(item: Mapping[str, Any]) -> dict[str, Any]:

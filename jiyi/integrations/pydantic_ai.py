@@ -1,21 +1,18 @@
-"""pydantic-ai: a capability that gives an agent memory.
-
-``pip install "jiyi[pydantic-ai]"``.
-"""
+"""pydantic-ai: a capability that gives an agent memory."""
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 from jiyi.importers.entries import tool_call
-from jiyi.integrations import tools as verbs
 from jiyi.integrations.common import find_user_id, log_errors, raw_of, require_framework
-from jiyi.integrations.fitting import Fitted, Fitting
+from jiyi.integrations.fitting import Fitted, Fitting, with_tokens
 from jiyi.integrations.recalling import Entry, Owner, Saver, read_conversation
-from jiyi.integrations.tools import describe_function
+from jiyi.integrations.tools import build_tools, describe_function
 from jiyi.manager import MemoryManager
 from jiyi.records import Message
 from jiyi.text import TokenCounter
@@ -23,24 +20,11 @@ from jiyi.text import TokenCounter
 __all__ = ["JiyiMemory", "UserOf"]
 
 with require_framework("pydantic-ai", "pydantic-ai"):
-    from pydantic_ai import FunctionToolset, RunContext, Tool
+    from pydantic_ai import FunctionToolset, RunContext
+    from pydantic_ai import messages as ai
     from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-    from pydantic_ai.messages import (
-        BaseToolReturnPart,
-        BinaryContent,
-        ImageUrl,
-        ModelMessage,
-        ModelMessagesTypeAdapter,
-        ModelRequest,
-        ModelResponse,
-        TextContent,
-        TextPart,
-        ToolCallPart,
-        UserPromptPart,
-    )
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
     from pydantic_ai.run import AgentRunResult
-
 
 UserOf = Callable[[Any], str | None]
 """Returns the user of a run, from its ``RunContext``."""
@@ -52,9 +36,7 @@ class JiyiMemory(AbstractCapability[Any]):
 
     - A conversation is the session of its ``conversation_id``; each message is saved once.
     - The model gets the messages unchanged, or requests without the parts that do not fit;
-      ``message_history`` stays complete. Recalled text is a user prompt directly before the newest
-      question.
-    - Instructions, tools and output schema count.
+      ``message_history`` stays complete. Instructions, tools and output schema count.
     - If recalling fails or takes longer than its time, the model is asked without it; messages that
       cannot be saved are saved with the next request.
     """
@@ -71,9 +53,10 @@ class JiyiMemory(AbstractCapability[Any]):
     """What was shown last, with ``last.recalled.nothing_relevant`` and ``last.recalled.why``."""
 
     def __post_init__(self) -> None:
-        self._fitting = Fitting.of(self.memory, self.budget, self.recall_tokens, self.seconds)
+        self._fitting = Fitting(self.memory, self.budget, self.recall_tokens, self.seconds)
         self._saver = Saver()
-        self._toolset = self._build_toolset() if self.tools else None
+        own_tools = build_tools(self._owner, RunContext[Any])
+        self._toolset = FunctionToolset(own_tools, id="jiyi-memory") if self.tools else None
 
     def get_ordering(self) -> CapabilityOrdering:
         """Run last, so that additions of other capabilities are counted."""
@@ -101,26 +84,22 @@ class JiyiMemory(AbstractCapability[Any]):
             await asyncio.to_thread(self._save, self._owner(ctx), result.all_messages())
         return result
 
-    def history(self, conversation_id: str, *, user_id: str | None = None) -> list[ModelMessage]:
+    def history(self, conversation_id: str, *, user_id: str | None = None) -> list[ai.ModelMessage]:
         """Return a conversation as it was, for ``message_history``."""
         return _restore_messages(read_conversation(Owner(self.memory, user_id, conversation_id)))
 
     def _fit_request(self, owner: Owner, request: ModelRequestContext) -> ModelRequestContext:
-        messages = request.messages
+        messages, parameters = request.messages, request.model_request_parameters
         pieces = _split_messages(messages, self.memory.counter)
-        fitted = self._fitting.fit(
-            owner,
-            [piece.message for piece in pieces],
-            system=_read_instructions(request.model_request_parameters, messages),
-            tools=_describe_tools(request.model_request_parameters),
-        )
-        self.last = fitted
-        shown = _select_parts(messages, pieces, fitted.kept, fitted.recalled.text, fitted.at)
-        return replace(request, messages=shown)
+        talk = [piece.message for piece in pieces]
+        system, tools = _read_instructions(parameters, messages), _describe_tools(parameters)
+        self.last = fitted = self._fitting.fit(owner, talk, system=system, tools=tools)
+        return replace(request, messages=list(_select_parts(messages, pieces, fitted)))
 
-    def _save(self, owner: Owner, messages: Sequence[ModelMessage]) -> None:
+    def _save(self, owner: Owner, messages: Sequence[ai.ModelMessage]) -> None:
         with log_errors("messages are not saved yet"):
-            self._saver.save(owner, _build_entries(messages, _split_messages(messages, self.memory.counter)))
+            pieces = _split_messages(messages, self.memory.counter)
+            self._saver.save(owner, list(_build_entries(messages, pieces)))
 
     def _owner(self, ctx: RunContext[Any]) -> Owner:
         if self.user_of is not None:
@@ -129,22 +108,8 @@ class JiyiMemory(AbstractCapability[Any]):
             user = find_user_id(ctx.deps) if self.user_id is None else self.user_id
         return Owner(self.memory, user, ctx.conversation_id or ctx.run_id or "")
 
-    def _build_toolset(self) -> FunctionToolset[Any]:
-        async def remember(ctx: RunContext[Any], text: str) -> str:
-            return await asyncio.to_thread(verbs.remember, self._owner(ctx), text)
 
-        async def recall(ctx: RunContext[Any], query: str) -> str:
-            return await asyncio.to_thread(verbs.recall, self._owner(ctx), query)
-
-        async def forget(ctx: RunContext[Any], ids: list[str]) -> str:
-            return await asyncio.to_thread(verbs.forget, self._owner(ctx), ids)
-
-        functions, descriptions = (remember, recall, forget), verbs.TOOL_DESCRIPTIONS
-        tools = [Tool(function, description=descriptions[function.__name__]) for function in functions]
-        return FunctionToolset(tools, id="jiyi-memory")
-
-
-_IMAGE_PART: dict[str, Any] = {"type": "image_url", "image_url": {"url": ""}}  # counted by its kind alone
+_IMAGE_PART = {"type": "image_url"}  # counted by its kind alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,37 +121,34 @@ class _Piece:
     message: Message
 
 
-def _split_messages(messages: Sequence[ModelMessage], counter: TokenCounter) -> list[_Piece]:
+def _split_messages(messages: Sequence[ai.ModelMessage], counter: TokenCounter) -> list[_Piece]:
     """Return the pieces of a conversation, with the tokens of all their parts."""
     pieces: list[_Piece] = []
     for index, message in enumerate(messages):
-        if isinstance(message, ModelRequest):
+        if isinstance(message, ai.ModelRequest):
             pieces += [_Piece(index, i, _read_part(part, counter)) for i, part in enumerate(message.parts)]
         else:
             pieces.append(_Piece(index, None, _read_response(message, counter)))
     return pieces
 
 
-def _build_entries(messages: Sequence[ModelMessage], pieces: Iterable[_Piece]) -> list[Entry]:
-    """Return the pieces as they are saved, each with its message without that one's other parts."""
-    dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+def _build_entries(messages: Sequence[ai.ModelMessage], pieces: Iterable[_Piece]) -> Iterator[Entry]:
+    """Yield the pieces as they are saved, each with its message without that one's other parts."""
+    dumped = ai.ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     key_counts: Counter[str] = Counter()
-    keys = []
-    for message in messages:
-        key = _message_key(message)
+    for index, group in groupby(pieces, lambda piece: piece.message_index):
+        key = _message_key(messages[index])
         key_counts[key] += 1
-        keys.append(f"{key}#{key_counts[key]}")
-    entries = []
-    for piece in pieces:
-        dumped_message, key = dumped[piece.message_index], keys[piece.message_index]
-        if piece.part_index is not None:
-            dumped_message = {**dumped_message, "parts": [dumped_message["parts"][piece.part_index]]}
-        raw = json.dumps({"of": key, "message": dumped_message}, ensure_ascii=False)
-        entries.append(Entry(f"{key}/{piece.part_index}", raw, piece.message))
-    return entries
+        key = f"{key}#{key_counts[key]}"
+        for piece in group:
+            message = dumped[index]
+            if piece.part_index is not None:
+                message = {**message, "parts": [message["parts"][piece.part_index]]}
+            raw = json.dumps({"of": key, "message": message}, ensure_ascii=False)
+            yield Entry(f"{key}/{piece.part_index}", raw, piece.message)
 
 
-def _restore_messages(stored: Iterable[Message]) -> list[ModelMessage]:
+def _restore_messages(stored: Iterable[Message]) -> list[ai.ModelMessage]:
     """Return the original messages; those that were saved by other means are left out."""
     messages: list[dict[str, Any]] = []
     last_key = None
@@ -199,45 +161,36 @@ def _restore_messages(stored: Iterable[Message]) -> list[ModelMessage]:
         else:
             messages.append(raw["message"])
         last_key = raw["of"]
-    return list(ModelMessagesTypeAdapter.validate_python(messages))
+    return list(ai.ModelMessagesTypeAdapter.validate_python(messages))
 
 
 def _select_parts(
-    messages: Sequence[ModelMessage],
-    pieces: Sequence[_Piece],
-    shown_indices: Iterable[int],
-    recalled: str,
-    recalled_at: int | None,
-) -> list[ModelMessage]:
-    """Return the messages to show: the same objects, or copies of requests with fewer or more parts.
-
-    ``recalled`` is inserted before the piece with the index ``recalled_at``.
-    """
-    parts: dict[int, list[Any]] = {}
-    for index in shown_indices:
+    messages: Sequence[ai.ModelMessage], pieces: Sequence[_Piece], fitted: Fitted
+) -> Iterator[ai.ModelMessage]:
+    """Yield the messages to show: the same objects, or copies of requests with fewer or more parts."""
+    parts_shown: dict[int, list[Any]] = {}
+    for index in fitted.kept:
         piece = pieces[index]
-        shown_parts = parts.setdefault(piece.message_index, [])
+        parts = parts_shown.setdefault(piece.message_index, [])
+        if index == fitted.at and fitted.recalled.text:
+            # A user prompt, so that recalled words have no more authority than when they were said.
+            parts.append(ai.UserPromptPart(fitted.recalled.text))
         if piece.part_index is not None:
-            if index == recalled_at and recalled:
-                # A user prompt, so that recalled words have no more authority than when they were said.
-                shown_parts.append(UserPromptPart(recalled))
-            shown_parts.append(messages[piece.message_index].parts[piece.part_index])
-    shown_messages = []
+            parts.append(messages[piece.message_index].parts[piece.part_index])
     for index, message in enumerate(messages):
-        shown_parts = parts.get(index, [])
-        if isinstance(message, ModelResponse) or not message.parts or shown_parts == list(message.parts):
-            if index in parts or not message.parts:
-                shown_messages.append(message)
-        elif shown_parts:
-            shown_messages.append(replace(message, parts=shown_parts))
-    return shown_messages
+        parts = parts_shown.get(index, [])
+        if isinstance(message, ai.ModelResponse) or parts == list(message.parts):
+            if index in parts_shown or not message.parts:
+                yield message
+        elif parts:
+            yield replace(message, parts=parts)
 
 
-def _read_instructions(parameters: ModelRequestParameters, messages: Sequence[ModelMessage]) -> str:
+def _read_instructions(parameters: ModelRequestParameters, messages: Sequence[ai.ModelMessage]) -> str:
     """Return the instructions of a request."""
     if parameters.instruction_parts is not None:
         return "\n\n".join(part.content for part in parameters.instruction_parts)
-    requests = [message for message in messages if isinstance(message, ModelRequest)]
+    requests = [message for message in messages if isinstance(message, ai.ModelRequest)]
     return (requests[-1].instructions or "") if requests else ""
 
 
@@ -254,10 +207,10 @@ def _describe_tools(parameters: ModelRequestParameters) -> list[dict[str, Any]]:
 def _read_part(part: Any, counter: TokenCounter) -> Message:
     """Return a part of a request as a message; an unknown one is counted, and always stays."""
     others: list[dict[str, Any]] = []
-    if isinstance(part, UserPromptPart):
+    if isinstance(part, ai.UserPromptPart):
         text, others = _split_content([part.content] if isinstance(part.content, str) else part.content)
         message = Message(role="user", content=text, created_at=part.timestamp)
-    elif isinstance(part, BaseToolReturnPart):
+    elif isinstance(part, ai.BaseToolReturnPart):
         _, others = _split_content(part.files)
         text = part.model_response_str()
         fields = {"tool_call_id": part.tool_call_id, "created_at": part.timestamp}
@@ -270,29 +223,23 @@ def _read_part(part: Any, counter: TokenCounter) -> Message:
         # Feedback on an answer is dropped with the turn of that answer.
         message = Message(role="assistant" if part.part_kind.startswith("retry") else "system", content="")
         others = [{"type": part.part_kind, "said": repr(part)}]
-    return _with_tokens(message, others, counter)
+    return with_tokens(message, others, counter)
 
 
-def _read_response(message: ModelResponse, counter: TokenCounter) -> Message:
+def _read_response(message: ai.ModelResponse, counter: TokenCounter) -> Message:
     calls, others = [], []
     for part in message.parts:
-        if isinstance(part, ToolCallPart):
+        if isinstance(part, ai.ToolCallPart):
             calls.append(tool_call(part.tool_call_id, part.tool_name, part.args_as_json_str()))
         elif part.part_kind == "file":
             others.append(_IMAGE_PART)
-        elif not isinstance(part, TextPart):
+        elif not isinstance(part, ai.TextPart):
             others.append({"type": part.part_kind, "said": str(getattr(part, "content", None) or repr(part))})
     answer = Message.from_openai(
         {"role": "assistant", "content": message.text or ""} | ({"tool_calls": calls} if calls else {}),
         created_at=message.timestamp,
     )
-    return _with_tokens(answer, others, counter)
-
-
-def _with_tokens(message: Message, other_parts: Sequence[dict[str, Any]], counter: TokenCounter) -> Message:
-    # Counted one by one, so that a part counts the same in any message.
-    extra = sum(counter.count(Message(role="user", content=(part,))) for part in other_parts)
-    return replace(message, tokens=counter.count(message) + extra, tokens_by=counter.name)
+    return with_tokens(answer, others, counter)
 
 
 def _split_content(content: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
@@ -300,20 +247,20 @@ def _split_content(content: Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
     texts: list[str] = []
     other_parts: list[dict[str, Any]] = []
     for item in content:
-        if isinstance(item, str | TextContent):
+        if isinstance(item, str | ai.TextContent):
             texts.append(item if isinstance(item, str) else str(item.content))
-        elif isinstance(item, BinaryContent) and not item.is_image:
+        elif isinstance(item, ai.BinaryContent) and not item.is_image:
             other_parts.append({"type": "file", "file": {"file_data": item.base64}})
-        elif isinstance(item, ImageUrl | BinaryContent):
+        elif isinstance(item, ai.ImageUrl | ai.BinaryContent):
             other_parts.append(_IMAGE_PART)
         elif getattr(item, "kind", "") != "cache-point":
             other_parts.append({"type": "other", "said": repr(item)})
     return "\n".join(texts), other_parts
 
 
-def _message_key(message: ModelMessage) -> str:
+def _message_key(message: ai.ModelMessage) -> str:
     """Return what identifies a message: its kind, its time, and the call that it answers."""
-    if isinstance(message, ModelResponse):
+    if isinstance(message, ai.ModelResponse):
         return f"response {message.timestamp.isoformat()}"
     for part in message.parts:
         timestamp = getattr(part, "timestamp", None)

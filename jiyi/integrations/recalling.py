@@ -2,8 +2,8 @@
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from hashlib import sha256
@@ -11,9 +11,10 @@ from json import loads
 from typing import Any
 
 from jiyi.errors import DatabaseLocked
-from jiyi.integrations.common import RAW, read_pages
+from jiyi.integrations.common import RAW, RecentEntries
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem, new_id
+from jiyi.storage.pages import read_pages
 
 __all__ = [
     "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "read_conversation",
@@ -52,15 +53,12 @@ class Recalled:
         return tuple(dict.fromkeys(item.id for item in self.why))
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Recaller:
     """Recalls for conversations that somebody else keeps, and saves each of their messages once."""
 
-    tokens: int  # most that is recalled for a question
-
-    def __post_init__(self) -> None:
-        self._recalled_by_run: OrderedDict[str, Recalled] = OrderedDict()
-        self._cache_lock = threading.Lock()
+    def __init__(self, *, tokens: int) -> None:
+        self.tokens = tokens  # most that is recalled for a question
+        self._recalled_by_run: RecentEntries[str, Recalled] = RecentEntries(_MAX_CACHED_RUNS)
         self._session_locks = [threading.Lock() for _ in range(_LOCK_COUNT)]
 
     def recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
@@ -72,14 +70,10 @@ class Recaller:
         if asked_at is None or not talk[asked_at].text.strip():
             return Recalled()
         run_id = hash_text(repr((owner.user_id, owner.session_id, _keys_of(talk[: asked_at + 1]))))
-        with self._cache_lock:
-            recalled = self._recalled_by_run.get(run_id) if asked_at < len(talk) - 1 else None
+        recalled = self._recalled_by_run.get(run_id) if asked_at < len(talk) - 1 else None
         if recalled is None:
             recalled = self._search_memory(owner, talk, talk[asked_at].text)
-            with self._cache_lock:
-                self._recalled_by_run[run_id] = recalled
-                if len(self._recalled_by_run) > _MAX_CACHED_RUNS:
-                    self._recalled_by_run.popitem(last=False)
+            self._recalled_by_run.put(run_id, recalled)
         return recalled
 
     def save_new(self, owner: Owner, talk: Sequence[Message], reply: Sequence[Message], *, full: bool) -> int:
@@ -170,7 +164,8 @@ def hash_text(text: str) -> str:
 def describe_hit(hit: Hit, hits: Hits) -> dict[str, Any]:
     """Return what a framework gets about a hit besides its text, as JSON.
 
-    ``relevance`` and ``nothing_relevant`` are from 0 to 1; ``why`` has the share of each feature.
+    ``relevance``, 0 to 1, is how likely it is an answer, ``nothing_relevant`` the probability that the memory
+    holds none, ``why`` the share of each feature in its rank.
     """
     scope, date = hit.record.scope, hit.created_at
     return {
@@ -208,29 +203,20 @@ class Saver:
     """
 
     def __init__(self) -> None:
-        self._saved_hashes: OrderedDict[tuple[str | None, str], dict[str, str]] = OrderedDict()
-        self._cache_lock = threading.Lock()
+        self._saved_hashes = RecentEntries[tuple[str | None, str], dict[str, str]](_MAX_CACHED_SESSIONS)
 
     def save(self, owner: Owner, entries: Sequence[Entry]) -> None:
-        """Save new and changed messages, all or nothing; try three times if the database is locked.
-
-        Raises:
-            JiyiError: the memory refuses a message.
-        """
-        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-            try:
-                self._save(owner, entries)
-                return
-            except DatabaseLocked:
-                if not attempts_left:
-                    raise
+        """Save new and changed messages, all or nothing; try three times if the database is locked."""
+        for _ in range(_MAX_ATTEMPTS - 1):
+            with suppress(DatabaseLocked):
+                return self._save(owner, entries)
+        return self._save(owner, entries)
 
     def _save(self, owner: Owner, entries: Sequence[Entry]) -> None:
         session = (owner.user_id, owner.session_id)
         by_id = {hash_text(f"{owner.session_id}\n{entry.key}"): entry for entry in entries}
         hashes = {id_: hash_text(entry.raw) for id_, entry in by_id.items()}
-        with self._cache_lock:
-            saved = self._saved_hashes.get(session)
+        saved = self._saved_hashes.get(session)
         if saved is None:
             saved = dict(_parse_record_id(message.id) for message in read_conversation(owner))
             newest = max((i for i, id_ in enumerate(hashes) if id_ in saved), default=-1)
@@ -241,11 +227,7 @@ class Saver:
             self._replace(owner, list(by_id), messages)
         elif changed:
             owner.memory.save_messages(owner.session_id, list(messages.values()), user_id=owner.user_id)
-        with self._cache_lock:
-            self._saved_hashes[session] = saved | hashes
-            self._saved_hashes.move_to_end(session)
-            if len(self._saved_hashes) > _MAX_CACHED_SESSIONS:
-                self._saved_hashes.popitem(last=False)
+        self._saved_hashes.put(session, saved | hashes)
 
     def _replace(self, owner: Owner, entry_ids: Sequence[str], changed: Mapping[str, Message]) -> None:
         """Write changed messages where they were, and new ones after their predecessors."""
@@ -273,5 +255,5 @@ def _parse_record_id(record_id: str) -> tuple[str, str]:
 
 
 def _build_stored_message(record_id: str, entry: Entry) -> Message:
-    message = entry.message
-    return replace(message, id=record_id, extra={**message.extra, RAW: loads(entry.raw, parse_constant=str)})
+    extra = {**entry.message.extra, RAW: loads(entry.raw, parse_constant=str)}
+    return replace(entry.message, id=record_id, extra=extra)

@@ -1,8 +1,4 @@
-"""Strands Agents: a store for its memory manager.
-
-``pip install "jiyi[strands]"``. `JiyiMemoryStore` saves the conversation after each invocation, and
-finds it again for the agents of the same user.
-"""
+"""Strands Agents: a store that saves conversations and finds them again, for its memory manager."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -28,10 +24,8 @@ _DEFAULT_RESULT_COUNT = 5  # if neither the caller nor the store says how many
 class JiyiMemoryStore:
     """A `strands.memory.MemoryStore` on a memory, for one agent: ``MemoryManager(stores=[store])``.
 
-    - What the user and the agent say is a conversation of the memory, read for facts without a model.
-      Saving a batch again changes nothing.
-    - `search` looks in all the user's other conversations, facts, knowledge and episodes; the agent
-      has its own conversation already.
+    What the user and the agent say is a conversation of the memory, read for facts. `search` looks in all
+    else of the user's memory; the agent has its own conversation already.
     """
 
     memory: MemoryManager  # where it is kept; it stays open
@@ -55,19 +49,11 @@ class JiyiMemoryStore:
         self._instance_id = new_id()  # sequence numbers begin again with each agent
 
     async def initialize(self) -> None:
-        """Refuse an agent whose memory cannot be read.
-
-        Raises:
-            JiyiError: it is closed or damaged, or no user is set.
-        """
+        """Raise a `JiyiError` if the memory cannot be read: it is closed or damaged, or no user is set."""
         await self._memory.session_messages(self.session_id, 1, user_id=self.user_id)
 
     async def search(self, query: str, options: SearchOptions | None = None) -> list[MemoryEntry]:
-        """Return what other conversations have for a query, best first.
-
-        Metadata: ``id``, ``kind``, ``relevance``, ``created_at``, ``session_id``, ``why``, and
-        ``nothing_relevant``, the probability that the memory holds no answer.
-        """
+        """Return what other conversations have for a query, best first; metadata as of `describe_hit`."""
         limit = (options or {}).get("max_search_results") or self.max_search_results or _DEFAULT_RESULT_COUNT
         self.last = hits = await self._memory.search(
             query, limit=limit, filters={"session_id": {"ne": self.session_id}}, user_id=self.user_id
@@ -75,10 +61,9 @@ class JiyiMemoryStore:
         return [MemoryEntry(content=hit.wordings[0], metadata=describe_hit(hit, hits)) for hit in hits]
 
     async def add(self, content: str, metadata: Mapping[str, Any] | None = None) -> str | None:
-        """Keep a text; a newer value replaces an older one. Return the id of the record with its text.
+        """Keep a text, whose newer value replaces an older one; return the id of the record with its text.
 
-        Raises:
-            InputError: metadata that cannot be saved.
+        Raises `InputError` if the metadata cannot be saved.
         """
         learned = await finish(self._memory.remember(content, metadata=metadata, user_id=self.user_id))
         return learned.kept
@@ -108,10 +93,8 @@ class JiyiMemoryStore:
             Returns:
                 How many records were forgotten.
             """
-            receipt = await finish(
-                self._memory.forget(ids=ids, reason="forgotten by the agent", user_id=self.user_id)
-            )
-            return sum(receipt.counts.values())
+            reason = "forgotten by the agent"
+            return (await finish(self._memory.forget(ids=ids, reason=reason, user_id=self.user_id))).total
 
         return [tool(forget_memory)] if self.forget_tool else []
 

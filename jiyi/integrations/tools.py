@@ -1,52 +1,59 @@
 """What a model may do with a memory by itself: remember, recall, forget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 from jiyi.errors import JiyiError
 from jiyi.integrations.recalling import Owner
 
-__all__ = ["TOOL_DESCRIPTIONS", "describe_function", "forget", "recall", "remember"]
+__all__ = ["build_tools", "describe_function"]
 
-TOOL_DESCRIPTIONS = {
-    "remember": "Keep something for later conversations. Write full sentences that are understood alone.",
-    "recall": "Search earlier conversations and what was kept. What is found begins with its id in brackets.",
-    "forget": "Forget what recall found, by its ids, where the user asks for it.",
-}
-"""What a model is told about each tool."""
+_MAX_HITS = 5  # of a recall
 
 
-def remember(owner: Owner, text: str) -> str:
-    """Keep a text for later conversations; like the others, return the text for the model."""
-    try:
+def build_tools(find_owner: Callable[[Any], Owner], runtime_type: type) -> list[Callable[..., str]]:
+    """Return the tools; names, arguments and docstrings are for the model, errors are answers.
+
+    A framework gives the first argument, annotated with its ``runtime_type``; ``find_owner`` gets it.
+    """
+
+    def remember(runtime: Any, text: str) -> str:
+        """Keep something for later conversations. Write full sentences that are understood alone."""
+        owner = find_owner(runtime)
         learned = owner.memory.remember(text, session_id=owner.session_id, user_id=owner.user_id)
-    except JiyiError as error:
-        return f"Error: {error}"
-    return f"Kept as [{learned.kept}]."
+        return f"Kept as [{learned.kept}]."
+
+    def recall(runtime: Any, query: str) -> str:
+        """Search earlier conversations and what was kept. What is found begins with its id in brackets."""
+        owner = find_owner(runtime)
+        hits = owner.memory.search(query, limit=_MAX_HITS, user_id=owner.user_id)
+        dates = [f"{hit.created_at:%Y-%m-%d}: " if hit.created_at else "" for hit in hits]
+        lines = [f"[{hit.id}] {date}{hit.wordings[0]}" for hit, date in zip(hits, dates, strict=True)]
+        if hits.doubtful or not lines:
+            lines.insert(0, "The memory may hold nothing about this.")
+        return "\n".join(lines)
+
+    def forget(runtime: Any, ids: list[str]) -> str:
+        """Forget what recall found, by its ids, where the user asks for it."""
+        owner = find_owner(runtime)
+        receipt = owner.memory.forget(ids=ids, user_id=owner.user_id, reason="asked by the model")
+        return f"Forgotten: {receipt.total}."
+
+    return [_answer_errors(tool, runtime_type) for tool in (remember, recall, forget)]
 
 
-def recall(owner: Owner, query: str, limit: int = 5) -> str:
-    """Search; return a line for each hit, with its id and its date."""
-    try:
-        hits = owner.memory.search(query, limit=limit, user_id=owner.user_id)
-    except JiyiError as error:
-        return f"Error: {error}"
-    lines = [
-        f"[{hit.id}] {f'{hit.created_at:%Y-%m-%d}: ' if hit.created_at else ''}{hit.wordings[0]}"
-        for hit in hits
-    ]
-    if hits.doubtful or not lines:
-        lines.insert(0, "The memory may hold nothing about this.")
-    return "\n".join(lines)
+def _answer_errors(tool: Callable[..., str], runtime_type: type) -> Callable[..., str]:
+    tool.__annotations__["runtime"] = runtime_type
 
+    @wraps(tool)
+    def run(*args: Any, **kwargs: Any) -> str:
+        try:
+            return tool(*args, **kwargs)
+        except JiyiError as error:
+            return f"Error: {error}"
 
-def forget(owner: Owner, ids: Sequence[str]) -> str:
-    """Forget hits of `recall` and all derived from them; `MemoryManager.restore` brings them back."""
-    try:
-        receipt = owner.memory.forget(ids=list(ids), user_id=owner.user_id, reason="asked by the model")
-    except JiyiError as error:
-        return f"Error: {error}"
-    return f"Forgotten: {receipt.total}."
+    return run
 
 
 def describe_function(name: str, description: str | None, schema: Mapping[str, Any]) -> dict[str, Any]:

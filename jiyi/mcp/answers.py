@@ -2,31 +2,21 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 __all__ = [
-    "MAX_TOKENS",
-    "Fact",
-    "Facts",
-    "Forgetting",
-    "Gone",
-    "Hit",
-    "Recalled",
-    "Remembered",
-    "Saved",
-    "View",
+    "MAX_TOKENS", "Fact", "Facts", "Forgetting", "Gone", "Hit", "Recalled", "Remembered", "Saved", "View",
     "paginate",
-    "to_json",
-]
+]  # fmt: skip
 
 MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
 _Item = TypeVar("_Item", bound=BaseModel)
 
 
 class _Answer(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class Hit(_Answer):
@@ -122,13 +112,6 @@ class Saved(_Answer):
 
     session: str
     ids: list[str]
-
-
-def to_json(answer: Any) -> dict[str, Any]:
-    """Return an answer as JSON values without defaults, which would only cost tokens."""
-    if isinstance(answer, BaseModel):
-        return answer.model_dump(mode="json", exclude_defaults=True)
-    return dict(answer)
 
 
 def paginate(

@@ -1,4 +1,4 @@
-"""The user whose memory a call is about, and what the call may do."""
+"""The user whose memory a call is about, what the call may do, and who provides the memory."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,11 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from jiyi.errors import Forbidden
+from jiyi.mcp.words import Words
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.manager import MemoryManager
 
-__all__ = ["CURRENT_REQUEST", "Caller", "MemoryHost", "Right", "current_caller"]
+__all__ = ["CURRENT_REQUEST", "Caller", "Hosted", "MemoryHost", "Right"]
 
 Right = Literal["read", "write", "forget"]
 """What a tool may do; forgetting is separate from writing."""
@@ -33,11 +34,7 @@ class Caller:
     public_text: Callable[[str], str] = str  # an error message without what this caller may not see
 
     def scope(self, right: Right) -> dict[str, Any]:
-        """Return the arguments of a verb that name the user and agent.
-
-        Raises:
-            Forbidden: the caller lacks this right.
-        """
+        """Return the arguments of a verb that name user and agent; `Forbidden` without this right."""
         if right not in self.rights:
             raise Forbidden(f"this key may not {right}; it may {', '.join(sorted(self.rights)) or 'nothing'}")
         return {"user_id": self.user_id, "agent_id": self.agent_id}
@@ -60,6 +57,13 @@ class MemoryHost(Protocol):
         """Return how to restore what was forgotten at that time, such as a command."""
 
 
-def current_caller(host: MemoryHost) -> Caller:
-    """Return the caller of the current call."""
-    return host.caller(CURRENT_REQUEST.get())
+class Hosted:
+    """Tools or resources over the memory of a host, with texts in one language."""
+
+    def __init__(self, host: MemoryHost, words: Words) -> None:
+        self._host = host
+        self._words = words
+
+    def _open(self, right: Right) -> tuple[dict[str, Any], "MemoryManager"]:
+        """Return the arguments of verbs that name a caller who has this right, and the memory."""
+        return self._host.caller(CURRENT_REQUEST.get()).scope(right), self._host.memory

@@ -14,10 +14,10 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel
 
 from jiyi.errors import JiyiError, NotFound
-from jiyi.mcp.answers import to_json
-from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right, current_caller
+from jiyi.mcp.caller import CURRENT_REQUEST, MemoryHost, Right
 from jiyi.mcp.graph import GRAPH_TOOLS, GraphTools
 from jiyi.mcp.resources import Resources
 from jiyi.mcp.tools import TOOLS, Tools
@@ -39,23 +39,26 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
     words = load_words(language)
 
     def add_resource(name: str, uri: str, read: Callable[..., str], mime: str = "text/markdown") -> None:
-        title, description = words.title(name), words.description(name)
+        title, description = words.titles[name], words.about[name]
         register = server.resource(uri, name=name, title=title, description=description, mime_type=mime)
-        register(_resource_function(read, host))
+        register(_protocol_errors(host, ResourceError)(read))
+
+    def make_tools(tools: object, rights: dict[str, Right]) -> list[Tool]:
+        return [_make_tool(getattr(tools, name), right, host, words) for name, right in rights.items()]
 
     if compat:
         graph = GraphTools(host, words)
-        server = _new_server("memory-server", _make_tools(graph, GRAPH_TOOLS, host, words))
+        server = _new_server("memory-server", make_tools(graph, GRAPH_TOOLS))
         add_resource("knowledge_graph", "memory://knowledge-graph", graph.resource, "application/json")
         return server
-    instructions, tools = words.instructions.strip(), _make_tools(Tools(host, words), TOOLS, host, words)
-    server = _new_server("jiyi", tools, instructions=instructions)
+    instructions = words.instructions.strip()
+    server = _new_server("jiyi", make_tools(Tools(host, words), TOOLS), instructions=instructions)
     resources = Resources(host, words)
     add_resource("sessions", "memory://sessions", resources.sessions)
     add_resource("session", "memory://sessions/{id}", resources.session)
     add_resource("facts_of", "memory://facts/{subject}", resources.facts_of)
 
-    @server.prompt(title=words.title("with_memory"), description=words.description("with_memory"))
+    @server.prompt(title=words.titles["with_memory"], description=words.about["with_memory"])
     def with_memory() -> str:
         return instructions
 
@@ -63,7 +66,10 @@ def make_server(host: MemoryHost, language: str, *, compat: str = "") -> MCPServ
 
 
 def _new_server(name: str, tools: list[Tool], **options: Any) -> MCPServer[Any]:
-    with _quiet_logging():
+    # Without any log handler the SDK would set up logging for the whole program.
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
+    try:
         return MCPServer(
             name,
             title="jiyi 记忆",
@@ -73,6 +79,8 @@ def _new_server(name: str, tools: list[Tool], **options: Any) -> MCPServer[Any]:
             middleware=[_keep_request],
             **options,
         )
+    finally:
+        root.removeHandler(handler)
 
 
 async def _keep_request(ctx: Any, call_next: Any) -> Any:
@@ -85,18 +93,15 @@ async def _keep_request(ctx: Any, call_next: Any) -> Any:
         raise MCPError(code=INVALID_PARAMS, message=str(error)) from error
 
 
-def _make_tools(tools: object, rights: dict[str, Right], host: MemoryHost, words: Words) -> list[Tool]:
-    return [_make_tool(getattr(tools, name), name, right, host, words) for name, right in rights.items()]
-
-
-def _make_tool(method: Callable[..., Any], name: str, right: Right, host: MemoryHost, words: Words) -> Tool:
+def _make_tool(method: Callable[..., Any], right: Right, host: MemoryHost, words: Words) -> Tool:
+    name = method.__name__
     tool = Tool.from_function(
         _tool_function(method, host),
         name=name,
-        title=words.title(name),
-        description=words.description(name),
+        title=words.titles[name],
+        description=words.about[name],
         annotations=ToolAnnotations(
-            title=words.title(name),
+            title=words.titles[name],
             read_only_hint=right == "read",
             destructive_hint=right == "forget",
             idempotent_hint=name not in _NOT_IDEMPOTENT,
@@ -105,7 +110,7 @@ def _make_tool(method: Callable[..., Any], name: str, right: Right, host: Memory
     )
     for argument, schema in tool.parameters["properties"].items():
         schema.pop("title", None)
-        if description := words.argument(name, argument):
+        if description := words.arguments.get(f"{name}.{argument}", words.arguments.get(argument)):
             schema["description"] = description
     return tool
 
@@ -118,7 +123,9 @@ def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[...
     @wraps(method)
     def tool(**arguments: Any) -> CallToolResult:
         with _protocol_errors(host, ToolError):
-            value = to_json(method(**arguments))
+            answer = method(**arguments)
+        is_model = isinstance(answer, BaseModel)  # without defaults, which would only cost tokens
+        value = answer.model_dump(mode="json", exclude_defaults=True) if is_model else dict(answer)
         text = json.dumps(value, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=value)
 
@@ -127,15 +134,6 @@ def _tool_function(method: Callable[..., Any], host: MemoryHost) -> Callable[...
     typed.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     typed.__annotations__["return"] = result_type
     return tool
-
-
-def _resource_function(read: Callable[..., str], host: MemoryHost) -> Callable[..., str]:
-    @wraps(read)
-    def resource(**arguments: str) -> str:
-        with _protocol_errors(host, ResourceError):
-            return read(**arguments)
-
-    return resource
 
 
 @contextmanager
@@ -147,18 +145,7 @@ def _protocol_errors(host: MemoryHost, kind: type[ToolError] | type[ResourceErro
         if kind is ResourceError and isinstance(error, NotFound):
             kind = ResourceNotFoundError
         try:
-            text = current_caller(host).public_text(str(error))
+            text = host.caller(CURRENT_REQUEST.get()).public_text(str(error))
         except JiyiError:  # the caller is unknown
             text = str(error)
         raise kind(text) from error
-
-
-@contextmanager
-def _quiet_logging() -> Iterator[None]:
-    """Add a log handler meanwhile: without any, the SDK would set up logging for the whole program."""
-    root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)

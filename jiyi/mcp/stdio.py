@@ -52,7 +52,7 @@ def serve_pipe(
 
     Args:
         db: a file or URL; by default the setting, else ``~/.jiyi/memory.db``.
-        user: the user; by default the setting, else the only user there, else "me".
+        user: by default the setting, else the only user there, else "me".
         agent: only the records of this agent.
         compat: "server-memory" for the tools of the official memory server.
         graph: a file of that server to import.
@@ -114,21 +114,18 @@ class _LocalHost:
             return self._memory
 
     def caller(self, request: Any) -> Caller:  # noqa: ARG002 - a pipe has one caller
-        """Return the one user, who is known after the memory is open."""
         assert self.memory, "opening it sets the user"
         return Caller(user_id=str(self.user), agent_id=self.settings.agent_id)
 
     def forget_context(self) -> AbstractContextManager[None]:
-        """Return a context that does nothing."""
         return nullcontext()
 
     def restore_hint(self, at: datetime) -> str:
-        """Return the command that restores what was forgotten."""
         db = "" if self.db is None else f" --db {shlex.quote(self.db)}"
         return f"jiyi restore --at {at.isoformat()}{db} --user {shlex.quote(str(self.user))}"
 
     def start_opening(self) -> None:
-        """Open the memory in a thread; only the first call does."""
+        """Open the memory in a thread, once."""
         if not self._started:
             self._started = True
             timer = threading.Timer(_OPEN_DELAY, self._warm_up)
@@ -136,7 +133,6 @@ class _LocalHost:
             timer.start()
 
     def close(self) -> None:
-        """Close the memory."""
         with self._lock:
             if self._memory is not None:
                 self._memory.close()
@@ -166,8 +162,7 @@ class _LocalHost:
     def _place(self) -> "Place":
         from jiyi.storage.place import locate
 
-        url = self.settings.database_url
-        if self.db is None and url is not None:
+        if self.db is None and (url := self.settings.database_url):
             return locate(url.get_secret_value())
         if self.db is None:
             file = _DEFAULT_FILE.expanduser()

@@ -9,9 +9,8 @@ from typing_extensions import TypedDict
 
 from jiyi.errors import BadQuery
 from jiyi.mcp import answers
-from jiyi.mcp.caller import Caller, MemoryHost, Right, current_caller
+from jiyi.mcp.caller import Hosted, Right
 from jiyi.mcp.views import fact_answer, hit_answer
-from jiyi.mcp.words import Words
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.long_term import ForgetReceipt
@@ -39,12 +38,8 @@ class ConversationMessage(TypedDict):
     created_at: NotRequired[str]
 
 
-class Tools:
+class Tools(Hosted):
     """The tools: each method is one, with its arguments."""
-
-    def __init__(self, host: MemoryHost, words: Words) -> None:
-        self._host = host
-        self._words = words
 
     def recall(  # noqa: PLR0917 - arguments of tools are named
         self,
@@ -57,7 +52,7 @@ class Tools:
         cursor: str | None = None,
     ) -> answers.Recalled:
         """Search."""
-        scope, memory = current_caller(self._host).scope("read"), self._host.memory
+        scope, memory = self._open("read")
         start = _parse_cursor(cursor)
         dates = {"since": self._with_zone(since), "until": self._with_zone(until)}
         results = memory.search(
@@ -70,7 +65,7 @@ class Tools:
         )
         page = (hit_answer(hit, query, memory) for hit in results[start:])
         hits, next_cursor = answers.paginate(page, memory.counter.count_text, start=start, limit=limit)
-        notes = [*([self._words.note("nothing")] if results.doubtful or not hits else []), *results.notes]
+        notes = [*([self._words.notes["nothing"]] if results.doubtful or not hits else []), *results.notes]
         return answers.Recalled(
             hits=hits, nothing_relevant=results.nothing_relevant, notes=notes, next=next_cursor
         )
@@ -82,8 +77,8 @@ class Tools:
         budget: Annotated[int, Field(ge=100, le=_MAX_BUDGET)] = _DEFAULT_BUDGET,
     ) -> answers.View:
         """Build what the model should see."""
-        scope = current_caller(self._host).scope("read")
-        window = self._host.memory.build_context(session, query, budget, **scope)
+        scope, memory = self._open("read")
+        window = memory.build_context(session, query, budget, **scope)
         report = window.report
         return answers.View(
             text=window.markdown,
@@ -101,20 +96,20 @@ class Tools:
         cursor: str | None = None,
     ) -> answers.Facts:
         """List what holds, or held."""
-        scope = current_caller(self._host).scope("read")
-        facts = self._host.memory.facts(subject, as_of=self._with_zone(as_of), limit=_MAX_ENTRIES, **scope)
+        scope, memory = self._open("read")
+        facts = memory.facts(subject, as_of=self._with_zone(as_of), limit=_MAX_ENTRIES, **scope)
         return self._facts_page(facts, limit, cursor)
 
     def history(
         self, subject: str, predicate: str | None = None, limit: Limit = 50, cursor: str | None = None
     ) -> answers.Facts:
         """List all that was ever known."""
-        scope = current_caller(self._host).scope("read")
-        return self._facts_page(self._host.memory.history(subject, predicate, **scope), limit, cursor)
+        scope, memory = self._open("read")
+        return self._facts_page(memory.history(subject, predicate, **scope), limit, cursor)
 
     def remember(self, text: str, always: bool = False, speaker: str | None = None) -> answers.Remembered:
         """Keep a text."""
-        scope, memory = current_caller(self._host).scope("write"), self._host.memory
+        scope, memory = self._open("write")
         learned = memory.remember(text, pinned=always, speaker=speaker, **scope)
         changed = [fact_answer(fact, memory.counter) for fact in learned.facts if fact.status == "active"]
         facts, _ = answers.paginate(changed, memory.counter.count_text)
@@ -126,8 +121,8 @@ class Tools:
         self, session: str, messages: Annotated[list[ConversationMessage], Field(max_length=1_000)]
     ) -> answers.Saved:
         """Save messages, all or none."""
-        scope = current_caller(self._host).scope("write")
-        saved = self._host.memory.save_messages(session, messages, **scope)
+        scope, memory = self._open("write")
+        saved = memory.save_messages(session, messages, **scope)
         return answers.Saved(session=session, ids=[message.id for message in saved])
 
     def forget(
@@ -140,25 +135,18 @@ class Tools:
         """Plan to forget, or with the plan's word do it."""
         if query is None and ids is None and session is None:
             raise BadQuery("say what to forget: query, ids or session")
-        caller, memory = current_caller(self._host), self._host.memory
-        selection = {"query": query, "ids": ids, "session_id": session, **caller.scope("forget")}
+        scope, memory = self._open("forget")
+        selection = {"query": query, "ids": ids, "session_id": session, **scope}
         plan = memory.forget(**selection, dry_run=True)
-        code = _confirmation_code(plan, caller)
+        code = _confirmation_code(plan, scope["user_id"])
         if confirm is None:
-            return self._forgetting_answer(
-                plan, confirm=code, done=False, notes=[self._words.note("plan" if plan.total else "none")]
-            )
+            notes = [self._words.notes["plan" if plan.total else "none"]]
+            return _forgetting_answer(plan, confirm=code, done=False, notes=notes)
         if confirm != code:
-            raise BadQuery(self._words.note("changed"))
+            raise BadQuery(self._words.notes["changed"])
         with self._host.forget_context():
             receipt = memory.forget(**selection)
-        return self._forgetting_answer(receipt, done=True, restore=self._host.restore_hint(receipt.at))
-
-    def _forgetting_answer(self, receipt: "ForgetReceipt", **fields: Any) -> answers.Forgetting:
-        listed = receipt.items[:_MAX_ITEMS]
-        items = [answers.Gone(id=one.id, kind=one.kind, why=one.why, text=one.text) for one in listed]
-        counts = {str(kind): count for kind, count in receipt.counts.items() if count}
-        return answers.Forgetting(total=receipt.total, counts=counts, items=items, **fields)
+        return _forgetting_answer(receipt, done=True, restore=self._host.restore_hint(receipt.at))
 
     def _facts_page(self, facts: list[Any], limit: int, cursor: str | None) -> answers.Facts:
         start, counter = _parse_cursor(cursor), self._host.memory.counter
@@ -168,9 +156,7 @@ class Tools:
 
     def _with_zone(self, moment: datetime | None) -> datetime | None:
         """Return a moment with a zone, by default that of the memory."""
-        if moment is None or moment.tzinfo is not None:
-            return moment
-        return moment.replace(tzinfo=self._host.memory.zone)
+        return moment and moment.replace(tzinfo=moment.tzinfo or self._host.memory.zone)
 
 
 TOOLS: dict[str, Right] = {  # in the order of listing
@@ -193,7 +179,13 @@ def _parse_cursor(cursor: str | None) -> int:
     return int(cursor)
 
 
-def _confirmation_code(plan: "ForgetReceipt", caller: Caller) -> str:
+def _forgetting_answer(receipt: "ForgetReceipt", **fields: Any) -> answers.Forgetting:
+    items: Any = receipt.items[:_MAX_ITEMS]
+    counts = {str(kind): count for kind, count in receipt.counts.items() if count}
+    return answers.Forgetting(total=receipt.total, counts=counts, items=items, **fields)
+
+
+def _confirmation_code(plan: "ForgetReceipt", user_id: str) -> str:
     """Return a code for exactly these records of this user."""
     ids = sorted(item.id for item in plan.items)
-    return sha256("\n".join([caller.user_id, str(plan.total), *ids]).encode()).hexdigest()[:10]
+    return sha256("\n".join([user_id, str(plan.total), *ids]).encode()).hexdigest()[:10]

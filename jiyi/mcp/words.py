@@ -5,47 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 __all__ = ["Words", "load_words"]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The texts of one language."""
+    """The texts of one language, each part by name."""
 
-    language: str
-    table: Mapping[str, Any]
-
-    @property
-    def instructions(self) -> str:
-        """Instructions for the model: when to use the memory."""
-        return str(self.table["instructions"])
-
-    def title(self, name: str) -> str:
-        """Return the title of a tool, a resource or a prompt, for people."""
-        return str(self.table["titles"][name])
-
-    def description(self, name: str) -> str:
-        """Return the description of a tool, a resource or a prompt, for the model."""
-        return str(self.table["about"][name])
-
-    def argument(self, tool: str, name: str) -> str:
-        """Return the description of an argument, "" if its name says enough."""
-        arguments = self.table["arguments"]
-        return str(arguments.get(f"{tool}.{name}", arguments.get(name, "")))
-
-    def note_template(self, name: str) -> str:
-        """Return a sentence of an answer as a format string."""
-        return str(self.table["notes"][name])
-
-    def note(self, name: str, **parts: object) -> str:
-        """Return a sentence of an answer, with its parts filled in."""
-        return self.note_template(name).format(**parts)
+    instructions: str  # for the model: when to use the memory
+    titles: Mapping[str, str]  # of tools, resources and the prompt, for people
+    about: Mapping[str, str]  # what these do, for the model
+    arguments: Mapping[str, str]  # of tools, "tool.argument" or "argument", if its name does not say enough
+    notes: Mapping[str, str]  # sentences of answers, some of them format strings
 
 
 @cache
 def load_words(language: str) -> Words:
     """Load the texts of a language, "zh" or "en"."""
     tables = tomllib.loads(files("jiyi.mcp").joinpath("words.toml").read_text("utf-8"))
-    return Words(language, tables[language])
+    return Words(**tables[language])

@@ -8,11 +8,10 @@ from typing import Any, TypeVar, cast
 from jiyi.clock import to_micros
 from jiyi.records import Message, Query, Record, Scope, Session, Task
 from jiyi.storage.store import Page, Store
-from jiyi.storage.trash import TrashPage
 
 __all__ = ["all_messages", "all_pages", "all_records", "all_sessions", "read_pages"]
 
-_P = TypeVar("_P", Page, TrashPage)
+_P = TypeVar("_P")  # a page, which has ``next``
 _MAX_FOUND = 10_000  # records that one query may return
 
 
@@ -37,7 +36,7 @@ def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
     """Yield all pages; ``read`` gets the ``next`` of the page before, None for the first."""
     after = None
     while True:
-        page = read(after)
+        page: Any = read(after)
         yield page
         after = page.next
         if after is None:

@@ -43,7 +43,7 @@ MESSAGES = st.builds(
 @settings(max_examples=30)
 def test_what_is_shown_fits_and_every_call_has_its_results(owner, talk, budget):
     talk = [*talk, Message(role="user", content="And now?")]
-    fitting = Fitting.of(owner.memory, budget, 100)
+    fitting = Fitting(owner.memory, budget, 100)
     fitted = fitting.fit(owner, talk, system="Be brief.", tools=[TOOL])
     shown = [talk[i] for i in fitted.kept]
     assert shown[-1].content == "And now?"
@@ -58,7 +58,7 @@ def test_what_is_shown_fits_and_every_call_has_its_results(owner, talk, budget):
 def test_history_leaves_several_turns_at_a_time(owner):
     talk: list[Message] = []
     beginnings = []
-    fitting = Fitting.of(owner.memory, 1_000, 100)
+    fitting = Fitting(owner.memory, 1_000, 100)
     for _ in range(60):
         talk += [said("user", 20, ""), said("assistant", 20, "")]
         beginnings.append(fitting.fit(owner, talk).kept[0])
@@ -69,7 +69,7 @@ def test_history_leaves_several_turns_at_a_time(owner):
 
 def test_a_memory_that_fails_leaves_the_conversation(open_memory):
     memory = open_memory()
-    fitting = Fitting.of(memory, 1_000)
+    fitting = Fitting(memory, 1_000)
     memory.close()
     fitted = fitting.fit(Owner(memory, None, "s"), [said("user", 5, "")])
     assert fitted.kept == (0,)

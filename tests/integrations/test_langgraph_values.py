@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiyi.integrations.langgraph_values import Packer, Row, Rows, refs_in, refs_of, unpacked
+from jiyi.integrations.langgraph_values import Packer, Row, RowCache, collect_refs, find_refs, unpack
 
 
 class Serde:
@@ -54,9 +54,9 @@ def test_values_come_back_equal(steps):
         for value in step:
             packed, packer = store.put(value, known)
             known |= packer.refs
-            assert unpacked([packed], Serde(), store.read) == [value]
-            assert refs_of([packed], store.read) == packer.refs
-            assert refs_in([packed], store.refs()) >= packer.refs
+            assert unpack([packed], Serde(), store.read) == [value]
+            assert find_refs([packed], store.read) == packer.refs
+            assert collect_refs([packed], store.refs()) >= packer.refs
             again, second = store.put(value, known)
             assert (again, second.new, second.refs) == (packed, {}, packer.refs)
 
@@ -70,7 +70,7 @@ def test_what_grows_at_its_end_adds_what_is_new():
         assert len(packer.new) <= 4  # the element, and one of each level at most
         assert len(json.dumps(packed)) < 2_000
     assert len(store.rows) < 600 * 1.1
-    assert unpacked([packed], Serde(), store.read) == [talk]
+    assert unpack([packed], Serde(), store.read) == [talk]
 
 
 def test_a_value_longer_than_a_row_is_cut():
@@ -78,8 +78,8 @@ def test_a_value_longer_than_a_row_is_cut():
     value = {"a": "".join(chr(33 + n * n % 90) + str(n) for n in range(400_000)), "b": [1]}
     packed, packer = store.put(value, ())
     assert max(map(len, store.rows.values())) < 600_000
-    assert unpacked([packed], Serde(), store.read) == [value]
-    assert refs_in([packed], store.refs()) == set(store.rows)
+    assert unpack([packed], Serde(), store.read) == [value]
+    assert collect_refs([packed], store.refs()) == set(store.rows)
     assert packer.new.keys() == set(store.rows)
 
 
@@ -92,11 +92,11 @@ def test_no_more_rows_are_held_than_may_be():
         return store.read(refs)
 
     refs = sorted(store.put([f"{n} {'words ' * 50}" for n in range(100)], ())[1].refs)
-    rows = Rows(most=5_000)
-    assert rows.of(refs, read).keys() == set(refs)
-    rows.of(refs[:1], read)
+    rows = RowCache(5_000)
+    assert rows.get(refs, read).keys() == set(refs)
+    rows.get(refs[:1], read)
     few = len(asked)
-    rows.of(refs[:1], read)
+    rows.get(refs[:1], read)
     assert len(asked) == few
-    rows.of(refs, read)
+    rows.get(refs, read)
     assert len(asked) > few + 50

@@ -3,12 +3,12 @@ import json
 import pytest
 from at_once import at_once
 
-from jiyi.mcp.graph import Keeper
+from jiyi.mcp.graph import GraphTools
+from jiyi.mcp.words import load_words
 
 ANA = {"name": "Ana", "entityType": "person", "observations": ["likes tea", "speaks Spanish"]}
 LI = {"name": "小李", "entityType": "人", "observations": ["住在杭州", "对花生过敏"]}
 KNOWS = {"from": "Ana", "to": "小李", "relationType": "knows"}
-WHOSE = {"user_id": "ana", "agent_id": None}
 
 
 @pytest.fixture
@@ -89,12 +89,13 @@ def test_the_graph_is_a_resource(client, graph, filled):
 
 
 def test_writers_lose_nothing_of_each_other(host):
+    tools = GraphTools(host, load_words("en"))
+
     def write(who):
-        keeper = Keeper(host.memory, WHOSE)
         for n in range(5):
-            keeper.create_entities([{"name": f"{who}-{n}", "entityType": "t", "observations": ["shared"]}])
+            tools.create_entities([{"name": f"{who}-{n}", "entityType": "t", "observations": ["shared"]}])
 
     at_once(write, "abcd")
-    nodes = Keeper(host.memory, WHOSE).view().nodes
-    assert len(nodes) == 20
-    assert all(list(node.observations) == ["shared"] for node in nodes.values())
+    entities = tools.read_graph()["entities"]
+    assert len(entities) == 20
+    assert all(entity["observations"] == ["shared"] for entity in entities)
