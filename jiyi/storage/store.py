@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
@@ -23,7 +23,7 @@ from jiyi.storage.words import Words
 
 __all__ = ["Amendment", "Cursor", "Page", "Store"]
 
-_SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "summary")
+_SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 
 _T = TypeVar("_T")
 
@@ -253,7 +253,7 @@ class Store:
         whole scan are returned exactly once, whatever is added, changed or removed between two pages.
 
         Raises:
-            BadQuery: the query names several kinds, or one that is neither searchable nor "summary".
+            BadQuery: the query names several kinds, or steps.
         """
         if len(query.kinds) != 1 or query.kinds[0] not in _SCANNABLE_KINDS:
             raise BadQuery(
@@ -320,20 +320,22 @@ class Store:
 
     @retried()
     def put_back(
-        self, messages: Sequence[Message], *, words: Mapping[str, Words] | None = None
-    ) -> list[Message]:
-        """Write messages that were stored before at their places, all or none; return them as stored.
+        self, records: Sequence[Record], *, words: Mapping[str, Words] | None = None
+    ) -> list[Record]:
+        """Write records that were stored before, all or none, and return them as stored.
 
-        A message without a place, or whose place is taken, is put at the end of its session. One that
-        exists with the same content stays as it is. Summaries without a message are dropped as
-        in `Trash.restore`. ``words``, by id, are what `scan` of another store returned for these messages,
-        which are then not analysed again.
+        Messages return to their places. One without a place, or whose place is taken, is put at the end
+        of its session; one that exists with the same content stays as it is. Summaries without a message
+        are dropped as in `Trash.restore`. A task comes with its steps, a summary need not follow the newest.
+        ``words``, by id, are what `scan` of another store returned for messages, which are then not
+        analysed again.
 
         Raises:
-            DuplicateId: another message has the id.
+            DuplicateId: another record has the id.
             BadScope: a message lacks user or session.
         """
-        return cast("list[Message]", put_back_all(self._db, messages, words or {}))
+        known = words or {}
+        return put_back_all(self._db, [prepare(record, known.get(record.id)) for record in records])
 
     def close(self) -> None:
         """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""

@@ -13,14 +13,22 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where, kind_conditions
 from jiyi.storage.relational.find import decode_rows
-from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import DECODE_ERRORS, Row, decode_json, encode_json, is_storable, kind_of, row_checksum
+from jiyi.storage.relational.write import prepare, put_back, remove
+from jiyi.storage.rows import (
+    DECODE_ERRORS,
+    Row,
+    decode_json,
+    encode,
+    encode_json,
+    is_storable,
+    kind_of,
+    row_checksum,
+)
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "decode_entries", "key_of"]
 
 _BATCH_SIZE = 1_000  # records read at once
-_TRASH_COLUMNS = ("user_id", "id", "doc", "agent_id", "session_id")  # copied from the row; tasks have no doc
 _FAR_FUTURE = 2**62  # microseconds
 _OVERWRITE_PENDING = "bytes_to_overwrite"  # a name in the table meta
 
@@ -79,21 +87,22 @@ class Trash:
         user_id = scope.user_id
         # Lone surrogates and zero bytes cannot be stored on every backend.
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
-        discarded = {"discarded_at": to_micros(at), "reason": storable}
         with self._db.write(user_id) as db:
             for kind, found in _find_batches(db, scope, keys):
-                rows = [row for _, row in found]
-                first = db.take_numbers(user_id, len(rows))
-                out = [
-                    {name: row.get(name) for name in _TRASH_COLUMNS}
-                    | discarded
-                    | {"entry": first + place, "kind": kind, "body": encode_json(record)}
-                    for place, (record, row) in enumerate(found)
+                entries = [
+                    Discarded(record=record, kind=kind, reason=storable, discarded_at=at)
+                    for record, _ in found
                 ]
-                db.run_many("put_trash", out)
-                sessions = [row["session_id"] for row in rows] if kind == "message" else []
-                counts.update(remove(db, user_id, [(kind, row["id"]) for row in rows], sessions))
+                _write_entries(db, user_id, entries, [row.get("doc") for _, row in found])
+                sessions = [row["session_id"] for _, row in found] if kind == "message" else []
+                counts.update(remove(db, user_id, [(kind, row["id"]) for _, row in found], sessions))
         return dict(counts)
+
+    @retried()
+    def put(self, user_id: str, entries: Sequence[Discarded]) -> None:
+        """Write a user's entries that were in a trash before; they replace those of the same records."""
+        with self._db.write(user_id) as db:
+            _write_entries(db, user_id, entries, [None] * len(entries))
 
     @retried()
     def discarded(self, query: Query) -> list[Discarded]:
@@ -137,7 +146,7 @@ class Trash:
         with self._db.write(scope.user_id) as db:
             # Messages that are put at the end of their session keep their order.
             taken = sorted(_take_out(db, scope, keys), key=lambda item: getattr(item[0], "seq", None) or 0)
-            restored = put_back(db, taken)
+            restored = put_back(db, [(record, prepare(record)[1] | {"doc": doc}) for record, doc in taken])
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
         return restored
@@ -229,6 +238,20 @@ def _take_out(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[R
         entries = decode_entries(db, db.records("take_trash", values))
         taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in entries}
     return [taken[key] for key in dict.fromkeys(keys) if key in taken]
+
+
+def _write_entries(
+    db: Connection, user_id: str, entries: Sequence[Discarded], docs: Sequence[int | None]
+) -> None:
+    """Write entries with the numbers that their records had; tasks have none."""
+    first = db.take_numbers(user_id, len(entries))
+    rows = [
+        encode(entry.record)
+        | {"entry": number, "doc": doc, "kind": entry.kind, "body": encode_json(entry.record)}
+        | {"discarded_at": to_micros(entry.discarded_at), "reason": entry.reason}
+        for number, (entry, doc) in enumerate(zip(entries, docs, strict=True), first)
+    ]
+    db.run_many("put_trash", rows)
 
 
 def _find_batches(

@@ -1,10 +1,9 @@
 """Writing and removing records inside a transaction."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -185,35 +184,33 @@ def _add_documents(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
         db.add_documents(kind, rows)
 
 
-def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list[Record]:
-    """Write a user's records that were stored before, with their old numbers if these are known.
+def put_back_all(database: Database, prepared: Sequence[_Prepared]) -> list[Record]:
+    """Write records that were stored before, all or none; see `Store.put_back`."""
+    return _for_each_user(database, prepared, put_back)
 
-    A message returns to its place, or to the end of its session if the place is taken. One that exists
-    again with the same content stays as it is.
 
-    Raises:
-        DuplicateId: another record has the id by now.
+def put_back(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
+    """Write a user's records that were stored before; see `Store.put_back`.
+
+    Rows with a ``doc`` keep that number.
     """
     restored: list[Record] = []
-    for kind, items in groupby(taken, lambda item: kind_of(item[0])):
+    for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
-        prepared = [(record, prepare(record)[1] | {"doc": doc}) for record, doc in run]
         if kind == "message":
-            restored += _put_messages(db, prepared, back=True)
+            restored += _put_messages(db, run, back=True)
             continue
-        for id_ in _find_known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
+        for id_ in _find_known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run]):
             raise _id_reused(kind, id_)
-        _put_in_order(db, prepared)
+        if kind == "summary":
+            for record, row in run:
+                _add_summary(db, cast("Summary", record), row)
+        else:
+            _put_in_order(db, run)
         steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
         _put_in_order(db, [prepare(step) for step in steps])
         restored += [record for record, _ in run]
     return restored
-
-
-def put_back_all(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
-    """Write messages that were stored before, all or none; see `Store.put_back`."""
-    prepared = [prepare(message, words.get(message.id)) for message in messages]
-    return _for_each_user(database, prepared, partial(_put_messages, back=True))
 
 
 def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
@@ -283,12 +280,16 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
             f"version {summary.version} of the summary of session {row['session_id']!r} does not go on from "
             f"version {version}, the newest there is; read that and fold into it"
         )
+    _add_summary(db, summary, row)
+    return summary
+
+
+def _add_summary(db: Connection, summary: Summary, row: Row) -> None:
     added = db.first("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
     assert added is not None
     covered = {"user_id": row["user_id"], "entry": added[0]}
     db.run_many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
-    db.run("move_session_past_summary", row)
-    return summary
+    db.run("move_session_past", row)
 
 
 def remove(

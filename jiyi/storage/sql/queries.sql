@@ -120,7 +120,7 @@ SELECT id, version, upto_seq FROM summaries
 WHERE @user = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
 ORDER BY version DESC LIMIT 1;
 
--- name: move_session_past_summary
+-- name: move_session_past
 UPDATE sessions SET next_seq = @greatest(next_seq, :upto_seq + 1)
 WHERE @user = :user_id AND session_id = :session_id;
 
