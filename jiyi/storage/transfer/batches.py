@@ -7,7 +7,7 @@ from functools import partial
 from typing import Literal, TypeVar, cast, get_args
 
 from jiyi.clock import to_micros
-from jiyi.errors import DuplicateId, InputError
+from jiyi.errors import DuplicateId
 from jiyi.records import FORGETTABLE, Message, Query, Record, Scope, Session
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
@@ -39,8 +39,7 @@ Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item
 PARTS: tuple[Part, ...] = get_args(Part)
 """All parts in the order in which they are copied.
 
-The trash is first because its ids and places in sessions may be used again by other records. Summaries
-follow the messages because a message that is put back drops the summaries without it.
+Summaries follow the messages because a message that is put back drops the summaries without it.
 """
 
 Entry = Record | Discarded
@@ -110,13 +109,13 @@ def compare(
     side: Backend, scope: Scope, part: Part, items: Sequence[Entry]
 ) -> tuple[Sequence[Entry], Sequence[Entry]]:
     """Return the items that a backend does not have, and those that differ there."""
-    found: Sequence[Entry]
-    ids = tuple(dict.fromkeys(id_ for _, id_ in map(key_of, items)))
+    found: Iterable[Entry]
     if part == "trash":
+        ids = tuple({item.record.id for item in cast("Sequence[Discarded]", items)})
         most = len(ids) * len(FORGETTABLE)
         found = side.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, ids=ids, limit=most))
     else:
-        found = side.store.find(Query(scope=scope, kinds=(part,), ids=ids, limit=len(ids)))
+        found = side.store.find_by_keys(scope.user_id, [key_of(item) for item in items]).values()
     there = {key_of(item): canonical_text(item) for item in found}
     missing = [item for item in items if key_of(item) not in there]
     return missing, [item for item in items if there.get(key_of(item), text := canonical_text(item)) != text]
@@ -128,7 +127,7 @@ class BatchReceipt:
 
     added: int  # new in the target
     known: int  # the same in the target already
-    refused: tuple[tuple[Key, str], ...]  # kind and id of what was left out, and why
+    refused: Sequence[tuple[Key, str]]  # kind and id of what was left out, and why
 
 
 def put_batch(
@@ -142,49 +141,41 @@ def put_batch(
 ) -> BatchReceipt:
     """Put new records into the target in one transaction; existing ones stay, even if they differ.
 
-    Sessions whose newest message is in the batch get the same next place as in the source.
-    ``words`` are the analysed words of messages, by id.
+    Sessions of messages get the same next place as in the source. ``words`` are the analysed words of
+    messages, by id.
     """
 
     def put() -> BatchReceipt:
         new, differing = compare(target, scope, part, items)
         write = partial(_put_part, target, scope, part, words)
-        refused = put_valid(target.store, new, write, InputError)
+        bad = put_valid(target.store, new, write)
         if part == "message":
             _reserve_places(source, target, scope, cast("Sequence[Message]", items))
-        return BatchReceipt(
-            added=len(new) - len(refused),
-            known=len(items) - len(new) - len(differing),
-            refused=(
-                *((key_of(item), "it differs from the one that is there") for item in differing),
-                *((key_of(item), str(error)) for item, error in refused),
-            ),
-        )
+        refused = [(key_of(item), "it differs from the one that is there") for item in differing]
+        refused += [(key_of(item), str(error)) for item, error in bad]
+        known = len(items) - len(new) - len(differing)
+        return BatchReceipt(added=len(new) - len(bad), known=known, refused=refused)
 
     return target.store.together(put, repeatable=True)
 
 
 def put_valid(
-    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object], errors: type[ValueError]
+    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object]
 ) -> list[tuple[_T, ValueError]]:
     """Put items in one transaction; if some are refused, put the others; return those with their errors.
 
-    Args:
-        store: the store of the transaction.
-        items: in this order.
-        put: puts some of them, or raises one of ``errors``.
-        errors: raised for refused items; other exceptions are passed on.
+    An item is refused if ``put`` raises `InputError`, or another ValueError for what cannot be stored.
     """
     if not items:
         return []
     try:
         with store.transaction():
             put(items)
-    except errors as error:
+    except ValueError as error:
         if len(items) == 1:
             return [(items[0], error)]
         half = len(items) // 2
-        return [*put_valid(store, items[:half], put, errors), *put_valid(store, items[half:], put, errors)]
+        return [*put_valid(store, items[:half], put), *put_valid(store, items[half:], put)]
     return []
 
 

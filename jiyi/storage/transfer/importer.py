@@ -61,7 +61,7 @@ def put_all(
 def _put(store: Store, put: Put, batch: Sequence[Found]) -> tuple[set[Key], list[Rejected]]:
     """Put a batch; return the keys of new records and the refused ones."""
     before = _known(store, batch)
-    refused = put_valid(store, batch, put, ValueError)  # InputError, and text that cannot be stored
+    refused = put_valid(store, batch, put)
     bad = {found.where for found, _ in refused}
     new = {key_of(found.record) for found in batch if found.where not in bad} - before
     return new, [Rejected.because(found.where, error) for found, error in refused]
