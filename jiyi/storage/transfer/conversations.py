@@ -79,9 +79,7 @@ def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Foun
         if isinstance(entry, Rejected):
             yield entry
         elif isinstance(entry, Mapping) and "messages" in entry:
-            number = where.rpartition(":")[2]
-            name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
-            yield from reader.conversation(entry["messages"], where, str(name))
+            yield from reader.anything(entry, where, f"{session_id}-{where.rpartition(':')[2]}")
         else:
             yield reader.message(entry, where, session_id)
 
