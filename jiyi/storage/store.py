@@ -314,7 +314,7 @@ class Store:
         rows = self._db.fetch("count_changes", {"user_id": scope.user_id})
         return int(rows[0][0]) if rows else 0
 
-    @retried()
+    @retried(repeatable=False)
     def put_back(
         self, records: Sequence[Record], *, words: Mapping[str, Words] | None = None
     ) -> list[Record]:
