@@ -1,5 +1,6 @@
 """Opens the database at a place, with the store, trash, vector index and ledger on it."""
 
+import uuid
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -7,9 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
-from jiyi.errors import MissingExtra, SettingsError
+from jiyi.errors import MissingExtra, SettingsError, StorageError, WrongState
 from jiyi.settings import Settings
-from jiyi.storage.chroma_binding import move_from_chroma, move_to_chroma, refuse_chroma
 from jiyi.storage.database import Database
 from jiyi.storage.ledger import Ledger
 from jiyi.storage.place import Place
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "adapter",
+    "bind_to_chroma",
     "count_set_aside",
     "drift",
     "migrate",
@@ -35,6 +36,7 @@ __all__ = [
     "server_info",
 ]
 
+_INDEX, _OWNER = "vector_index", "chroma_owner"  # names in the table meta: its vectors are in Chroma
 _NEEDS = {
     "chroma": ("vectors in Chroma need", ("chromadb",)),
     "faiss": ("search by FAISS needs", ("faiss",)),
@@ -72,24 +74,18 @@ def open_backend(place: Place, settings: Settings) -> Backend:
     try:
         vectors: VectorIndex
         if module is not None and settings.vector_index == "chroma":
-            vectors = module.open_vectors(place, database, settings)
+            vectors = module.open_vectors(place, bind_to_chroma(database), database, settings)
         else:
-            refuse_chroma(database)
+            _refuse_chroma(database)
             if module is not None:
                 vectors = module.FaissVectors(database)
             elif isinstance(database, SqliteDatabase):
                 vectors = SqliteVectors(database)
             else:
                 vectors = adapter("postgres").PostgresVectors(database)
-        opened = Backend(
-            database=database,
-            store=Store(database, vectors),
-            trash=Trash(database, vectors),
-            vectors=vectors,
-            ledger=Ledger(database),
-        )
-        opened.trash.finish_overwrite()  # after an interrupted purge
-        return opened
+        store, trash, ledger = Store(database, vectors), Trash(database, vectors), Ledger(database)
+        trash.finish_overwrite()  # after an interrupted purge
+        return Backend(database=database, store=store, trash=trash, vectors=vectors, ledger=ledger)
     except BaseException:
         database.close()
         raise
@@ -106,20 +102,12 @@ def open_database(place: Place, settings: Settings) -> Database:
 
 
 def server_info(place: Place) -> "ServerInfo":
-    """Return versions, role and connections of the server of a place.
-
-    Raises:
-        StorageError: it cannot be reached, or refuses.
-    """
+    """Return versions, role and connections of a place's server; raise `StorageError` if it refuses."""
     return cast("ServerInfo", adapter("postgres").migrate.read_server_info(str(place.url)))
 
 
 def count_set_aside(place: Place, settings: Settings) -> Mapping[int, int]:
-    """Return how many records of all users were set aside, by reason; see `VectorIndex.count_set_aside`.
-
-    Raises:
-        StorageError: it is foreign, newer, or cannot be reached.
-    """
+    """Return how many records of all users were set aside, by reason; raise as `open_database` does."""
     with closing(open_database(place, settings)) as database:
         return VectorIndex(database).count_set_aside()
 
@@ -127,8 +115,7 @@ def count_set_aside(place: Place, settings: Settings) -> Mapping[int, int]:
 def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[str]:
     """Migrate a place to the newest schema and return the steps; a dry run only returns them.
 
-    Raises:
-        StorageError: it is foreign, newer, or cannot be written or reached.
+    Raises `StorageError` if it is foreign, newer, or cannot be written or reached.
     """
     if place.path is not None:
         steps = pending_steps(place.path)
@@ -142,14 +129,11 @@ def migrate(place: Place, settings: Settings, *, dry_run: bool = False) -> list[
 def repair(place: Place, settings: Settings) -> list[str]:
     """Move the vectors to where ``vector_index`` says, repair an index in Chroma, and return what was done.
 
-    Vectors in the same database are written together with their rows and need no repair.
-
-    Raises:
-        StorageError: it cannot be opened or repaired.
+    Vectors in the same database are written with their rows and need no repair. Raises as `open_backend`
+    does.
     """
     with closing(open_database(place, settings)) as database:
-        move = move_to_chroma if settings.vector_index == "chroma" else move_from_chroma
-        waiting = move(database)
+        waiting = _move_vectors(database, to_chroma=settings.vector_index == "chroma")
     done = [f"{waiting} records wait to be embedded again"] if waiting else []
     backend = open_backend(place, settings)
     with closing(backend.store):
@@ -158,11 +142,7 @@ def repair(place: Place, settings: Settings) -> list[str]:
 
 
 def drift(place: Place, settings: Settings) -> "Drift | None":
-    """Compare an index in Chroma with the rows, changing nothing; None if the vectors are not in Chroma.
-
-    Raises:
-        StorageError: either cannot be opened.
-    """
+    """Compare an index in Chroma with the rows, changing nothing; None if the vectors are elsewhere."""
     if settings.vector_index != "chroma":
         return None
     backend = open_backend(place, settings)
@@ -171,11 +151,7 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
 
 
 def adapter(name: str) -> ModuleType:
-    """Import a package of `jiyi.storage` that needs an extra: "chroma", "faiss" or "postgres".
-
-    Raises:
-        MissingExtra: the extra is not installed.
-    """
+    """Import a package of `jiyi.storage` that needs an extra; raise `MissingExtra` without it."""
     purpose, packages = _NEEDS[name]
     try:
         for package in packages:
@@ -183,3 +159,71 @@ def adapter(name: str) -> ModuleType:
     except ImportError as error:
         raise MissingExtra(f'{purpose} a package: pip install "jiyi[{name}]"') from error
     return import_module(f"jiyi.storage.{name}")
+
+
+def _refuse_chroma(database: Database) -> None:
+    """Raise `WrongState`, which says how to open it, if a memory's vectors are in Chroma."""
+    if _is_in_chroma(database):
+        raise WrongState(
+            f"{database.place} has its vectors in Chroma; open it with vector_index=chroma and the "
+            "chroma_url or chroma_path that it had, or let it embed its records again for itself: "
+            "jiyi doctor --repair"
+        )
+
+
+def bind_to_chroma(database: Database) -> str:
+    """Bind a memory to Chroma, if it is not yet; return its name there.
+
+    Raises `WrongState` if it holds vectors itself, `StorageError` if its tables are spread over several
+    machines.
+    """
+    owner = database.fetch("get_meta", {"name": _OWNER})
+    if owner:
+        return str(owner[0][0])
+    if database.fetch("has_vectors"):
+        raise WrongState(
+            f"{database.place} holds its vectors itself; to embed its records again into Chroma, run with "
+            "the same settings: jiyi doctor --repair"
+        )
+    return _write_binding(database)
+
+
+def _move_vectors(database: Database, *, to_chroma: bool) -> int:
+    """Make a memory hold its vectors in Chroma, or itself; return how many records wait for new ones.
+
+    A collection stays in Chroma and can be deleted there.
+    """
+    if _is_in_chroma(database) == to_chroma:
+        return 0
+    waiting = VectorIndex(database).drop_all()
+    if to_chroma:
+        _write_binding(database)
+        return waiting
+    for user_id in database.users():
+        database.execute("chroma_forget_all", {"user_id": user_id})
+    with database.write() as db:
+        db.run("chroma_leave", {})
+        for name in (_INDEX, _OWNER):
+            db.run("drop_meta", {"name": name})
+    return waiting
+
+
+def _is_in_chroma(database: Database) -> bool:
+    return bool(database.fetch("get_meta", {"name": _INDEX}))
+
+
+def _write_binding(database: Database) -> str:
+    if getattr(database, "citus", False):
+        raise StorageError(
+            f"{database.place} is spread over machines by Citus, where Chroma cannot be told of deletions; "
+            "leave vector_index as it is: pgvector searches there"
+        )
+    with database.write() as db:
+        owner = db.first("get_meta", {"name": _OWNER})
+        if owner is not None:  # another process was quicker
+            return str(owner[0])
+        db.run("chroma_prepare", {})
+        name = uuid.uuid4().hex
+        db.run("set_meta", {"name": _OWNER, "value": name})
+        db.run("set_meta", {"name": _INDEX, "value": "chroma"})
+        return name

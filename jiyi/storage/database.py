@@ -144,12 +144,9 @@ class Database(Protocol):
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:  # noqa: ARG002
         """Call a function, again if the connection to a server broke or other writers interfered.
 
-        Inside this thread's `write` block it is called once; the outermost block is retried as a whole.
-
-        Args:
-            verb: the function; it opens blocks of its own.
-            repeatable: calling it twice has the same effect as once. Otherwise it is not called
-                again after its COMMIT may have arrived.
+        Inside this thread's `write` block it is called once; the outermost block is retried as a
+        whole. Unless calling it twice has the same effect as once (``repeatable``), it is not called
+        again after its COMMIT may have arrived.
         """
         return verb()
 
@@ -182,11 +179,7 @@ class Database(Protocol):
         return [str(row[0]) for row in self.attempt(lambda: self.fetch("users"))]
 
     def check(self) -> str:
-        """Check that the tables are consistent and return a line with the numbers of users and records.
-
-        Raises:
-            DatabaseDamaged: they are not.
-        """
+        """Return a line with numbers of users and records; raise `DatabaseDamaged` if tables disagree."""
         with self.read() as db:
             for name in self.consistency_checks:
                 count = db.rows(name, {})[0][0]

@@ -62,10 +62,8 @@ class Ledger:
     def claim(self, due: Due, *, until: datetime, user_id: str | None = None) -> Claim | None:
         """Lease a session that is due, preferably one without failures; return None if none is due.
 
-        Args:
-            due: which sessions are due.
-            until: when the lease ends, unless `end` is called before.
-            user_id: only this user's sessions.
+        The lease ends at ``until``, unless `end` is called before. ``user_id`` limits it to this
+        user's sessions.
         """
         with self._db.read(user_id) as db:
             candidates = _find_due(db, due, _CANDIDATES, user_id)
@@ -85,11 +83,8 @@ class Ledger:
     def end(self, claim: Claim, next_seq: int, *, until: datetime | None = None, failures: int = 0) -> bool:
         """End a lease with the session read up to a place; return False if another reader has it by now.
 
-        Args:
-            claim: what `claim` returned.
-            next_seq: place of the first unread message.
-            until: when others may claim the session; None for at once.
-            failures: consecutive failed tries.
+        ``next_seq`` is the place of the first unread message, ``failures`` counts consecutive failed
+        tries. Others may claim the session after ``until``, or at once.
         """
         values = {
             "user_id": claim.scope.user_id,

@@ -38,11 +38,7 @@ class Place:
 
 
 def locate(url: "str | Path | Place") -> Place:
-    """Parse a path, ``sqlite:///path``, ``postgresql://…`` or ``postgres://…``.
-
-    Raises:
-        SettingsError: it names nothing that jiyi can open.
-    """
+    """Parse a path, ``sqlite:///path``, ``postgresql://…`` or ``postgres://…``, or raise `SettingsError`."""
     if isinstance(url, Place):
         return url
     if isinstance(url, Path):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import DatabaseDamaged, InputError
@@ -50,6 +50,7 @@ __all__ = [
     "row_checksum",
 ]
 
+_cached_scope = lru_cache(maxsize=4_096)(Scope)  # many rows share one
 _PLAIN_MESSAGE_KEYS = {"role", "content", "name"}  # of a message that holds nothing but text
 
 Row = dict[str, Any]
@@ -84,11 +85,6 @@ CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """The columns that a checksum covers besides the body, by the kind of row."""
 
-# Of a step inside the body of its episode.
-_STEP_FIELDS = (
-    *("description", "tool_name", "args", "result", "id", "status"),
-    *("seq", "started_at", "completed_at"),
-)
 _TUPLE_FIELDS = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
 
@@ -129,25 +125,20 @@ def encode(record: Record) -> Row:
 
 
 def decode(kind: Kind, row: Mapping[str, Any], steps: tuple[Step, ...] = ()) -> Record:
-    """Return the record of a row; ``steps`` are those of a task.
-
-    Raises:
-        DatabaseDamaged: the row is not as it was written.
-    """
+    """Return the record of a row, a task with its ``steps``; raise `DatabaseDamaged` if it was changed."""
     try:
         if "crc" in row and row["crc"] != row_checksum(kind, row):
             raise DatabaseDamaged("its checksum does not match")
-        scope = _cached_scope(row["user_id"], row.get("agent_id"), row.get("session_id"))
-        record = _DECODERS[kind](row, scope) if kind in _DECODERS else _decode_simple(kind, row, scope)
+        scope = _cached_scope(
+            user_id=row["user_id"], agent_id=row.get("agent_id"), session_id=row.get("session_id")
+        )
+        if kind in _DECODERS:
+            record = _DECODERS[kind](row, scope)
+        else:
+            record = CLASSES[kind](scope=scope, **_decode_fields(kind, row))
     except DECODE_ERRORS as error:
         raise DatabaseDamaged(f"its row cannot be read: {type(error).__name__}") from error
     return replace(record, steps=steps) if isinstance(record, Task) and steps else record
-
-
-@lru_cache(maxsize=4_096)
-def _cached_scope(user_id: str, agent_id: str | None, session_id: str | None) -> Scope:
-    """Return a scope, the same object for the many rows that share it."""
-    return Scope(user_id=user_id, agent_id=agent_id, session_id=session_id)
 
 
 def encode_json(record: Record) -> str:
@@ -210,10 +201,13 @@ def _encode_columns(record: Record) -> Row:
     for name, codec in form.columns.items():
         value = getattr(record, name)
         row[name] = value if codec is None or value is None else codec[0](value)
-    steps: Row = {}
+    body = _jsonable_fields(record, form.body)
+    for name, usual in (("metadata", {}), ("version_of", None)):
+        if name in body and body[name] == usual:
+            del body[name]
     if isinstance(record, Episode):
-        steps["steps"] = [_jsonable_fields(step, _STEP_FIELDS) for step in record.steps]
-    return row | {"body": _encode_body(record, form.body, **steps)} | form.derived(record)
+        body["steps"] = [_jsonable_fields(step, _STEP_FIELDS) for step in record.steps]
+    return row | {"body": dump_json(body)} | form.derived(record)
 
 
 def _decode_fields(kind: Kind, row: Mapping[str, Any]) -> Row:
@@ -225,15 +219,11 @@ def _decode_fields(kind: Kind, row: Mapping[str, Any]) -> Row:
     return stored | _from_jsonable(json.loads(row["body"]))
 
 
-def _decode_simple(kind: Kind, row: Mapping[str, Any], scope: Scope) -> Record:
-    return cast("Record", CLASSES[kind](scope=scope, **_decode_fields(kind, row)))
-
-
 def _decode_episode(row: Mapping[str, Any], scope: Scope) -> Episode:
     values = _decode_fields("episode", row)
-    owner: Row = {"scope": scope, "task_id": row["task_id"] or ""}
-    values["steps"] = tuple(Step(**owner, **_from_jsonable(step)) for step in values["steps"])
-    return Episode(scope=scope, **values)
+    task_id = row["task_id"] or ""
+    steps = [Step(scope=scope, task_id=task_id, **_from_jsonable(step)) for step in values.pop("steps")]
+    return Episode(scope=scope, steps=tuple(steps), **values)
 
 
 def _created_micros(record: Message | Summary) -> int:
@@ -279,19 +269,18 @@ FORMATS: Mapping[Kind, _Format] = {
     "episode": _Format(
         "id created_at pinned access_count last_accessed_at task_id outcome importance consolidated",
         "trigger_type trigger_summary outcome_summary target tags",
-        lambda e: {"role": None, "target_key": entity_key(e.target or "")},
+        lambda e: {"target_key": entity_key(e.target or "")},
     ),
     "knowledge": _Format(
         "id created_at pinned access_count last_accessed_at updated_at confidence",
         "topic content key_points source_episodes metadata",
-        lambda k: {"role": None, "sources": _storable_ids(k.source_episodes)},
+        lambda k: {"sources": _storable_ids(k.source_episodes)},
     ),
     "fact": _Format(
         "id created_at pinned access_count last_accessed_at status valid_from valid_to confidence "
         "supersedes superseded_by",
         "category subject predicate object text speaker sources method metadata version_of",
         lambda f: {
-            "role": None,
             "subject_key": entity_key(f.subject),
             "predicate_key": predicate_key(f.predicate),
             "object_key": entity_key(f.object),
@@ -301,7 +290,7 @@ FORMATS: Mapping[Kind, _Format] = {
     "item": _Format(
         "id created_at pinned updated_at expires_at",
         "namespace key value text version ttl former",
-        lambda i: {"role": None, "path": path_of(i.namespace)},
+        lambda i: {"path": path_of(i.namespace)},
     ),
     "task": _Format(
         "id status started_at updated_at completed_at",
@@ -325,6 +314,7 @@ CLASSES: Mapping[Kind, type[Any]] = {
     "session": Session,
     "summary": Summary,
 }
+_STEP_FIELDS = (*FORMATS["step"].body, "id", "status")  # in the body of an episode
 _KIND_BY_CLASS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "message": _decode_message,
@@ -332,14 +322,6 @@ _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {
     "step": _decode_step,
     "session": _decode_session,
 }
-
-
-def _encode_body(record: Record, names: tuple[str, ...], **more: Any) -> str:
-    values = _jsonable_fields(record, names)
-    for name, usual in (("metadata", {}), ("version_of", None)):
-        if name in values and values[name] == usual:
-            del values[name]
-    return dump_json({**values, **more})
 
 
 def _jsonable_fields(record: Record, names: Iterable[str]) -> Row:

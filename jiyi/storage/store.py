@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope
+from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
@@ -16,14 +16,22 @@ from jiyi.storage.matching import find_candidates
 from jiyi.storage.relational.conditions import document_conditions, kind_conditions
 from jiyi.storage.relational.find import Cursor, find_by_keys, find_records, scan_records
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
-from jiyi.storage.relational.write import drop_damaged, prepare, put_all, put_back_all, remove, sort_time
-from jiyi.storage.rows import is_storable, kind_of
+from jiyi.storage.relational.write import (
+    drop_damaged,
+    prepare,
+    put_all,
+    put_back,
+    put_records,
+    remove,
+    sort_time,
+)
+from jiyi.storage.rows import is_storable
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words
 
 __all__ = ["Amendment", "Cursor", "Page", "Store"]
 
-_SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "summary")
+_SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 
 _T = TypeVar("_T")
 
@@ -42,8 +50,7 @@ class Page:
 class Amendment:
     """New values of a record's fields other than its text; None leaves a field as it is.
 
-    Raises:
-        InputError: importance or confidence is not a number from 0 to 1.
+    Raises `InputError` if importance or confidence is not a number from 0 to 1.
     """
 
     id: str
@@ -89,15 +96,12 @@ class Store:
         self._vectors.records_removed()
 
     def together(self, verb: Callable[[], _T], *, repeatable: bool = False) -> _T:
-        """Call a function in a `transaction` and return its result.
+        """Call a function, which changes nothing but the store, in a `transaction` and return its result.
 
         If the connection to a server broke, or writers interfered, it is called again in a new
-        transaction; inside another `transaction` it is called once.
-
-        Args:
-            verb: the function; it changes nothing but the store.
-            repeatable: calling it twice has the same effect as once. Otherwise it is not called
-                again after the transaction may have been committed.
+        transaction; inside another `transaction` it is called once. Unless calling it twice has the
+        same effect as once (``repeatable``), it is not called again after the transaction may have
+        been committed.
         """
 
         def once() -> _T:
@@ -112,8 +116,8 @@ class Store:
     def snapshot(self, user_id: str) -> Snapshot:
         """Return a user's memory as it is now, for the steps of one search.
 
-        Passed to `match` and to the methods of a vector index on the same database, it saves them the
-        round trips to a server for the user's number and new rows.
+        It saves `match` and the methods of a vector index on the same database round trips to a
+        server.
         """
         with self._db.read(user_id) as db:
             return take_snapshot(self._db, db, user_id)
@@ -122,29 +126,26 @@ class Store:
     def put(self, records: Sequence[Record]) -> list[Record]:
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
-        A message whose id is taken by an equal message is left alone and returned as
-        stored, so that a retry is safe; so is a summary. Tasks, steps, episodes, knowledge,
-        facts and items with a known id are replaced; if the text is the same, they keep their vectors.
-        Sessions are maintained by the store itself and cannot be put.
+        A message or summary that is stored already is left alone and returned as stored, so that a
+        retry is safe. Other records with a known id are replaced; if the text is the same, they keep
+        their vectors. Sessions are maintained by the store itself and cannot be put. A summary must
+        follow the newest version of its session and agent, the one its ``previous`` names, and must
+        not end before it; what is said later comes after its ``upto_seq``, even if all its messages
+        are gone.
 
-        A summary must follow the newest version of its session and agent, the one its ``previous``
-        names, and must not end before it. What is said later in the session comes after its
-        ``upto_seq``, even if all its messages are gone.
-
-        Raises:
-            DuplicateId: a message's or summary's id is taken by a different one, or a summary
-                does not go on from the newest version.
-            BadScope: a record lacks the scope it needs (messages need a session).
+        Raises `DuplicateId` if the id of a message or summary is taken by a different one, or a
+        summary does not go on from the newest version; `BadScope` if a record lacks the scope it
+        needs (messages need a session).
         """
-        return put_all(self._db, [prepare(record) for record in records])
+        return put_all(self._db, [prepare(record) for record in records], put_records)
 
     @retried()
     def find(self, query: Query) -> list[Record]:
         """Return records by their fields, oldest first unless ``newest_first``, at most ``limit``.
 
         Messages of a session come in its order (``seq``), tasks with their steps, summaries of a
-        session by version, those of the whole session before those of its agents.
-        ``query.sources`` finds summaries that cover any of these messages.
+        session by version, those of the whole session first. ``query.sources`` finds summaries that
+        cover any of these messages.
         """
         with self._db.read(query.scope.user_id) as db:
             found = find_records(db, query)
@@ -200,10 +201,7 @@ class Store:
                 "sessions go with their last message"
             )
         with self._db.write(query.scope.user_id) as db:
-            found = self.find(query)
-            sessions = [m.scope.session_id for m in found if isinstance(m, Message) and m.scope]
-            keys = [(kind_of(record), record.id) for record in found]
-            return dict.fromkeys(query.kinds, 0) | remove(db, query.scope.user_id, keys, sessions)
+            return dict.fromkeys(query.kinds, 0) | remove(db, query.scope.user_id, self.find(query))
 
     @retried()
     def paths(self, query: Query, after: str = "") -> list[str]:
@@ -249,11 +247,9 @@ class Store:
     def scan(self, query: Query, after: Cursor | None = None, *, words: bool = False) -> Page:
         """Return the next ``query.limit`` records of one kind, oldest first; summaries in the order stored.
 
-        ``words`` asks for the analysed words of searchable records, too. Records that exist during the
-        whole scan are returned exactly once, whatever is added, changed or removed between two pages.
-
-        Raises:
-            BadQuery: the query names several kinds, or one that is neither searchable nor "summary".
+        ``words`` asks for the analysed words of searchable records, too. Records that exist during
+        the whole scan are returned exactly once, whatever is added, changed or removed between two
+        pages. Raises `BadQuery` for several kinds, or steps.
         """
         if len(query.kinds) != 1 or query.kinds[0] not in _SCANNABLE_KINDS:
             raise BadQuery(
@@ -318,22 +314,23 @@ class Store:
         rows = self._db.fetch("count_changes", {"user_id": scope.user_id})
         return int(rows[0][0]) if rows else 0
 
-    @retried()
+    @retried(repeatable=False)
     def put_back(
-        self, messages: Sequence[Message], *, words: Mapping[str, Words] | None = None
-    ) -> list[Message]:
-        """Write messages that were stored before at their places, all or none; return them as stored.
+        self, records: Sequence[Record], *, words: Mapping[str, Words] | None = None
+    ) -> list[Record]:
+        """Write records that were stored before, all or none, and return them as stored.
 
-        A message without a place, or whose place is taken, is put at the end of its session. One that
-        exists with the same content stays as it is. Summaries without a message are dropped as
-        in `Trash.restore`. ``words``, by id, are what `scan` of another store returned for these messages,
+        Messages return to their places. One without a place, or whose place is taken, is put at the
+        end of its session; one that exists with the same content stays as it is. Summaries without a
+        message are dropped as in `Trash.restore`. A task comes with its steps; a summary need not
+        follow the newest. ``words``, by id, are what `scan` of another store returned for messages,
         which are then not analysed again.
 
-        Raises:
-            DuplicateId: another message has the id.
-            BadScope: a message lacks user or session.
+        Raises `DuplicateId` if another record has the id, `BadScope` if a message lacks user or
+        session.
         """
-        return cast("list[Message]", put_back_all(self._db, messages, words or {}))
+        known = words or {}
+        return put_all(self._db, [prepare(record, known.get(record.id)) for record in records], put_back)
 
     def close(self) -> None:
         """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""

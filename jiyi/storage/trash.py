@@ -11,16 +11,24 @@ from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
-from jiyi.storage.relational.conditions import Where, kind_conditions
-from jiyi.storage.relational.find import decode_rows
-from jiyi.storage.relational.write import put_back, remove
-from jiyi.storage.rows import DECODE_ERRORS, Row, decode_json, encode_json, is_storable, kind_of, row_checksum
+from jiyi.storage.relational.conditions import Where
+from jiyi.storage.relational.find import find_by_keys
+from jiyi.storage.relational.write import prepare, put_back, remove
+from jiyi.storage.rows import (
+    DECODE_ERRORS,
+    Row,
+    decode_json,
+    encode,
+    encode_json,
+    is_storable,
+    kind_of,
+    row_checksum,
+)
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "TrashPage", "decode_entries", "key_of"]
 
 _BATCH_SIZE = 1_000  # records read at once
-_TRASH_COLUMNS = ("user_id", "id", "doc", "agent_id", "session_id")  # copied from the row; tasks have no doc
 _FAR_FUTURE = 2**62  # microseconds
 _OVERWRITE_PENDING = "bytes_to_overwrite"  # a name in the table meta
 
@@ -79,21 +87,21 @@ class Trash:
         user_id = scope.user_id
         # Lone surrogates and zero bytes cannot be stored on every backend.
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
-        discarded = {"discarded_at": to_micros(at), "reason": storable}
         with self._db.write(user_id) as db:
-            for kind, found in _find_batches(db, scope, keys):
-                rows = [row for _, row in found]
-                first = db.take_numbers(user_id, len(rows))
-                out = [
-                    {name: row.get(name) for name in _TRASH_COLUMNS}
-                    | discarded
-                    | {"entry": first + place, "kind": kind, "body": encode_json(record)}
-                    for place, (record, row) in enumerate(found)
-                ]
-                db.run_many("put_trash", out)
-                sessions = [row["session_id"] for row in rows] if kind == "message" else []
-                counts.update(remove(db, user_id, [(kind, row["id"]) for row in rows], sessions))
+            for kind, ids in _batches(keys):
+                found = find_by_keys(db, user_id, [(kind, id_) for id_ in ids]).values()
+                values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(ids)}
+                docs = dict(db.rows("docs_of_ids", values))
+                entries = [Discarded(record=r, kind=kind, reason=storable, discarded_at=at) for r in found]
+                _write_entries(db, user_id, entries, docs)
+                counts.update(remove(db, user_id, found))
         return dict(counts)
+
+    @retried()
+    def put(self, user_id: str, entries: Sequence[Discarded]) -> None:
+        """Write a user's entries that were in a trash before; they replace those of the same records."""
+        with self._db.write(user_id) as db:
+            _write_entries(db, user_id, entries, {})
 
     @retried()
     def discarded(self, query: Query) -> list[Discarded]:
@@ -126,18 +134,22 @@ class Trash:
         """Restore records as they were, all or none, with vectors pending. Unknown keys are ignored.
 
         A message returns to its place in its session, or to the end if the place is taken by now. A
-        message that exists again with the same content stays as it is.
+        message that exists again with the same content stays as it is. Raises `DuplicateId` if
+        another record has the id by now.
 
-        If a summary spans a message's place but does not cover it, that version and all later ones are
-        dropped, so that the message is folded in again. System and pinned messages are in no summary.
-
-        Raises:
-            DuplicateId: another record has the id by now.
+        If a summary spans a message's place but does not cover it, that version and all later ones
+        are dropped, so that the message is folded in again. System and pinned messages are in no
+        summary.
         """
+        taken: dict[Key, tuple[Record, Row]] = {}
         with self._db.write(scope.user_id) as db:
+            for kind, ids in _batches(keys):
+                values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
+                for entry, row in decode_entries(db, db.records("take_trash", values)):
+                    taken[kind, row["id"]] = entry.record, prepare(entry.record)[1] | {"doc": row["doc"]}
+            in_order = [taken[key] for key in dict.fromkeys(keys) if key in taken]
             # Messages that are put at the end of their session keep their order.
-            taken = sorted(_take_out(db, scope, keys), key=lambda item: getattr(item[0], "seq", None) or 0)
-            restored = put_back(db, taken)
+            restored = put_back(db, sorted(in_order, key=lambda item: getattr(item[0], "seq", None) or 0))
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
         return restored
@@ -176,15 +188,11 @@ class Trash:
         self._vectors.check_alone()
 
     def scrub(self) -> bool:
-        """Overwrite what dropped records left on disk, as far as the database can.
+        """Overwrite what dropped records left on disk, as far as possible; return whether nothing is left.
 
-        Returns:
-            Whether no byte of them is left: True for a file. A server marks their space as free, which is
-            overwritten in time; its log, replicas and backups keep what they hold.
-
-        Raises:
-            DatabaseLocked: another process is reading; call again when it is done.
-            WrongState: called inside a transaction.
+        A file has no byte of them left. A server marks their space as free, which is overwritten in
+        time; its log, replicas and backups keep what they hold. Raises `DatabaseLocked` if another
+        process is reading: call again when it is done; `WrongState` inside a transaction.
         """
         gone = self._vectors.scrub()  # first, because the database knows what to remove there
         self._db.scrub()
@@ -221,28 +229,18 @@ class Trash:
         return True
 
 
-def _take_out(db: Connection, scope: Scope, keys: Sequence[Key]) -> list[tuple[Record, int | None]]:
-    """Remove entries from the trash; return their records in the order of the keys, with their numbers."""
-    taken: dict[Key, tuple[Record, int | None]] = {}
-    for kind, ids in _batches(keys):
-        values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
-        entries = decode_entries(db, db.records("take_trash", values))
-        taken |= {(kind, row["id"]): (entry.record, row["doc"]) for entry, row in entries}
-    return [taken[key] for key in dict.fromkeys(keys) if key in taken]
-
-
-def _find_batches(
-    db: Connection, scope: Scope, keys: Sequence[Key]
-) -> Iterator[tuple[Kind, list[tuple[Record, Row]]]]:
-    """Yield the records of keys in batches of one kind, each record with its row."""
-    user, by = Scope(user_id=scope.user_id), f"{db.dialect.fragments['aside']}d.doc"
-    for kind, ids in _batches(keys):
-        query = Query(scope=user, kinds=(kind,), ids=tuple(ids), limit=_BATCH_SIZE)
-        where, values = kind_conditions(kind, query, db.dialect)
-        rows = db.records(f"find_{kind}", values | {"limit": _BATCH_SIZE}, where=where, order="ASC", by=by)
-        records = list(decode_rows(db, kind, rows))
-        if records:
-            yield kind, records
+def _write_entries(
+    db: Connection, user_id: str, entries: Sequence[Discarded], docs: Mapping[str, int]
+) -> None:
+    """Write entries, with the numbers of their records by id."""
+    rows: list[Row] = []
+    for entry in entries:
+        removal = {"discarded_at": to_micros(entry.discarded_at), "reason": entry.reason}
+        row = encode(entry.record) | removal | {"kind": entry.kind, "doc": docs.get(entry.record.id)}
+        rows.append(row | {"body": encode_json(entry.record)})
+    if rows:
+        first = db.take_numbers(user_id, len(rows))
+        db.run_many("put_trash", [row | {"entry": number} for number, row in enumerate(rows, first)])
 
 
 def _by_kind(keys: Sequence[Key]) -> dict[Kind, list[str]]:

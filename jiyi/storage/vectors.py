@@ -82,11 +82,9 @@ class VectorIndex:
     ) -> Binding:
         """Bind the index to an embedder, or check that it is bound to this one; return its embedders.
 
-        Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing
-        is checked. With a `Store.snapshot`, nothing is read.
-
-        Raises:
-            EmbedderMismatch: the index is bound to another embedder; says how to re-embed.
+        Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing is
+        checked. With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch`, which says how
+        to re-embed, if the index is bound to another embedder.
         """
         spaces = snapshot.spaces if snapshot is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
@@ -103,8 +101,8 @@ class VectorIndex:
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """Return up to ``limit`` texts without vectors, oldest first.
 
-        They are leased to the caller for two minutes, so that two processes do not
-        embed the same text; ``leased=False`` ignores the leases of others.
+        They are leased to the caller for two minutes, so that two processes do not embed the same
+        text; ``leased=False`` ignores the leases of others.
 
         With ``name``: the texts that the second set lacks, none if no set of this embedder is being
         made. They are not leased; each call continues after the one before. After the last record
@@ -153,9 +151,7 @@ class VectorIndex:
         """Store vectors and mark their records as complete, one transaction per user; return how many.
 
         With ``name`` they are added to each of the two sets that is of this embedder and lacks them.
-
-        Raises:
-            EmbedderMismatch: neither set is of the embedder named; another process switched meanwhile.
+        Raises `EmbedderMismatch` if neither is: another process switched meanwhile.
         """
         raise NotImplementedError
 
@@ -265,21 +261,16 @@ class VectorIndex:
                 _set_meta(db, next_embedder_name=name, next_embedder_dims=dims, next_embedder_space=second)
             spaces = self._spaces()
         self._cursor = ("", 0)
-        lacking = 0
-        for user_id in self._db.users():
-            values = {"user_id": user_id, "space": spaces.next_number}
-            lacking += int(self._db.fetch("count_without_vectors", values)[0][0])
-        return lacking
+        of_users = [{"user_id": user_id, "space": spaces.next_number} for user_id in self._db.users()]
+        return sum([int(self._db.fetch("count_without_vectors", values)[0][0]) for values in of_users])
 
     @retried()
     def switch(self, name: str) -> int:
         """Search the second set from now on and drop the first; return how many records are pending then.
 
         Those are the records that the second set lacks. If another process has switched, or was
-        interrupted while switching, this completes it.
-
-        Raises:
-            WrongState: no second set of this embedder is being made.
+        interrupted while switching, this completes it. Raises `WrongState` if no second set of this
+        embedder is being made.
         """
         with self._db.write() as db:
             spaces = read_spaces(db)
@@ -345,8 +336,8 @@ class VectorIndex:
             if user_id:
                 values = {"user_id": user_id, "space": number, "after": after, "limit": limit}
                 with self._db.read(user_id) as db:
-                    rows = [(row[0], *row[2:]) for row in db.rows("records_without_vectors", values)]
-                    texts = _texts(db, user_id, cast("list[_Waiting]", rows))
+                    rows = cast("list[_Waiting]", db.rows("records_without_vectors", values))
+                    texts = _texts(db, user_id, rows)
                 if rows:
                     self._cursor = (user_id, rows[-1][0])
                     if texts:

@@ -11,8 +11,7 @@ from jiyi.databases import check_database
 from jiyi.errors import MissingExtra, SettingsError, StorageError
 from jiyi.settings import load_settings
 from jiyi.storage import SqliteDatabase
-from jiyi.storage.backend import drift, open_backend, repair
-from jiyi.storage.chroma_binding import bind_to_chroma
+from jiyi.storage.backend import bind_to_chroma, drift, open_backend, repair
 from jiyi.storage.place import Place
 from jiyi.testing import HashEmbedder
 

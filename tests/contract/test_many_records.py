@@ -33,12 +33,11 @@ def scanned(store, **parts):
     return [record for page in pages(store, query) for record in page]
 
 
-@pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.parametrize("kind", [*MAKE, "task"])
 @pytest.mark.parametrize("size", [1, 2, 5, 6, 10_000])
 def test_a_scan_gives_everything_oldest_first_in_pieces(store, kind, size):
-    records = store.put(
-        [MAKE[kind](f"{i}", id=f"{i}", at=at) for i, at in enumerate((3, -(10**10), 3, 0, 9))]
-    )
+    make = task if kind == "task" else MAKE[kind]
+    records = store.put([make(f"{i}", id=f"{i}", at=at) for i, at in enumerate((3, -(10**10), 3, 0, 9))])
     oldest_first = [records[i] for i in (1, 3, 0, 2, 4)]
     query = Query(scope=ANA, kinds=(kind,), limit=size)
     found = list(pages(store, query))
@@ -60,8 +59,13 @@ def test_a_scan_goes_by_all_conditions(store):
     assert ids(scanned(store, kinds=("message",), ids=("m8", "m1", "x"), limit=1)) == ["m1", "m8"]
 
 
-@pytest.mark.parametrize("kinds", [("message", "episode"), ("task",), ("step",), ("session",)])
-def test_a_scan_is_of_one_kind_that_search_finds(store, kinds):
+def test_a_scan_gives_sessions_by_their_first_message(store):
+    store.put([message("x", session=f"s{i}", at=at) for at, i in enumerate((2, 0, 1, 2))])
+    assert ids(scanned(store, kinds=("session",), limit=2)) == ["s2", "s0", "s1"]
+
+
+@pytest.mark.parametrize("kinds", [("message", "episode"), ("step",)])
+def test_a_scan_is_of_one_kind(store, kinds):
     with pytest.raises(BadQuery, match="one of message, episode, knowledge, fact"):
         store.scan(Query(scope=ANA, kinds=kinds))
 

@@ -14,7 +14,7 @@ from jiyi.storage.postgres import database as module
 from jiyi.storage.postgres.migrate import tables
 from jiyi.storage.postgres.statements import set_tenant
 from jiyi.storage.store import Amendment, Store
-from jiyi.storage.trash import Trash
+from jiyi.storage.trash import Discarded, Trash
 from jiyi.storage.vectors import VectorIndex, VectorRow
 
 EVERY = ("message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary")
@@ -100,6 +100,9 @@ WRITING = {
     "amend": lambda o: o.store.amend(BEN, "message", [Amendment(id="m", pinned=True)]),
     "put_back": lambda o: o.store.put_back([message("mine", id="new", user="ben", seq=7)]),
     "discard": lambda o: o.trash.discard(BEN, KEYS, reason="", at=START),
+    "put into the trash": lambda o: o.trash.put(
+        "ben", [Discarded(record=message("mine", user="ben"), kind="message", reason="", discarded_at=START)]
+    ),
     "restore": lambda o: o.trash.restore(BEN, [("message", "old")]),
     "erase": lambda o: o.trash.erase(BEN),
     "drop_damaged": lambda o: o.store.drop_damaged(BEN),

@@ -1,5 +1,6 @@
 """The collections of one memory in Chroma, one for each set of vectors, and searching them."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,13 +55,7 @@ class Collections:
     """The collections of one memory; all errors are from `jiyi.errors`."""
 
     def __init__(self, connection: ChromaConnection, name: str, owner: str) -> None:
-        """Create no collection yet.
-
-        Args:
-            connection: to Chroma.
-            name: prefix of their names, before the number of the set.
-            owner: name of the memory, so that two never share a collection.
-        """
+        """``name`` comes before a set's number; ``owner`` names the memory: two never share a collection."""
         self.connection = connection
         self.place = connection.place
         self._name = name
@@ -87,12 +82,9 @@ class Collections:
     def erase(self, space: int, ids: Sequence[str]) -> None:
         """Overwrite vectors with noise and delete them: Chroma's index only marks what is deleted."""
         with self.connection.use(changing=True) as client:
-            try:
-                collection = self._open(client, space)
-            except CollectionMissing:
-                return
+            collection = self._find(client, space)
             dims = _dims(collection)
-            if not dims:
+            if collection is None or not dims:
                 return
             for piece in _pieces(len(ids), client):
                 noise = np.random.default_rng().normal(size=(len(ids[piece]), dims))
@@ -134,10 +126,10 @@ class Collections:
         offset = 0
         while True:
             with self.connection.use(changing=False) as client:
-                try:
-                    piece = self._open(client, space).get(limit=_BATCH_SIZE, offset=offset, include=[])["ids"]
-                except CollectionMissing:
+                collection = self._find(client, space)
+                if collection is None:
                     return
+                piece = collection.get(limit=_BATCH_SIZE, offset=offset, include=[])["ids"]
             yield piece
             if len(piece) < _BATCH_SIZE:
                 return
@@ -158,17 +150,14 @@ class Collections:
     def drop(self, space: int) -> None:
         """Remove a whole set."""
         with self.connection.use(changing=True) as client:
-            try:
-                self._open(client, space)
-            except CollectionMissing:
-                return
-            client.delete_collection(self._title(space))
+            if self._find(client, space) is not None:
+                client.delete_collection(self._title(space))
 
     def scrub(self) -> bool:
         """Make Chroma rewrite its files, so that nothing of erased vectors is left in them.
 
-        Returns:
-            Whether its database was rewritten too, which is impossible for a server on another machine.
+        Returns whether its database was rewritten too, which is impossible for a server on another
+        machine.
         """
         for space in self.spaces():
             with self.connection.use(changing=True) as client:
@@ -181,6 +170,11 @@ class Collections:
                 for _ in range(2):
                     collection.delete(ids=nothing)
         return self.connection.compact()
+
+    def _find(self, client: ClientAPI, space: int) -> Collection | None:
+        with contextlib.suppress(CollectionMissing):
+            return self._open(client, space)
+        return None
 
     def _open(self, client: ClientAPI, space: int, *, make: bool = False) -> Collection:
         """Return a collection without an embedding function."""
@@ -206,9 +200,9 @@ class Collections:
         return f"{self._name}-{space}"
 
 
-def _dims(collection: Collection) -> int:
-    """Return how many numbers a vector of a collection has, 0 if it is empty."""
-    sample = collection.get(limit=1, include=["embeddings"])["embeddings"]
+def _dims(collection: Collection | None) -> int:
+    """Return how many numbers a vector of a collection has, 0 if it is empty or missing."""
+    sample = collection.get(limit=1, include=["embeddings"])["embeddings"] if collection else None
     return 0 if sample is None or not len(sample) else len(sample[0])
 
 
@@ -228,9 +222,7 @@ ReadVectors = Callable[[str, int, Mapping[int, tuple[str, int]]], CachedVectors]
 """Returns a user's vectors of a set from Chroma, given token and number of parts by record number."""
 
 _Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
-_Entry = tuple[int, float, Kind, str]  # number of a record, its score, kind and id
-_Best = dict[int, tuple[float, Kind, str]]
-"""By number of the record: its best score, kind and id."""
+_Found = dict[int, Match]  # by number of the record, with the score of its best vector
 
 
 class Nearest:
@@ -251,38 +243,38 @@ class Nearest:
         """Return the matches, best first."""
         kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
         allowed = self._allowed(query, _COMPARED_EXACTLY + 1)
+        found: _Found = {}
         if len(allowed) <= _COMPARED_EXACTLY:
-            best = self._compare(query.scope.user_id, allowed, vector)
-            found = [entry for kind in kinds for entry in _top(best, kind, query.limit)]
+            compared = self._compare(query.scope.user_id, allowed, vector)
+            for kind in kinds:
+                found |= _best(compared, kind, query.limit)
         else:
-            found = [entry for kind in kinds for entry in self._of_kind(query, kind, vector)]
-        found.sort(key=lambda entry: (-entry[1], -entry[0]))
-        return [Match(kind=kind, id=id_, score=score) for _, score, kind, id_ in found]
+            for kind in kinds:
+                found |= self._of_kind(query, kind, vector)
+        return list(_best(found, None, len(found)).values())
 
-    def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> list[_Entry]:
+    def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> _Found:
         count = max(_FIRST_COUNT, 2 * query.limit)
         while count <= max(_MAX_COUNT, 2 * query.limit):
             near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
-            scores: dict[str, float] = {}
-            for token, score in near:  # best first: a record counts with its best part
-                scores.setdefault(token, score)
-            best = self._join(query, kind, scores)
-            top = _top(best, kind, query.limit)
-            if len(top) == query.limit and (len(near) < count or top[-1][1] > near[-1][1] + _EPSILON):
-                return top
+            scores = dict(reversed(near))  # the best comes first: a record counts with its best vector
+            best = _best(self._join(query, scores), kind, query.limit)
+            least = min([match.score for match in best.values()], default=0.0)
+            if len(best) == query.limit and (len(near) < count or least > near[-1][1] + _EPSILON):
+                return best
             if len(near) < count:
                 break
             count *= _GROWTH
         # Chroma returned all it has, or very many that are not allowed: compare all allowed rows.
         everything = self._allowed(query, _NO_LIMIT, kind=kind)
-        return _top(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
+        return _best(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
 
-    def _join(self, query: Query, kind: Kind, scores: dict[str, float]) -> _Best:
+    def _join(self, query: Query, scores: Mapping[str, float]) -> _Found:
         with self._db.read(query.scope.user_id) as db:
             where, values = document_conditions(query, db.dialect)
             tokens = db.dialect.array(list(scores))
             rows = db.rows("chroma_of_tokens", values | {"tokens": tokens, "space": self._space}, where=where)
-        return {doc: (scores[token], kind, id_) for token, other, id_, doc in rows if other == kind}
+        return {doc: Match(kind, id_, scores[token]) for token, kind, id_, doc in rows}
 
     def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
         """Return token, vectors, kind, id and number of the records that a query allows."""
@@ -293,28 +285,27 @@ class Nearest:
             rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
         return cast("list[_Allowed]", rows)
 
-    def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Best:
-        records = {doc: (kind, id_) for _, _, kind, id_, doc in allowed}
+    def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Found:
         known = self._read_cached(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
-        parts = known.parts(np.fromiter(records, np.int64))
+        parts = known.parts(np.array([record[-1] for record in allowed], np.int64))
         dims = parts.vectors.shape[1] if len(parts.vectors) else len(vector)
         if dims != len(vector):
             raise EmbedderMismatch(
                 f"{self._collections.place} holds vectors of {dims} numbers, these have {len(vector)}; "
                 "open it with the embedder that made them"
             )
-        best: _Best = {}
-        docs = list(records)
-        with one_blas_thread():
-            scores = (parts.vectors @ vector).tolist() if len(parts.vectors) else []
-        for place, score in zip(parts.rows.tolist(), scores, strict=True):
-            doc = docs[place]
-            if doc not in best or score > best[doc][0]:
-                best[doc] = (score, *records[doc])
-        return best
+        scores = np.full(len(allowed), -np.inf, np.float32)
+        if len(parts.vectors):
+            with one_blas_thread():
+                np.maximum.at(scores, parts.rows, parts.vectors @ vector)
+        return {
+            doc: Match(kind, id_, score)
+            for (_, _, kind, id_, doc), score in zip(allowed, scores.tolist(), strict=True)
+            if np.isfinite(score)  # others have no vectors
+        }
 
 
-def _top(best: _Best, kind: Kind, limit: int) -> list[_Entry]:
-    """Return the best of a kind; newer ones win ties."""
-    own = [(doc, score, kind, id_) for doc, (score, other, id_) in best.items() if other == kind]
-    return sorted(own, key=lambda entry: (-entry[1], -entry[0]))[:limit]
+def _best(found: _Found, kind: Kind | None, limit: int) -> _Found:
+    """Return the best of a kind or of all, best first; newer ones win ties."""
+    own = [(doc, match) for doc, match in found.items() if kind in (None, match.kind)]
+    return dict(sorted(own, key=lambda entry: (-entry[1].score, -entry[0]))[:limit])

@@ -20,17 +20,7 @@ from chromadb.api import ClientAPI
 from chromadb.config import Settings
 from chromadb.errors import ChromaError, InvalidDimensionException, NotFoundError
 
-from jiyi.errors import (
-    Closed,
-    DatabaseLocked,
-    DatabaseReadOnly,
-    DiskFull,
-    EmbedderMismatch,
-    IndexUnreachable,
-    JiyiError,
-    SettingsError,
-    StorageError,
-)
+from jiyi import errors
 
 __all__ = ["ChromaConnection", "ChromaFolder", "ChromaServer", "CollectionMissing", "translated"]
 
@@ -43,7 +33,7 @@ _NUMBER = 8  # bytes of the count of changes
 _DIMS = re.compile(r"dimension of (\d+), got (\d+)")
 
 
-class CollectionMissing(StorageError):
+class CollectionMissing(errors.StorageError):
     """A collection that does not exist."""
 
 
@@ -52,7 +42,7 @@ def translated(place: str) -> Iterator[None]:
     """Translate errors of Chroma, the network and the disk in the block; ``place`` is for the message."""
     try:
         yield
-    except JiyiError:
+    except errors.JiyiError:
         raise
     except NotFoundError as error:
         raise CollectionMissing(
@@ -76,7 +66,7 @@ class ChromaServer:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"chroma_url {url!r} is no address such as http://localhost:{_PORT}")
+            raise errors.SettingsError(f"chroma_url {url!r} is no address such as http://localhost:{_PORT}")
         self._host, self._tls = parts.hostname, parts.scheme == "https"
         self._port = parts.port or (443 if self._tls else _PORT)
         self.place = f"{parts.scheme}://{self._host}:{self._port}"
@@ -88,9 +78,7 @@ class ChromaServer:
     def use(self, *, changing: bool) -> Iterator[ClientAPI]:
         """Return a context with a client; ``changing``: the block writes.
 
-        Raises:
-            IndexUnreachable: the server does not answer.
-            StorageError: it failed; says what to do.
+        Raises `IndexUnreachable` if the server does not answer, `StorageError` if it fails.
         """
         del changing
         with translated(self.place):
@@ -115,7 +103,7 @@ class ChromaServer:
     def _connected(self) -> ClientAPI:
         with self._lock:
             if self._closed:
-                raise Closed(f"{self.place} is closed; open it again with jiyi.open()")
+                raise errors.Closed(f"{self.place} is closed; open it again with jiyi.open()")
             if self._client is None:
                 self._greet()
                 self._client = chromadb.HttpClient(self._host, self._port, ssl=self._tls, settings=_quiet())
@@ -151,7 +139,7 @@ def _translate(error: Exception, place: str) -> Exception:
     dims = _DIMS.search(str(error))
     if dims or isinstance(error, InvalidDimensionException):
         held, got = dims.groups() if dims else ("other", "some")
-        return EmbedderMismatch(
+        return errors.EmbedderMismatch(
             f"{place} holds vectors of {held} numbers, these have {got}; "
             "open it with the embedder that made them"
         )
@@ -159,14 +147,14 @@ def _translate(error: Exception, place: str) -> Exception:
     if isinstance(error, httpx.TransportError) or "Could not connect" in words:
         return _unreachable(place, words)
     if isinstance(error, httpx.HTTPStatusError) and error.response.status_code >= 500:
-        return IndexUnreachable(f"the Chroma server at {place} fails ({words}); look at its log")
+        return errors.IndexUnreachable(f"the Chroma server at {place} fails ({words}); look at its log")
     if "database or disk is full" in words or "No space left" in words:
-        return DiskFull(f"no space left for {place}; free some space, the vectors follow then")
-    return StorageError(f"Chroma at {place} failed ({words}); look for drift with: jiyi doctor")
+        return errors.DiskFull(f"no space left for {place}; free some space, the vectors follow then")
+    return errors.StorageError(f"Chroma at {place} failed ({words}); look for drift with: jiyi doctor")
 
 
-def _unreachable(place: str, why: object) -> IndexUnreachable:
-    return IndexUnreachable(
+def _unreachable(place: str, why: object) -> errors.IndexUnreachable:
+    return errors.IndexUnreachable(
         f"no Chroma server answers at {place} ({why}); start it with: chroma run - "
         "what is saved meanwhile gets its vectors later, and words are searched without them"
     )
@@ -201,12 +189,7 @@ class ChromaFolder:
     _guard: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, path: Path, *, lock_timeout: float = 5.0) -> None:
-        """Create the folder if there is none.
-
-        Args:
-            path: the folder.
-            lock_timeout: seconds to wait for another process.
-        """
+        """Create the folder if there is none; ``lock_timeout``: seconds to wait for another process."""
         self.place = str(path)
         self._timeout = lock_timeout
         self._closed = False
@@ -214,7 +197,9 @@ class ChromaFolder:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
-            raise DatabaseReadOnly(f"{path} cannot be written ({error}); name another folder") from error
+            raise errors.DatabaseReadOnly(
+                f"{path} cannot be written ({error}); name another folder"
+            ) from error
         with self._guard:
             self._shared = self._folders.setdefault(path.resolve(), _SharedFolder(path.resolve()))
             self._shared.users += 1
@@ -227,13 +212,13 @@ class ChromaFolder:
             raise self._busy()
         try:
             if self._closed:
-                raise Closed(f"{self.place} is closed; open it again with jiyi.open()")
+                raise errors.Closed(f"{self.place} is closed; open it again with jiyi.open()")
             with self._file_lock() if not shared.depth else contextlib.nullcontext():
                 shared.depth += 1
                 try:
                     with translated(self.place):
                         yield self._current_client(changing=changing)
-                except StorageError as error:
+                except errors.StorageError as error:
                     # The index in memory may be wrong now.
                     if shared.depth == 1 and not isinstance(error, CollectionMissing):
                         shared.release()
@@ -258,7 +243,7 @@ class ChromaFolder:
                 database.execute("VACUUM")
                 database.close()
             except apsw.Error as error:
-                raise StorageError(
+                raise errors.StorageError(
                     f"{self.place}: Chroma's database could not be compacted ({error}); purge again"
                 ) from error
         return True
@@ -294,50 +279,39 @@ class ChromaFolder:
     @contextlib.contextmanager
     def _file_lock(self) -> Iterator[None]:
         until = time.monotonic() + self._timeout
-        while not _try_lock(self._lock):
-            if time.monotonic() > until:
-                raise self._busy()
+        while True:
+            try:
+                _set_lock(self._lock, True)
+                break
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                    raise
+                if time.monotonic() > until:
+                    raise self._busy() from error
             time.sleep(_PAUSE)
         try:
             yield
         finally:
-            _unlock(self._lock)
+            _set_lock(self._lock, False)
 
-    def _busy(self) -> DatabaseLocked:
-        return DatabaseLocked(
+    def _busy(self) -> errors.DatabaseLocked:
+        return errors.DatabaseLocked(
             f"{self.place} was in use for more than {self._timeout:g} s; try again, raise lock_timeout, "
             "or run a server for many: chroma run, and set chroma_url"
         )
 
 
-def _try_lock(file: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            os.lseek(file, _NUMBER, os.SEEK_SET)  # after the number, which must stay readable
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
-            return False
-        raise
-    return True
-
-
-def _unlock(file: int) -> None:
+def _set_lock(file: int, held: bool) -> None:
+    """Lock a file for this process, or unlock it; raises `OSError` if another process has locked it."""
     if sys.platform == "win32":
         import msvcrt
 
-        os.lseek(file, _NUMBER, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+        os.lseek(file, _NUMBER, os.SEEK_SET)  # after the number, which must stay readable
+        msvcrt.locking(file, msvcrt.LK_NBLCK if held else msvcrt.LK_UNLCK, 1)
     else:
         import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_UN)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB if held else fcntl.LOCK_UN)
 
 
 ChromaConnection = ChromaServer | ChromaFolder

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jiyi.storage.chroma.collections import Collections, vector_ids
+from jiyi.storage.chroma.collections import Collections, Item, vector_ids
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.spaces import read_spaces
 
@@ -29,18 +29,20 @@ class Outbox:
         self._db = database
         self._collections = collections
         self._now = now
-        self._unsure: dict[str, tuple[str, int, int]] = {}  # sent in an open transaction: user, set, vectors
+        self._unsure: dict[str, tuple[int, int]] = {}  # sent in an open transaction: set, number of vectors
 
-    def note_sent(self, db: Connection, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
-        """Note vectors before they are sent: record number, set and number of vectors by token."""
+    def note_sent(self, db: Connection, items: Mapping[int, Sequence[Item]]) -> None:
+        """Note vectors, by set, before they are sent."""
         until = int(self._now()) + _LEASE_SECONDS
-        for token, (doc, space, parts) in sent.items():
-            values = {"user_id": user_id, "token": token, "doc": doc, "space": space}
-            db.run("chroma_add", values | {"parts": parts, "until": until})
+        for space, own in items.items():
+            for item in own:
+                values = {"user_id": item.user_id, "token": item.token, "doc": item.doc, "space": space}
+                db.run("chroma_add", values | {"parts": len(item.vectors), "until": until})
 
-    def note_unsure(self, user_id: str, sent: Mapping[str, tuple[int, int, int]]) -> None:
+    def note_unsure(self, items: Mapping[int, Sequence[Item]]) -> None:
         """Remember what was sent inside a caller's transaction, which may be undone with its notes."""
-        self._unsure |= {token: (user_id, space, parts) for token, (_, space, parts) in sent.items()}
+        for space, own in items.items():
+            self._unsure |= {item.token: (space, len(item.vectors)) for item in own}
 
     def in_use(self, space: int, *, besides: Sequence[str]) -> bool:
         """Return whether a set has other tokens than these, including those being sent."""
@@ -71,24 +73,20 @@ class Outbox:
                 values = {"user_id": user_id, "tokens": db.dialect.array(tokens)}
                 db.run("chroma_expire", values | {"now": int(self._now())})
                 found = {token: parts for token, _, parts in db.rows("chroma_going", values)}
-            self.erase(space, found)
+            self._erase(space, found)
             with self._db.write(user_id) as db:
                 db.run("chroma_delete", {"user_id": user_id, "tokens": db.dialect.array(list(found))})
 
     def _remove_rolled_back(self) -> None:
         """Remove what was sent in transactions that were undone."""
         unsure = list(self._unsure.items())
-        for user_id, pieces in grouped((sent[0], (token, sent)) for token, sent in unsure).items():
-            with self._db.read(user_id) as db:
-                tokens = db.dialect.array([token for token, _ in pieces])
-                rows = db.rows("chroma_known_tokens", {"user_id": user_id, "tokens": tokens})
-            known = {row[0] for row in rows}
-            for token, (_, space, parts) in pieces:
-                if token not in known:
-                    self.erase(space, {token: parts})
-                self._unsure.pop(token, None)
+        unknown = set(_unknown(self._db, [token for token, _ in unsure]))
+        for token, (space, parts) in unsure:
+            if token in unknown:
+                self._erase(space, {token: parts})
+            self._unsure.pop(token, None)
 
-    def erase(self, space: int, tokens: Mapping[str, int]) -> None:
+    def _erase(self, space: int, tokens: Mapping[str, int]) -> None:
         """Remove the vectors of tokens with their numbers of parts from Chroma."""
         ids = [id_ for token, parts in tokens.items() for id_ in vector_ids(token, parts)]
         if ids:
@@ -154,7 +152,8 @@ def drift(database: Database, collections: Collections) -> Drift:
         found = collections.read(space, absent) if there else {}
         missing += [(wanted[token][0], space, token) for token in absent if token not in found]
         unexpected = there.difference(*ids.values())
-        stray += [(space, id_) for id_ in _unknown(database, sorted(unexpected))]
+        of_tokens = grouped((id_.rpartition(".")[0], id_) for id_ in sorted(unexpected))
+        stray += [(space, id_) for token in _unknown(database, list(of_tokens)) for id_ in of_tokens[token]]
     waiting = len(database.fetch("chroma_due", {"now": 0, "limit": _COMPARED_ROWS}))
     return Drift(
         held=held,
@@ -209,13 +208,12 @@ def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, i
         after = rows[-1][0]
 
 
-def _unknown(database: Database, ids: Sequence[str]) -> list[str]:
-    """Return the ids whose tokens are not noted at all."""
+def _unknown(database: Database, tokens: Sequence[str]) -> list[str]:
+    """Return the tokens that are not noted for any user."""
     unknown: list[str] = []
-    for start in range(0, len(ids), _COMPARED_ROWS):
-        piece = ids[start : start + _COMPARED_ROWS]
+    for start in range(0, len(tokens), _COMPARED_ROWS):
+        batch = tokens[start : start + _COMPARED_ROWS]
         with database.read() as db:
-            tokens = db.dialect.array([id_.rpartition(".")[0] for id_ in piece])
-            known = {row[0] for row in db.rows("chroma_known_to_any_user", {"tokens": tokens})}
-        unknown += [id_ for id_ in piece if id_.rpartition(".")[0] not in known]
+            known = {row[0] for row in db.rows("chroma_known_tokens", {"tokens": db.dialect.array(batch)})}
+        unknown += [token for token in batch if token not in known]
     return unknown

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.chroma.collections import Collections, Item, Nearest
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
-from jiyi.storage.chroma_binding import bind_to_chroma
-from jiyi.storage.database import Connection, Database, grouped
+from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
 from jiyi.storage.relational.spaces import Sets
 from jiyi.storage.relational.users import Snapshot
@@ -42,7 +41,7 @@ class ChromaVectors(VectorIndex):
     def __init__(
         self, database: Database, collections: Collections, *, now: Callable[[], float] = time.time
     ) -> None:
-        """Use a database that `jiyi.storage.chroma_binding.bind_to_chroma` was called for."""
+        """Use a database that `jiyi.storage.backend.bind_to_chroma` was called for."""
         super().__init__(database, now=now)
         self._collections = collections
         self._outbox = Outbox(database, collections, now=now)
@@ -69,12 +68,12 @@ class ChromaVectors(VectorIndex):
             with self._db.write(user_id) as db:
                 sets = self._sets_for(db, name)
                 items = _items(db, user_id, rows, sets)
-                self._outbox.note_sent(db, user_id, _sent(items))
+                self._outbox.note_sent(db, items)
                 return sets, items
 
         sets, items = self._db.attempt(begin)
         if self._db.in_transaction:
-            self._outbox.note_unsure(user_id, _sent(items))
+            self._outbox.note_unsure(items)
         for space, own in items.items():
             try:
                 self._collections.add(space, own)
@@ -112,35 +111,29 @@ class ChromaVectors(VectorIndex):
             db.run("chroma_mark_going", {"user_id": user_id, "tokens": tokens})
         return complete
 
+    @retried()
     def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
         """See `VectorIndex.nearest`."""
         del snapshot
-        self._drain()
+        self._outbox.drain()
+        search = Nearest(self._db, self._collections, self._read_cached, self._spaces().number)
+        return search.find(query, vector.astype(np.float32))
 
-        def nearest() -> list[Match]:
-            search = Nearest(self._db, self._collections, self._read_cached, self._spaces().number)
-            return search.find(query, vector.astype(np.float32))
-
-        return self._db.attempt(nearest)
-
+    @retried()
     def read(
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
     ) -> Parts:
         """See `VectorIndex.read`; they are as they are stored in either case."""
         del exact, snapshot
         space = self._spaces().number
-
-        def allowed() -> dict[Key, tuple[int, str, int]]:
-            found: list[tuple[Any, ...]] = []
-            with self._db.read(scope.user_id) as db:
-                for kind, ids in grouped(keys).items():
-                    values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
-                    found += db.rows("chroma_of_ids", values | {"space": space})
-            return {(kind, id_): (doc, token, parts) for token, parts, kind, id_, doc in found}
-
-        rows = self._db.attempt(allowed)
-        tokens = {doc: (token, parts) for doc, token, parts in rows.values()}
-        docs = [rows[key][0] if key in rows else -1 for key in keys]
+        tokens: dict[int, tuple[str, int]] = {}
+        numbers: dict[Key, int] = {}
+        with self._db.read(scope.user_id) as db:
+            for kind, ids in grouped(keys).items():
+                values = {"user_id": scope.user_id, "kind": kind, "ids": db.dialect.array(ids)}
+                for token, parts, _, id_, doc in db.rows("chroma_of_ids", values | {"space": space}):
+                    tokens[doc], numbers[kind, id_] = (token, parts), doc
+        docs = [numbers.get(key, -1) for key in keys]
         return self._read_cached(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
 
     def _read_cached(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
@@ -239,19 +232,11 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
     return items
 
 
-def _sent(items: Mapping[int, Sequence[Item]]) -> dict[str, tuple[int, int, int]]:
-    return {item.token: (item.doc, space, len(item.vectors)) for space, own in items.items() for item in own}
-
-
-def open_vectors(place: Place, database: Database, settings: Settings) -> ChromaVectors:
+def open_vectors(place: Place, owner: str, database: Database, settings: Settings) -> ChromaVectors:
     """Return the vector index of a database in Chroma, without connecting to a server yet.
 
-    Raises:
-        SettingsError: no setting says where Chroma is, or two do.
-        WrongState: the database holds its vectors itself.
-        StorageError: the folder or the database cannot be used.
+    Raises as `jiyi.storage.backend.open_backend` does.
     """
-    owner = bind_to_chroma(database)
     return ChromaVectors(database, Collections(_connect(place, settings), settings.chroma_collection, owner))
 
 

@@ -1,13 +1,14 @@
-"""SQL conditions for queries; each begins with the user."""
+"""SQL conditions for queries, which begin with the user, and for their filters."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from jiyi.clock import to_micros
-from jiyi.records import SEARCHABLE, Kind, Query, path_of
+from jiyi.records import FIELDS, SEARCHABLE, Condition, Filter, Kind, Op, Query, path_of
 from jiyi.storage.database import Dialect
-from jiyi.storage.relational.filters import DocumentFilter, TaskFilter
-from jiyi.storage.rows import is_storable
+from jiyi.storage.rows import FORMATS, TABLES, is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = ["DOCUMENT_ONLY", "TASK_ONLY", "Conditions", "Where", "document_conditions", "kind_conditions"]
@@ -24,12 +25,33 @@ DOCUMENT_ONLY = (
 TASK_ONLY = ("task_id", "status")
 """Conditions of a query that apply only to tasks and steps."""
 
+_CURSORS = {"task": ("t.started_at", "t.id"), "session": ("s.started_at", "s.session_id")}
+_ALSO_KNOWN = {"task": ("after", "where"), "session": ("after",)}  # conditions not in _PARTS
+
+_OF_DOCUMENTS = (
+    *("agent_id", "session_id", "ids", "without", "since", "until", "after_seq", "before_seq"),
+    *("task_id", "status", "sources", "entity", "subject", "as_of", "there_at"),
+)
+_OF_TASKS = ("agent_id", "session_id", *TASK_ONLY, "ids", "without", "since", "until")
+_PARTS: Mapping[Kind, Sequence[str]] = {
+    "task": _OF_TASKS,
+    "step": _OF_TASKS,
+    "session": ("session_id", "agent_id", "ids", "without", "since", "until"),
+    "summary": ("session_id", "agent_id", "ids", "without", "sources", "since", "until"),
+}
+"""The fields of a query that apply to records other than documents."""
+
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("since", "until", "as_of", "there_at"), to_micros),
     **dict.fromkeys(("entity", "subject", "target"), entity_key),
     "predicate": lambda given: [predicate_key(p) for p in ((given,) if isinstance(given, str) else given)],
 }
 """Functions that convert values of a query to what columns hold."""
+
+
+_SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
+_WITH_METADATA: tuple[Kind, ...] = ("message", "knowledge", "fact")
+_DOCUMENT_COLUMNS = ("kind", "id", "session_id", "agent_id", "created_at", "pinned", "role")
 
 
 class Where:
@@ -102,11 +124,18 @@ def kind_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     """Return the conditions for one kind of record, with the table alias of its statements."""
     if kind in SEARCHABLE:
         return document_conditions(query, dialect, (kind,))
-    if kind == "summary":
-        return _summary_conditions(query, dialect)
-    if kind == "session":
-        return _session_conditions(query, dialect)
-    return _task_conditions(kind, query, dialect)
+    # If few summaries are named, SQLite must not scan all of a session or of a user.
+    aside = dialect.fragments["aside"] if kind == "summary" else ""
+    where = Where(kind, query, dialect, aside="" if query.sources is None else aside)
+    if query.ids is not None:
+        where.aside = aside
+    where.add_from_query(*_PARTS[kind])
+    if kind in _CURSORS:
+        where.add_cursor(*_CURSORS[kind])
+    if kind == "task" and query.where is not None:
+        where.add(_TaskFilter(dialect, where.values).sql(query.where))
+    where.reject_foreign(known=(*_PARTS[kind], *_ALSO_KNOWN.get(kind, ())))
+    return where.build()
 
 
 def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = ()) -> Conditions:
@@ -121,32 +150,26 @@ def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = 
     if set(kinds) != set(SEARCHABLE):
         # Pinned records are few, too, and have an index by user.
         where.add(where.one_of(f"{dialect.fragments['aside'] if query.pinned else aside}d.kind", kinds))
-    where.add_from_query("agent_id", "session_id", "ids", "without")
+    where.add_from_query(*_OF_DOCUMENTS)
     if query.roles is not None:
         where.add(where.one_of("d.role", query.roles))
-    where.add_from_query("since", "until")
     where.add_cursor("i.updated_at" if kinds == ["item"] else "d.created_at", "d.id")
     if query.pinned is not None:
         where.add(f"d.pinned = {where.boolean(query.pinned)}")
     if query.where is not None:
-        where.add(DocumentFilter(dialect, where.values).sql(query.where))
-    where.add_from_query("after_seq", "before_seq")
+        where.add(_DocumentFilter(dialect, where.values).sql(query.where))
     _add_stretches(where)
-    where.add_from_query("task_id", "status", "sources")
     where.add_from_query("target", suffix="" if query.target else "_none")  # many may have no target
     if query.consolidated is not None:
         where.add(where.fragment("consolidated", flag=where.boolean(query.consolidated)))
-    where.add_from_query("entity", "subject")
     where.add_from_query("predicate", suffix="_of_few" if few else "")
     if query.fact_status is not None:
         where.add(where.fragment("fact_status", one_of=where.one_of("f.status", query.fact_status)))
-    where.add_from_query("as_of")
     if query.namespace:
         path = path_of(query.namespace)
         where.add(where.fragment("namespace"), path=path, path_end=path[:-1] + chr(ord("/") + 1))
     elif query.namespace is not None:
         where.add("d.kind = 'item'")
-    where.add_from_query("there_at")
     return where.build()
 
 
@@ -163,30 +186,104 @@ def _add_stretches(where: Where) -> None:
     where.add(f"({' OR '.join(parts or [where.boolean(False)])})")  # only messages have a place
 
 
-def _summary_conditions(query: Query, dialect: Dialect) -> Conditions:
-    # If few are named, SQLite must not scan all of a session or of a user.
-    aside = dialect.fragments["aside"]
-    where = Where("summary", query, dialect, aside="" if query.sources is None else aside)
-    where.aside = "" if query.sources is None and query.ids is None else aside
-    where.add_from_query("session_id", "agent_id", "ids", "without", "sources", "since", "until")
-    where.reject_foreign(known=("sources",))
-    return where.build()
+class _DocumentFilter:
+    """Writes filters as conditions on ``documents AS d`` and adds their values to ``values``."""
+
+    def __init__(self, dialect: Dialect, values: dict[str, Any]) -> None:
+        self._dialect, self._fragments = dialect, dialect.fragments
+        self._values = values
+
+    def sql(self, where: Filter) -> str:
+        """Return the condition for a filter; it is true or false, never NULL."""
+        if isinstance(where, Condition):
+            in_json = where.field in ("metadata", "value")
+            test = self._json_test(where) if in_json else self._column_test(where)
+            return f"coalesce({test}, {self._fragments['no']})"
+        parts = (" AND " if where.word == "and" else " OR ").join(map(self.sql, where.parts))
+        return f"NOT ({parts})" if where.word == "not" else f"({parts})"
+
+    def column(self, field: str) -> str:
+        """Return the expression for a field; it is NULL for records without the field."""
+        if field in _DOCUMENT_COLUMNS:
+            return f"d.{field}"
+        kinds = [kind for kind in FIELDS[field].kinds if kind in SEARCHABLE]
+        return self._by_kind({kind: self._kind_column(field, kind) for kind in kinds})
+
+    def _by_kind(self, expressions: dict[Kind, str]) -> str:
+        cases = " ".join(f"WHEN '{kind}' THEN {expression}" for kind, expression in expressions.items())
+        return f"CASE d.kind {cases} END"
+
+    def _kind_column(self, field: str, kind: Kind) -> str:
+        table = TABLES[kind]
+        name = "content" if (kind, field) == ("knowledge", "text") else field
+        if kind in FORMATS and name in FORMATS[kind].body:
+            return self._fragments["json_text"].format(body=self._body(kind), name=name)
+        if kind == "message":
+            return self._fragments["kept"].format(table=table, column=field)
+        same = self._fragments["same"].format("x")
+        return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
+
+    def _body(self, kind: Kind) -> str:
+        return self._fragments["kept"].format(table=TABLES[kind], column="body")
+
+    def _json_test(self, where: Condition) -> str:
+        """Return the condition on a key of metadata, or on a path into the value of an item."""
+        first = where.values[0] if where.values else None
+        ordered = isinstance(first, str | int | float) and not isinstance(first, bool)
+        if where.op == "exists":
+            test = self._fragments["yes"]
+        elif where.op == "in" and not (ordered and len(where.values) == 1):
+            test = self._fragments["label_in"].format(value=self._bind(json.dumps(where.values)))
+        elif isinstance(first, str):  # a single value needs no list
+            compared = self._comparison(self._fragments["label_words"], where.op, first)
+            test = self._fragments["label_text"].format(test=compared)
+        else:
+            test = self._fragments["label_number"].format(sign=_SIGNS[where.op], value=self._bind(first))
+        if where.field == "value":
+            keys = [self._bind(key) for key in where.key.split(".")]
+            return self._dialect.json_path(self._by_kind({"item": self._body("item")}), keys, test)
+        body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
+        return self._fragments["label"].format(body=body, key=self._bind(where.key), test=test)
+
+    def _column_test(self, where: Condition) -> str:
+        column = self.column(where.field)
+        if where.op == "exists":
+            return f"{column} IS NOT NULL"
+        values = [to_micros(value) if isinstance(value, datetime) else value for value in where.values]
+        if FIELDS[where.field].type is bool:
+            flags = (f"{column} = {self._fragments['yes' if value else 'no']}" for value in values)
+            return " OR ".join(flags) or self._fragments["no"]
+        if where.op == "in":
+            listed = self._bind(self._dialect.array(values))
+            return f"{column} {self._fragments['among'].format(':' + listed)}"
+        return self._comparison(column, where.op, values[0])
+
+    def _comparison(self, column: str, op: Op, value: object) -> str:
+        if op not in ("contains", "icontains"):
+            return f"{column} {_SIGNS[op]} :{self._bind(value)}"
+        text = column if op == "contains" else f"lower({column})"  # lowers only A to Z
+        return self._fragments["holds"].format(text=text, value=self._bind(value))
+
+    def _bind(self, value: object) -> str:
+        """Add a value and return the name of its parameter."""
+        name = f"filter_{len(self._values)}"
+        self._values[name] = value
+        return name
 
 
-def _session_conditions(query: Query, dialect: Dialect) -> Conditions:
-    where = Where("session", query, dialect)
-    where.add_from_query("session_id", "agent_id", "ids", "without", "since", "until")
-    where.add_cursor("s.started_at", "s.session_id")
-    where.reject_foreign(known=("after",))
-    return where.build()
+class _TaskFilter(_DocumentFilter):
+    """Writes filters as conditions on ``tasks AS t``."""
 
+    def column(self, field: str) -> str:
+        """See `_DocumentFilter.column`."""
+        if field == "kind":
+            return "'task'"
+        if "task" not in FIELDS[field].kinds:
+            return "NULL"
+        if field in FORMATS["task"].body:
+            return self._fragments["json_text"].format(body="t.body", name=field)
+        return "t.started_at" if field == "created_at" else f"t.{field}"
 
-def _task_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
-    where = Where(kind, query, dialect)
-    where.add_from_query("agent_id", "session_id", "status", "task_id", "ids", "without", "since", "until")
-    if kind == "task":
-        where.add_cursor("t.started_at", "t.id")
-        if query.where is not None:
-            where.add(TaskFilter(dialect, where.values).sql(query.where))
-    where.reject_foreign(known=(*TASK_ONLY, "after", "where") if kind == "task" else TASK_ONLY)
-    return where.build()
+    def _json_test(self, where: Condition) -> str:
+        del where  # tasks have neither metadata nor a value
+        return self._fragments["no"]

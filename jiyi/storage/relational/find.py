@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, cast
 
+from jiyi.clock import to_micros
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Step
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Session, Step, Task
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
@@ -15,12 +16,13 @@ from jiyi.storage.rows import Row, decode, is_storable
 
 __all__ = ["Cursor", "decode_rows", "find_by_keys", "find_records", "scan_records"]
 
-Cursor = tuple[int, int]
-"""A place in a scan: microseconds since 1970 and the backend's number of a record."""
+Cursor = tuple[int, Any]
+"""A place in a scan: microseconds since 1970 and a record's number, or the id of a task or session."""
 
 _NO_LIMIT = 2**31 - 1
 _CACHED_CHARS = 1_000  # of the body of a cached record
 _CACHED_MESSAGES = 4_000  # of a user
+_BEGINNING = (-(2**62), "")
 _AFTER = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
 
@@ -142,7 +144,13 @@ def scan_records(
     """Return records of one kind after a cursor, oldest first, their numbers, and the next cursor.
 
     The next cursor is None after the last record. No summary comes before the one it builds on.
+    Tasks and sessions have no numbers.
     """
+    if kind in ("task", "session"):
+        query = replace(query, after=after or _BEGINNING, newest_first=False)
+        records = cast("list[Task | Session]", find_records(db, query))
+        full = len(records) == query.limit
+        return [*records], [], (to_micros(records[-1].started_at), records[-1].id) if full else None
     where, values = kind_conditions(kind, query, db.dialect)
     number = "entry" if kind == "summary" else "doc"
     if after is not None:

@@ -1,17 +1,15 @@
 """Writing and removing records inside a transaction."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
 from jiyi.records import (
     SEARCHABLE,
-    Item,
     Kind,
     Message,
     Record,
@@ -22,19 +20,19 @@ from jiyi.records import (
     Summary,
     Task,
 )
-from jiyi.storage.candidates import Key
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
-__all__ = ["drop_damaged", "prepare", "put_all", "put_back", "put_back_all", "remove", "sort_time"]
+__all__ = ["drop_damaged", "prepare", "put_all", "put_back", "put_records", "remove", "sort_time"]
 
 _Prepared = tuple[Record, Row]
 """A record and its columns."""
 
-_FUTURE = datetime.max.replace(tzinfo=UTC)  # steps that have not started are the newest
+_FUTURE = datetime.max.replace(tzinfo=UTC)
+_TIMES = {"step": "started_at", "task": "started_at", "session": "started_at", "item": "updated_at"}
 
 
 def prepare(record: Record, words: Words | None = None) -> _Prepared:
@@ -54,31 +52,27 @@ def _index_row(record: Searchable, words: Words | None = None) -> Row:
     return encode_terms(record, words) | {"vector_state": "pending" if record.search_text.strip() else "none"}
 
 
-def put_all(database: Database, prepared: Sequence[_Prepared]) -> list[Record]:
-    """Write records with their columns from `prepare`, all or none; see `Store.put`."""
-    return _for_each_user(database, prepared, _put_in_order)
-
-
-def _for_each_user(
+def put_all(
     database: Database,
-    items: Sequence[_Prepared],
-    write: Callable[[Connection, Sequence[_Prepared]], Sequence[Record]],
+    prepared: Sequence[_Prepared],
+    put: Callable[[Connection, Sequence[_Prepared]], list[Record]],
 ) -> list[Record]:
-    """Write the items of each user, all in one transaction; return the results in the items' order."""
-    places = grouped((row["user_id"], place) for place, (_, row) in enumerate(items))
+    """Write records with their columns, all or none, by `put_records` or `put_back`."""
+    places = grouped((row["user_id"], place) for place, (_, row) in enumerate(prepared))
     if len(places) == 1:
         with database.write(next(iter(places))) as db:
-            return list(write(db, items))
+            return put(db, prepared)
     written: dict[int, Record] = {}
     with database.write():
         for user_id in sorted(places):  # in the same order everywhere, to avoid deadlocks
             with database.write(user_id) as db:
-                records = write(db, [items[place] for place in places[user_id]])
+                records = put(db, [prepared[place] for place in places[user_id]])
             written |= dict(zip(places[user_id], records, strict=True))
-    return [written[place] for place in range(len(items))]
+    return [written[place] for place in range(len(prepared))]
 
 
-def _put_in_order(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
+def put_records(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
+    """Write a user's records; see `Store.put`."""
     stored: list[Record] = []
     for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
@@ -109,13 +103,11 @@ def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool =
     """Write a user's unknown messages at the end of their sessions, or ``back`` at their places."""
     known = _find_known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
     new: dict[str, Row] = {}
-    sessions: dict[str, list[Row]] = {}
     for record, row in prepared:
         message = cast("Message", record)
         if row["id"] not in known:
             known[row["id"]], new[row["id"]] = message, row
             row["seq"] = message.seq
-            sessions.setdefault(row["session_id"], []).append(row)
             continue
         stored = cast("Message", known[row["id"]])
         if stored.scope == message.scope and stored.to_dict() == json.loads(row["body"]):
@@ -127,7 +119,7 @@ def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool =
             f"message id {message.id!r} is taken by a different message of {scope.user_id!r} "
             f"(session {scope.session_id!r}); leave the id out to get a new one"
         )
-    for rows in sessions.values():
+    for rows in grouped((row["session_id"], row) for row in new.values()).values():
         (_return_to_session if back else _append_to_session)(db, rows)
     _add_documents(db, "message", list(new.values()))
     return [
@@ -149,7 +141,8 @@ def drop_damaged(db: Connection, user_id: str, lost: Sequence[DamagedRecord]) ->
     """Remove the rows of damaged records by number, because their ids may be damaged, too."""
     if not lost:
         return
-    remove(db, user_id, [(record.kind, record.id) for record in lost if record.kind in ("task", "summary")])
+    without_number = [(record.kind, record.id) for record in lost if record.kind in ("task", "summary")]
+    _delete_rows(db, user_id, grouped(without_number))
     docs = [record.number for record in lost if record.number is not None and record.kind in SEARCHABLE]
     db.run("delete_docs", {"user_id": user_id, "docs": db.dialect.array(docs)})
     _update_sessions(db, user_id, (record.session_id for record in lost if record.kind == "message"))
@@ -185,35 +178,28 @@ def _add_documents(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
         db.add_documents(kind, rows)
 
 
-def put_back(db: Connection, taken: Sequence[tuple[Record, int | None]]) -> list[Record]:
-    """Write a user's records that were stored before, with their old numbers if these are known.
+def put_back(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
+    """Write a user's records that were stored before; see `Store.put_back`.
 
-    A message returns to its place, or to the end of its session if the place is taken. One that exists
-    again with the same content stays as it is.
-
-    Raises:
-        DuplicateId: another record has the id by now.
+    Rows with a ``doc`` keep that number.
     """
     restored: list[Record] = []
-    for kind, items in groupby(taken, lambda item: kind_of(item[0])):
+    for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
-        prepared = [(record, prepare(record)[1] | {"doc": doc}) for record, doc in run]
         if kind == "message":
-            restored += _put_messages(db, prepared, back=True)
+            restored += _put_messages(db, run, back=True)
             continue
-        for id_ in _find_known(db, kind, prepared[0][1]["user_id"], [row["id"] for _, row in prepared]):
+        for id_ in _find_known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run]):
             raise _id_reused(kind, id_)
-        _put_in_order(db, prepared)
+        if kind == "summary":
+            for record, row in run:
+                _add_summary(db, cast("Summary", record), row)
+        else:
+            put_records(db, run)
         steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
-        _put_in_order(db, [prepare(step) for step in steps])
+        put_records(db, [prepare(step) for step in steps])
         restored += [record for record, _ in run]
     return restored
-
-
-def put_back_all(database: Database, messages: Sequence[Message], words: Mapping[str, Words]) -> list[Record]:
-    """Write messages that were stored before, all or none; see `Store.put_back`."""
-    prepared = [prepare(message, words.get(message.id)) for message in messages]
-    return _for_each_user(database, prepared, partial(_put_messages, back=True))
 
 
 def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
@@ -240,12 +226,10 @@ def _id_reused(kind: Kind, id_: str) -> DuplicateId:
 
 
 def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: Record | None) -> None:
-    row |= {"kind": kind, "seq": None}
-    if known and cast("Any", known).search_text == cast("Any", record).search_text:
-        changed = db.first("change_document", row)
-        assert changed is not None
-        row["doc"] = changed[0]
-        old, new = cast("Any", known), cast("Any", record)
+    row |= {"kind": kind, "role": None, "seq": None}
+    old, new = cast("Any", known), cast("Any", record)
+    if known and old.search_text == new.search_text:
+        row["doc"] = db.number("change_document", row)
         if (old.scope, old.created_at) != (new.scope, new.created_at):
             db.run("bump_generation", row)  # cached rows hold these columns
         db.run(f"put_{kind}", row)
@@ -254,8 +238,8 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
     else:
         # Another text is a new document, so that no vector of the old text can be stored for it.
         if known:
-            remove(db, row["user_id"], [(kind, row["id"])])
-        row |= _index_row(cast("Searchable", record))
+            remove(db, row["user_id"], [known])
+        row |= _index_row(new)
         _add_documents(db, kind, [row])
     db.run_many("add_source", [row | {"source": source} for source in row.get("sources", ())])
 
@@ -283,29 +267,31 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
             f"version {summary.version} of the summary of session {row['session_id']!r} does not go on from "
             f"version {version}, the newest there is; read that and fold into it"
         )
-    added = db.first("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
-    assert added is not None
-    covered = {"user_id": row["user_id"], "entry": added[0]}
-    db.run_many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
-    db.run("move_session_past_summary", row)
+    _add_summary(db, summary, row)
     return summary
 
 
-def remove(
-    db: Connection, user_id: str, keys: Sequence[Key], sessions: Iterable[str | None] = ()
-) -> dict[Kind, int]:
-    """Remove a user's records with all dependent rows; return their counts by kind.
+def _add_summary(db: Connection, summary: Summary, row: Row) -> None:
+    entry = db.number("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
+    covered = {"user_id": row["user_id"], "entry": entry}
+    db.run_many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
+    db.run("move_session_past", row)
 
-    ``sessions`` are those of the messages among them.
-    """
-    of_kinds = grouped(keys)
-    for kind, ids in of_kinds.items():
-        values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(ids)}
-        db.run({"task": "delete_tasks", "summary": "delete_summaries"}.get(kind, "delete_documents"), values)
-    _update_sessions(db, user_id, sessions)
-    if any(kind in SEARCHABLE for kind in of_kinds):
+
+def remove(db: Connection, user_id: str, records: Collection[Record]) -> dict[Kind, int]:
+    """Remove a user's records with all dependent rows; return their counts by kind."""
+    ids = grouped((kind_of(record), record.id) for record in records)
+    _delete_rows(db, user_id, ids)
+    _update_sessions(db, user_id, [m.scope.session_id for m in records if isinstance(m, Message) and m.scope])
+    if any(kind in SEARCHABLE for kind in ids):
         db.run("bump_generation", {"user_id": user_id})
-    return {kind: len(ids) for kind, ids in of_kinds.items()}
+    return {kind: len(of_kind) for kind, of_kind in ids.items()}
+
+
+def _delete_rows(db: Connection, user_id: str, ids: Mapping[Kind, Sequence[str]]) -> None:
+    for kind, of_kind in ids.items():
+        values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(of_kind)}
+        db.run({"task": "delete_tasks", "summary": "delete_summaries"}.get(kind, "delete_documents"), values)
 
 
 def _update_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) -> None:
@@ -318,13 +304,5 @@ def _update_sessions(db: Connection, user_id: str, ids: Iterable[str | None]) ->
 
 
 def sort_time(record: Record) -> Any:
-    """Return the time that lists are sorted by."""
-    match record:
-        case Step():
-            return record.started_at or _FUTURE
-        case Task() | Session():
-            return record.started_at
-        case Item():
-            return record.updated_at
-        case _:
-            return record.created_at
+    """Return the time that lists are sorted by; steps that have not started are the newest."""
+    return getattr(record, _TIMES.get(kind_of(record), "created_at")) or _FUTURE

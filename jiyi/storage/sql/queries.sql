@@ -120,7 +120,7 @@ SELECT id, version, upto_seq FROM summaries
 WHERE @user = :user_id AND session_id = :session_id AND agent_id = coalesce(:agent_id, '')
 ORDER BY version DESC LIMIT 1;
 
--- name: move_session_past_summary
+-- name: move_session_past
 UPDATE sessions SET next_seq = @greatest(next_seq, :upto_seq + 1)
 WHERE @user = :user_id AND session_id = :session_id;
 
@@ -196,16 +196,13 @@ WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 -- name: chroma_delete
 DELETE FROM chroma_items WHERE @user = :user_id AND token @among(:tokens) AND state = 'going';
 
--- name: chroma_known_tokens
-SELECT token FROM chroma_items WHERE @user = :user_id AND token @among(:tokens);
-
 -- name: chroma_forget_space
 DELETE FROM chroma_items WHERE @user = :user_id AND space = :space;
 
 -- name: chroma_forget_all
 DELETE FROM chroma_items WHERE @user = :user_id;
 
--- name: chroma_known_to_any_user
+-- name: chroma_known_tokens
 -- every tenant: looks for vectors of no record
 SELECT token FROM chroma_items WHERE token @among(:tokens);
 
@@ -361,7 +358,7 @@ SELECT count(*) FROM documents AS d WHERE d.@user = :user_id AND @has_text(d) AN
 );
 
 -- name: records_without_vectors
-SELECT d.doc, d.@user AS user_id, d.kind, d.id, d.role FROM documents AS d
+SELECT d.doc, d.kind, d.id, d.role FROM documents AS d
 WHERE d.@user = :user_id AND @has_text(d) AND d.doc > :after AND NOT EXISTS (
   SELECT 1 FROM vectors AS v WHERE @same(v) AND v.space = :space
 )

@@ -12,16 +12,7 @@ from typing import NamedTuple
 
 import apsw
 
-from jiyi.errors import (
-    Closed,
-    DatabaseDamaged,
-    DatabaseLocked,
-    DatabaseMoved,
-    DatabaseReadOnly,
-    DiskFull,
-    StorageError,
-    WrongState,
-)
+from jiyi import errors
 from jiyi.forks import leave_at_fork, quiet
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Database
@@ -61,12 +52,10 @@ class SqliteDatabase(Database):
     def __init__(
         self, path: str | Path, *, lock_timeout: float = 5.0, cache_bytes: int = 512 * 1024 * 1024
     ) -> None:
-        """Open or create the file.
+        """Open or create the file, whose folder must exist.
 
-        Args:
-            path: the file; its folder must exist.
-            lock_timeout: seconds to wait for another process's write lock.
-            cache_bytes: size of the cache of users' rows and vectors.
+        ``lock_timeout`` is how many seconds to wait for another process's write lock; ``cache_bytes``
+        limits the cache of users' rows and vectors.
         """
         self.path = Path(path)
         self.place = str(self.path)
@@ -170,7 +159,7 @@ class SqliteDatabase(Database):
     def _check_transaction(self, connection: SqliteConnection) -> None:
         """Raise an error if SQLite rolled back the transaction, for example because the disk is full."""
         if not connection.in_transaction:
-            raise StorageError(f"{self.path}: an earlier error undid this transaction; begin it again")
+            raise errors.StorageError(f"{self.path}: an earlier error undid this transaction; begin it again")
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
@@ -193,7 +182,7 @@ class SqliteDatabase(Database):
         """See `jiyi.storage.trash.Trash.check_alone`."""
         with self._exclusive() as connection:
             if not _checkpoint(connection):
-                raise DatabaseLocked(
+                raise errors.DatabaseLocked(
                     f"{self.path} is being read or written by another process; "
                     "nothing was changed, purge again when it is done"
                 )
@@ -210,7 +199,7 @@ class SqliteDatabase(Database):
             # the log over the file; then the log is emptied.
             connection.execute("PRAGMA temp_store=DEFAULT; VACUUM")
             if not _checkpoint(connection):
-                raise DatabaseLocked(
+                raise errors.DatabaseLocked(
                     f"{self.path} is being read by another process, old bytes may remain; "
                     "purge again when it is done"
                 )
@@ -220,7 +209,7 @@ class SqliteDatabase(Database):
         with self._translated, self._write_lock:
             connection = self._open_writer()
             if self._depth:
-                raise WrongState("overwriting needs the file alone; call it after the transaction")
+                raise errors.WrongState("overwriting needs the file alone; call it after the transaction")
             self._file.check()
             yield connection.raw
 
@@ -234,13 +223,13 @@ class SqliteDatabase(Database):
         with self.read() as db:
             faults = [str(row[0]) for row in db.raw.execute("PRAGMA integrity_check(5)")]
             if faults != ["ok"]:
-                raise DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_ADVICE}")
+                raise errors.DatabaseDamaged(f"{self.path} is damaged: {'; '.join(faults)}; {_ADVICE}")
         sound = super().check()
         with self.read() as db:
             damaged = list(islice(damaged_records(db.raw), _MAX_NAMED + 1))
         if damaged:
             more = " and others" if len(damaged) > _MAX_NAMED else ""
-            raise DatabaseDamaged(
+            raise errors.DatabaseDamaged(
                 f"{self.path}: damaged are {'; '.join(map(str, damaged[:_MAX_NAMED]))}{more}; "
                 f"all else is whole; {_ADVICE}"
             )
@@ -266,7 +255,7 @@ class SqliteDatabase(Database):
         """Close a connection; if the file was replaced, the log must not be written into the new one."""
         try:
             self._file.check()
-        except DatabaseMoved as error:
+        except errors.DatabaseMoved as error:
             _log.warning("closing: %s", error)
             if self._file.overwritten:
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -278,7 +267,7 @@ class SqliteDatabase(Database):
 
     def _open_writer(self) -> SqliteConnection:
         if self._closed or self._writer is None:
-            raise Closed(f"{self.path} is closed in this process; open it again with jiyi.open()")
+            raise errors.Closed(f"{self.path} is closed in this process; open it again with jiyi.open()")
         return self._writer
 
     def _use_writer(self, connection: apsw.Connection) -> None:
@@ -293,7 +282,7 @@ class SqliteDatabase(Database):
             connection = SqliteConnection(self._connect(), self.damage)
             try:
                 self._file.check()
-            except DatabaseMoved:  # it may be of the other file
+            except errors.DatabaseMoved:  # it may be of the other file
                 connection.raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 connection.raw.close()
                 raise
@@ -311,7 +300,7 @@ class SqliteDatabase(Database):
 
 def _prepare(connection: apsw.Connection, path: Path, deadline: float) -> None:
     if connection.readonly("main"):
-        raise DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
+        raise errors.DatabaseReadOnly(f"{path} cannot be written; mend its permissions or name another file")
     check_version(connection, path)
     while pragma(connection, "journal_mode") != "wal":
         try:
@@ -346,24 +335,30 @@ class _Translated(NamedTuple):
             raise _translate(error, self.path, self.waited) from error
 
 
-def _translate(error: apsw.Error, path: Path, waited: float) -> StorageError:
+def _translate(error: apsw.Error, path: Path, waited: float) -> errors.StorageError:
     match error:
         case apsw.BusyError() if "in progress" in str(error):
-            return StorageError(f"{path}: {error}, left by this process; nothing was written, try again")
+            return errors.StorageError(
+                f"{path}: {error}, left by this process; nothing was written, try again"
+            )
         case apsw.BusyError() | apsw.LockedError():
-            return DatabaseLocked(
+            return errors.DatabaseLocked(
                 f"{path} was locked by another process for more than {waited:g} s; nothing was written, "
                 "try again or raise lock_timeout"
             )
         case apsw.FullError():
-            return DiskFull(f"no space left for {path}; nothing was written, free some space and try again")
+            return errors.DiskFull(
+                f"no space left for {path}; nothing was written, free some space and try again"
+            )
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return DatabaseReadOnly(f"{path} cannot be opened for writing ({error}); mend its permissions")
+            return errors.DatabaseReadOnly(
+                f"{path} cannot be opened for writing ({error}); mend its permissions"
+            )
         case apsw.CorruptError() | apsw.NotADBError():
-            return DatabaseDamaged(f"{path} is damaged ({error}); {_ADVICE}")
+            return errors.DatabaseDamaged(f"{path} is damaged ({error}); {_ADVICE}")
         case apsw.IOError():
-            return StorageError(
+            return errors.StorageError(
                 f"the disk failed under {path} ({error}); nothing was written, check the disk"
             )
         case _:
-            return StorageError(f"{path}: {error}")
+            return errors.StorageError(f"{path}: {error}")

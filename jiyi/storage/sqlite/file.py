@@ -36,9 +36,8 @@ def is_database(path: Path) -> bool:
 def refuse_foreign(path: Path) -> None:
     """Refuse an existing file that is not jiyi's, reading only its first bytes.
 
-    Raises:
-        ForeignDatabase: it is another program's file.
-        StorageError: it is a folder or a device, or cannot be opened.
+    Raises `ForeignDatabase` for another program's file, `StorageError` for a folder, a device or what
+    cannot be opened.
     """
     try:
         header = _header(path)
@@ -69,8 +68,7 @@ def refuse_foreign(path: Path) -> None:
 def make_file(path: Path) -> None:
     """Create a file that only its owner may read, unless it exists; SQLite's companions get its mode.
 
-    Raises:
-        StorageError: it cannot be created; `DiskFull` if there is no space.
+    Raises `StorageError` if it cannot be created, `DiskFull` if there is no space.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -107,13 +105,10 @@ class OpenFile:
         _refused.add(self._known[0])
 
     def check(self, *, written: bool = False) -> None:
-        """Check that the files are the same; takes about ten microseconds.
+        """Raise `DatabaseMoved` if the files are not the same; takes about ten microseconds.
 
-        Args:
-            written: check only the file itself, after a commit; the error says where the last change is.
-
-        Raises:
-            DatabaseMoved: they are not.
+        After a commit (``written``) only the file itself is checked, and the error says where the
+        last change is.
         """
         with self._check_lock:
             found, changed_at = _identity(self._names[0])

@@ -33,9 +33,7 @@ _log = logging.getLogger("jiyi")
 def pending_steps(path: Path) -> list[str]:
     """Return the migration steps that opening a file would run, none if it is up to date.
 
-    Raises:
-        NewerDatabase: this jiyi does not know its schema.
-        ForeignDatabase: it is not jiyi's.
+    Raises `NewerDatabase` if this jiyi does not know its schema, `ForeignDatabase` if it is not jiyi's.
     """
     refuse_foreign(path)
     newest = len(load_migrations("sqlite"))
@@ -73,11 +71,7 @@ def migrate(connection: apsw.Connection, path: Path) -> None:
 
 
 def check_version(connection: apsw.Connection, path: Path) -> int:
-    """Return the schema number of a file.
-
-    Raises:
-        NewerDatabase: this jiyi does not know it.
-    """
+    """Return the schema number of a file; raise `NewerDatabase` if this jiyi does not know it."""
     version, newest = int(pragma(connection, "user_version")), len(load_migrations("sqlite"))
     if version > newest:
         raise NewerDatabase(

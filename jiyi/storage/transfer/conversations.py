@@ -26,21 +26,15 @@ def read_conversations(
 ) -> Iterator[Found | Rejected]:
     """Yield the messages of a file in order, and a `Rejected` for each entry that is none.
 
-    The formats are: JSONL with one OpenAI message or one ``{"messages": [...]}`` per line; JSON
-    with a list of messages, one or a list of ``{"messages": [...]}``, or
-    ``{"conversations": [...]}`` of the neutral format. A message may have ``id``,
-    ``session_id`` and ``created_at`` (ISO 8601 or seconds since 1970). A message without an
-    id gets one that depends only on its session and content (and on how often the content occurred
-    before), so that importing a file again, even with lines repaired or added, finds the same ids.
+    The formats are: JSONL with one OpenAI message or one ``{"messages": [...]}`` per line; JSON with a
+    list of messages, one or a list of ``{"messages": [...]}``, or ``{"conversations": [...]}`` of the
+    neutral format; all in UTF-8. A message may have ``id``, ``session_id`` and ``created_at`` (ISO 8601,
+    in ``zone`` if it names none, or seconds since 1970); its session is otherwise ``session_id``, by
+    default the file's name. A message without an id gets one that depends only on its session and content
+    (and on how often the content occurred before), so that importing a file again, even with lines
+    repaired or added, finds the same ids.
 
-    Args:
-        path: the file, UTF-8.
-        scope: the owner of the messages.
-        zone: for dates without a time zone.
-        session_id: the session of messages without one; the file's name by default.
-
-    Raises:
-        ImportFailed: the file cannot be read, is JSON of more than 256 MiB, or holds no messages.
+    Raises `ImportFailed` if the file cannot be read, is JSON of more than 256 MiB, or holds no messages.
     """
     reader = _Reader(scope, zone)
     default = session_id or path.stem
@@ -85,9 +79,7 @@ def _read_lines(path: Path, reader: "_Reader", session_id: str) -> Iterator[Foun
         if isinstance(entry, Rejected):
             yield entry
         elif isinstance(entry, Mapping) and "messages" in entry:
-            number = where.rpartition(":")[2]
-            name = entry.get("session_id") or entry.get("id") or f"{session_id}-{number}"
-            yield from reader.conversation(entry["messages"], where, str(name))
+            yield from reader.anything(entry, where, f"{session_id}-{where.rpartition(':')[2]}")
         else:
             yield reader.message(entry, where, session_id)
 

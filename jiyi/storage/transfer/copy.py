@@ -8,7 +8,9 @@ from typing import cast
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
 from jiyi.storage.backend import Backend
+from jiyi.storage.candidates import Key
 from jiyi.storage.pages import all_pages
+from jiyi.storage.store import Page
 from jiyi.storage.transfer.batches import BATCH_SIZE, PARTS, Digest, Part, compare, put_batch, read_batches
 from jiyi.storage.trash import key_of
 from jiyi.storage.vectors import VectorRow
@@ -41,28 +43,20 @@ def copy_memory(
     trash: bool = True,
     progress: Progress | None = None,
 ) -> CopyReceipt:
-    """Copy memories from one backend into another, and compare both afterwards.
+    """Copy memories of ``users``, by default all, from one backend into another, and compare both afterwards.
 
-    Everything is copied unchanged: messages at their places, tasks with their steps, episodes,
-    knowledge, facts, all versions of summaries, the next places of sessions, the trash, and the
-    vectors; nothing is embedded, and records without vectors in the source stay pending. A target
-    without any vectors is bound to the source's embedder; one of another embedder gets no vectors.
+    Everything is copied unchanged: messages at their places, tasks with their steps, episodes, knowledge,
+    facts, all versions of summaries, the next places of sessions, the trash if wanted, and the vectors;
+    nothing is embedded, and records without vectors in the source stay pending. A target without any
+    vectors is bound to the source's embedder; one of another embedder gets no vectors.
 
-    The source does not change. For each user the target must hold nothing, or some of the same
-    records: an interrupted copy is continued by calling it again, with the same result. Nobody may
-    write to the memories of these users meanwhile. A few thousand records are in memory at once.
+    The source does not change. For each user the target must hold nothing, or some of the same records:
+    an interrupted copy is continued by calling it again, with the same result. Nobody may write to the
+    memories of these users meanwhile. A few thousand records are in memory at once.
 
-    Args:
-        source, target: the ends.
-        users: whose memory; all users' by default.
-        trash: also copy the trash.
-        progress: see `Progress`.
-
-    Raises:
-        NotFound: the source has nothing of a user.
-        CopyMismatch: the target holds something that the source does not, found before anything of
-            this user is written; or it does not hold everything afterwards.
-        StorageError: a database failed.
+    Raises `NotFound` if the source has nothing of a user, and `CopyMismatch` if the target holds
+    something that the source does not, found before anything of this user is written, or does not hold
+    everything afterwards.
     """
     present = source.database.users()
     unknown = sorted(set(users or ()) - set(present))
@@ -154,10 +148,8 @@ class _Copy:
         for kind in SEARCHABLE:
             query = Query(scope=scope, kinds=(kind,), limit=BATCH_SIZE)
             for page in all_pages(self._target.store, query):
-                records = cast("Sequence[Searchable]", page.records)
-                rows = _vector_rows(self._source, query, records, page.numbers)
-                added += self._target.vectors.add(rows, name=name)
-                self._report("vectors", len(records))
+                added += self._target.vectors.add(_vector_rows(self._source, scope, page), name=name)
+                self._report("vectors", len(page.records))
         return added
 
     def _mismatch(self, scope: Scope, what: str) -> CopyMismatch:
@@ -177,25 +169,18 @@ def _bind(source: Backend, target: Backend) -> str | None:
     return ours.name if (ours.name, ours.dims) == (theirs.name, theirs.dims) else None
 
 
-def _vector_rows(
-    source: Backend, query: Query, records: Sequence[Searchable], numbers: Sequence[int]
-) -> list[VectorRow]:
+def _vector_rows(source: Backend, scope: Scope, page: Page) -> list[VectorRow]:
     """Return the source's vectors of records of the target, under the target's numbers."""
-    if not records:
-        return []
-    kind, user_id = query.kinds[0], query.scope.user_id
-    wanted = Query(scope=query.scope, kinds=(kind,), ids=tuple(r.id for r in records), limit=len(records))
-    texts = {r.id: r.search_text for r in cast("Sequence[Searchable]", source.store.find(wanted))}
-    same = [
-        (record.id, number)
-        for record, number in zip(records, numbers, strict=True)
-        if texts.get(record.id) == record.search_text  # otherwise they are vectors of another text
-    ]
-    parts = source.vectors.read(query.scope, [(kind, id_) for id_, _ in same], exact=True)
+    records = {key_of(record): cast("Searchable", record) for record in page.records}
+    numbers = dict(zip(records, page.numbers, strict=True))
+    found = cast("Mapping[Key, Searchable]", source.store.find_by_keys(scope.user_id, list(records)))
+    # Vectors of another text are not copied.
+    same = [key for key, record in found.items() if record.search_text == records[key].search_text]
+    parts = source.vectors.read(scope, same, exact=True)
     return [
-        VectorRow(key=(user_id, number), vectors=parts.vectors[parts.rows == place])
-        for place, (_, number) in enumerate(same)
-        if (parts.rows == place).any()
+        VectorRow(key=(scope.user_id, numbers[key]), vectors=parts.vectors[parts.rows == place])
+        for place, key in enumerate(same)
+        if place in parts.rows
     ]
 
 

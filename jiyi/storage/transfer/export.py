@@ -32,7 +32,7 @@ _MAX_RECORDS = 10**12  # the header has space for counts up to this
 _MAX_HEADER_BYTES = 65_536
 
 _EXPORTED: tuple[Kind, ...] = ("message", "task", "episode", "knowledge", "fact", "item", "summary")
-"""The kinds in an export, in its order."""
+"""The kinds in an export, in its order; messages come by session."""
 
 _MESSAGE = ("seq", "created_at", "pinned", "importance")
 _IDS = ("id", "task_id", "supersedes", "superseded_by", "previous")
@@ -62,20 +62,14 @@ def export_lines(
 ) -> ExportReceipt:
     """Write the records of a scope as JSON lines: a header, then one record per line.
 
-    Messages come by session in their order, then tasks with their steps, episodes, knowledge,
-    facts, and all versions of summaries. Vectors and token counts of messages are left out: an
-    import computes them again. The file gets its name when it is complete and replaces an older
-    one; 1,000 records are in memory at a time. What others write meanwhile may be in it or not.
+    Messages come by session in their order, then tasks with their steps, episodes, knowledge, facts, and
+    all versions of summaries. Vectors and token counts of messages are left out: an import computes them
+    again. The file, whose folder must exist, gets its name when it is complete and replaces an older one;
+    1,000 records are in memory at a time. What others write meanwhile may be in it or not. ``progress``
+    is called with the number of records written so far.
 
-    Args:
-        store: the records.
-        scope: a user, or one agent or session of theirs.
-        path: the file; its folder must exist.
-        progress: called with the number of records written so far.
-
-    Raises:
-        StorageError: the database cannot be read, or the file cannot be written (`DiskFull` if
-            there is no space); nothing is left of it.
+    Raises `StorageError` if the database cannot be read or the file not be written (`DiskFull` if there
+    is no space); nothing is left of it.
     """
     lines = ((kind_of(record), _line(_to_json(record))) for record in _records(store, scope))
     return write_export(path, lines, header=lambda counts: _header(scope, counts), progress=progress)
@@ -88,16 +82,11 @@ def write_export(
     header: Callable[[_Counts], bytes],
     progress: Callable[[int], None] | None,
 ) -> ExportReceipt:
-    """Write a file that gets its name when it is complete.
+    """Write a file that gets its name when it is complete; raises as `atomic_file` does.
 
-    Args:
-        path: the file.
-        pieces: its content, each piece with the kind of its record, if it is one.
-        header: returns its beginning by the counts of records, with the same length for any counts.
-        progress: called with the number of records written so far.
-
-    Raises:
-        StorageError: it cannot be written; `DiskFull` if there is no space.
+    ``pieces`` are its content, each with the kind of its record, if it is one. ``header`` returns its
+    beginning by the counts of records, with the same length for any counts. ``progress`` is called with
+    the number of records written so far.
     """
     counts: dict[Kind, int] = dict.fromkeys(_EXPORTED, 0)
     written = 0
@@ -120,22 +109,16 @@ def write_export(
 
 
 def is_export(path: Path) -> bool:
-    """Return whether a file begins as an export of any version.
-
-    Raises:
-        ImportFailed: the file cannot be read.
-    """
+    """Return whether a file begins as an export of any version; raise `ImportFailed` if it cannot be read."""
     return _read_header(path) is not None
 
 
 def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
     """Yield the records of an export as those of a user, and a `Rejected` for every other line.
 
-    If the counts differ from those of the header, because the file was cut off or changed, a
-    `Rejected` at the end says so.
-
-    Raises:
-        ImportFailed: the file cannot be read, is no export, or was written by a newer jiyi.
+    If the counts differ from those of the header, because the file was cut off or changed, a `Rejected`
+    at the end says so. Raises `ImportFailed` if the file cannot be read, is no export, or was written by
+    a newer jiyi.
     """
     header = _read_header(path)
     if header is None:
@@ -165,14 +148,10 @@ def read_export(path: Path, user_id: str) -> Iterator[Found | Rejected]:
 
 
 def _records(store: Store, scope: Scope) -> Iterator[Record]:
-    if scope.session_id is not None:
-        yield from all_messages(store, scope, _BATCH_SIZE)
-    else:
-        for session_id in sorted(all_sessions(store, scope)):
-            yield from all_messages(store, scope.in_session(session_id), _BATCH_SIZE)
-    for kind in _EXPORTED:
-        if kind != "message":
-            yield from all_records(store, Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE))
+    for session_id in sorted(all_sessions(store, scope)):
+        yield from all_messages(store, scope.in_session(session_id), _BATCH_SIZE)
+    for kind in _EXPORTED[1:]:
+        yield from all_records(store, Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE))
 
 
 def _header(scope: Scope, counts: _Counts) -> bytes:
@@ -221,11 +200,7 @@ def _to_json(record: Record) -> dict[str, Any]:
 
 
 def _from_json(value: object, user_id: str) -> Record:
-    """Return the record of a user that `_to_json` wrote.
-
-    Raises:
-        InputError: it is no record, or a value has a wrong type.
-    """
+    """Return the record of a user that `_to_json` wrote; raise `InputError` if it is none."""
     if not isinstance(value, Mapping):
         raise InputError(f"a record is an object, not {type(value).__name__}")
     data = dict(value)

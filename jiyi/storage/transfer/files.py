@@ -31,9 +31,8 @@ _PREFIX, _SUFFIX = ".jiyi-", ".part"
 def path_to_write(path: Path) -> Path:
     """Return the file that a path leads to, following links, if it may be created or overwritten.
 
-    Raises:
-        InputError: it is a database, most likely the memory itself, or a device or pipe.
-        StorageError: it is a folder.
+    Raises `InputError` for a database, most likely the memory itself, and for a device or pipe;
+    `StorageError` for a folder.
     """
     target = Path(os.path.realpath(path))
     if path.is_dir():
@@ -49,12 +48,9 @@ def path_to_write(path: Path) -> Path:
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """Return a context with a file to write, which gets its name if the block succeeds and else is removed.
 
-    Only its owner may read it, unless it replaces a file with another mode. Files that killed
-    processes left in the folder are removed.
-
-    Raises:
-        StorageError: it cannot be written; `DiskFull` if there is no space.
-        InputError: see `path_to_write`.
+    Only its owner may read it, unless it replaces a file with another mode. Files that killed processes
+    left in the folder are removed. Raises `StorageError` if it cannot be written, `DiskFull` if there is
+    no space, and as `path_to_write` does.
     """
     part: Path | None = None
     try:
@@ -111,11 +107,7 @@ def _create_locked(folder: Path) -> tuple[int, Path]:
 
 
 def path_to_read(path: Path) -> Path:
-    """Return the path of a file to import.
-
-    Raises:
-        ImportFailed: it is a device or a pipe, which may never end, or a database.
-    """
+    """Return the path of a file to import; raise `ImportFailed` for a database, a device or a pipe."""
     refuse_device(path)
     if is_database(path):
         raise ImportFailed(f"{path} is a database: copy one into another with `jiyi copy`")
@@ -130,11 +122,7 @@ def refuse_device(path: Path) -> None:
 
 @contextmanager
 def open_to_read(path: Path) -> Iterator[IO[bytes]]:
-    """Return a context with a file to read.
-
-    Raises:
-        ImportFailed: it cannot be read, or see `path_to_read`.
-    """
+    """Return a context with a file to read; raise `ImportFailed` if it cannot be, and as `path_to_read`."""
     try:
         file = path_to_read(path).open("rb")
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store
-from jiyi.storage.transfer.batches import put_valid, split_task
+from jiyi.storage.transfer.batches import put_valid
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 from jiyi.storage.trash import key_of
 
@@ -61,7 +61,7 @@ def put_all(
 def _put(store: Store, put: Put, batch: Sequence[Found]) -> tuple[set[Key], list[Rejected]]:
     """Put a batch; return the keys of new records and the refused ones."""
     before = _known(store, batch)
-    refused = put_valid(store, batch, put, ValueError)  # InputError, and text that cannot be stored
+    refused = put_valid(store, batch, put)
     bad = {found.where for found, _ in refused}
     new = {key_of(found.record) for found in batch if found.where not in bad} - before
     return new, [Rejected.because(found.where, error) for found, error in refused]
@@ -89,16 +89,15 @@ def put_exported(store: Store, batch: Sequence[Found]) -> None:
     """
     known = _known(store, batch)
     for found in batch:
-        record, new = found.record, key_of(found.record) not in known
-        if isinstance(record, Message) and new:
-            store.put_back([record])  # drops summaries without it
+        record, key = found.record, key_of(found.record)
+        if isinstance(record, Summary) and key not in known:
+            _check_places(store, record)
+            store.put([record])
+        elif key not in known:
+            store.put_back([record])  # a message drops summaries without it
         elif isinstance(record, Message):
             store.put([record])  # equal, or refused
-        elif new:
-            if isinstance(record, Summary):
-                _check_places(store, record)
-            store.put(split_task(record))
-        known.add(key_of(found.record))
+        known.add(key)
 
 
 def _check_places(store: Store, summary: Summary) -> None:

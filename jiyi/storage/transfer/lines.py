@@ -55,10 +55,8 @@ class ImportReceipt:
 def json_lines(path: Path, *, strict: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield place and value of each line that is not blank; the value is a `Rejected` if it is not JSON.
 
-    ``strict`` rejects NaN and infinities, which Python accepts but JSON does not have.
-
-    Raises:
-        ImportFailed: the file cannot be read, or a line is longer than 64 MiB.
+    ``strict`` rejects NaN and infinities, which Python accepts but JSON does not have. Raises
+    `ImportFailed` if the file cannot be read, or a line is longer than 64 MiB.
     """
     options: Mapping[str, Any] = {"parse_constant": _reject_constant} if strict else {}
     with open_to_read(path) as file:

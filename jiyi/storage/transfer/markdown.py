@@ -44,22 +44,11 @@ def export_markdown(
     zone: tzinfo = UTC,
     progress: Callable[[int], None] | None = None,
 ) -> ExportReceipt:
-    """Write the records of a scope as Markdown; it cannot be imported again.
+    """Write the records of a scope as Markdown, which cannot be imported again; otherwise as `export_lines`.
 
     Conversations come by their start, then current summaries, tasks, episodes, knowledge, facts and
-    items. Messages are quoted, so that nothing in them becomes a heading or a list. The file gets its
-    name when it is complete; 1,000 records are in memory at a time.
-
-    Args:
-        store: the records.
-        scope: a user, or one agent or session of theirs.
-        path: the file; its folder must exist.
-        language: of the headings; "auto" for that of the oldest messages.
-        zone: time zone for dates.
-        progress: called with the number of records written so far.
-
-    Raises:
-        StorageError: see `export_lines`.
+    items. Messages are quoted, so that nothing in them becomes a heading or a list. ``language`` is that
+    of the headings, "auto" that of the oldest messages; dates are in ``zone``.
     """
     writer = _Writer(store, scope, zone, _language(store, scope, language))
     pieces = ((kind, _encode(text)) for kind, text in writer.pieces())

@@ -40,9 +40,8 @@ def repair_file(source: Path, target: Path, settings: Settings) -> RepairReceipt
     noticed. Steps of tasks on pages that cannot be read are not counted. Text index and vectors are made
     again; what servers keep besides records is not saved.
 
-    Raises:
-        InputError: ``target`` exists already.
-        StorageError: the source cannot be opened, or the target cannot be written; nothing is left of it.
+    Raises `InputError` if ``target`` exists already, and `StorageError` if the source cannot be opened or
+    the target not be written; nothing is left of it.
     """
     if target.exists():
         raise InputError(f"{target} exists already; name a new file")
