@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -39,14 +39,10 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})  # in the value
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
     """Return the figures in the text format 0.0.4 of Prometheus, to be served as `CONTENT_TYPE`.
 
-    Every name starts with ``jiyi_`` and contains its unit; every sample has the label ``task_type``, and
-    totals are sums over it. Quantiles are of the values that the monitor keeps, ``_sum`` and ``_count`` of
-    all since the start. A ratio that is not known yet has no sample.
-
-    With ``reading``, from `memory.reading()`, the state of the background reader is added without labels:
-    it is the same in every process on a database.
-
-    Format: prometheus.io/docs/instrumenting/exposition_formats.
+    Every sample has the label ``task_type``, and totals are sums over it. Quantiles are of the values that
+    the monitor keeps, ``_sum`` and ``_count`` of all since the start. A ratio that is not known yet has no
+    sample. With ``reading``, from `memory.reading()`, the state of the background reader is added without
+    labels: it is the same in every process on a database.
     """
     figures, text = monitor.by_task_type(), ""
     for name, metric in _metrics("monitor").items():
@@ -63,10 +59,7 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
 
 
 def metric_text(name: str, kind: str, about: str, samples: Sequence[Sample]) -> str:
-    """Return a metric in the text format 0.0.4 of Prometheus, "" without samples.
-
-    ``name`` is without ``jiyi_``, and without the ``_total`` of a counter.
-    """
+    """Return a metric in that format, "" without samples; ``name`` is without "jiyi_" and "_total"."""
     if not samples:
         return ""
     full_name = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
@@ -92,26 +85,19 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
     try:
         from opentelemetry.metrics import Observation
     except ImportError as error:
-        raise MissingExtra(
-            'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
-        ) from error
+        hint = 'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
+        raise MissingExtra(hint) from error
 
-    def callback_for(metric: _Metric) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
-        def observe(_: "CallbackOptions") -> Iterator["Observation"]:
-            for gauges in monitor.by_task_type():
-                for labels, value in _labelled_values(metric, gauges):
-                    yield Observation(value, {"task_type": gauges.task_type or "", **labels})
-
-        return observe
+    def observe(metric: _Metric, _: "CallbackOptions") -> Iterator["Observation"]:
+        for gauges in monitor.by_task_type():
+            for labels, value in _labelled_values(metric, gauges):
+                yield Observation(value, {"task_type": gauges.task_type or "", **labels})
 
     for name, metric in _metrics("monitor").items():
         if metric["kind"] != "summary":
             create = getattr(meter, f"create_observable_{metric['kind']}")
-            create(f"jiyi.{name.replace('_', '.')}", [callback_for(metric)], metric["unit"], metric["help"])
-    monitor.listen(_histograms(meter))
-
-
-def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
+            full_name = f"jiyi.{name.replace('_', '.')}"
+            create(full_name, [partial(observe, metric)], metric["unit"], metric["help"])
     histograms = {
         metric["figure"]: meter.create_histogram(
             name, metric["unit"], metric["help"], explicit_bucket_boundaries_advisory=metric["buckets"]
@@ -119,11 +105,11 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
         for name, metric in _metrics("listener").items()
     }
 
-    def listener(figure: Figure, value: float, task_type: str) -> None:
+    def record(figure: Figure, value: float, task_type: str) -> None:
         scaled = value / 1000 if figure == "build_milliseconds" else value
         histograms[figure].record(scaled, {"task_type": task_type})
 
-    return listener
+    monitor.listen(record)
 
 
 @cache
@@ -169,7 +155,7 @@ class _SpanResult:
 
     count: int | None = None  # of records
     record_id: str | None = None  # of a single record
-    attributes: Mapping[str, str | int | float] = field(default_factory=dict)  # further attributes
+    attributes: Mapping[str, str | int | float | None] = field(default_factory=dict)  # further attributes
     records: Iterable[Mapping[str, Any]] = ()  # with text, exported only on request
 
 
@@ -182,19 +168,14 @@ def _records_result(records: Sequence[Searchable]) -> _SpanResult:
 
 
 def _learned_result(learned: Learned) -> _SpanResult:
-    return _SpanResult(
-        count=len(learned.facts),
-        record_id=learned.kept,
-        records=({"id": fact.id, "content": fact.text} for fact in learned.facts),
-    )
+    records = ({"id": fact.id, "content": fact.text} for fact in learned.facts)
+    return _SpanResult(count=len(learned.facts), record_id=learned.kept, records=records)
 
 
 def _hits_result(hits: Hits) -> _SpanResult:
-    return _SpanResult(
-        count=len(hits),
-        attributes=_nothing_relevant(hits.nothing_relevant),
-        records=({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits),
-    )
+    records = ({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits)
+    attributes = {"jiyi.nothing_relevant": hits.nothing_relevant}
+    return _SpanResult(count=len(hits), attributes=attributes, records=records)
 
 
 def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _SpanResult:
@@ -212,15 +193,11 @@ def _window_result(window: Window) -> _SpanResult:
             "jiyi.window.max_tokens": report.budget.max_input_tokens,
             "jiyi.window.left_out": len(report.left_out),
             "jiyi.window.notes": len(report.notes),
+            "jiyi.nothing_relevant": report.nothing_relevant,
             **tokens,
-            **_nothing_relevant(report.nothing_relevant),
         },
         records=({"id": block.source_id, "content": block.text} for block in window.blocks),
     )
-
-
-def _nothing_relevant(nothing_relevant: float | None) -> Mapping[str, float]:
-    return {} if nothing_relevant is None else {"jiyi.nothing_relevant": nothing_relevant}
 
 
 _SPANS: Mapping[str, tuple[str, Callable[[Any], _SpanResult]]] = {

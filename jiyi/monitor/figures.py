@@ -52,9 +52,7 @@ class Usage:
 
     @classmethod
     def of(cls, given: object) -> "Usage":
-        """Convert the ``usage`` of a chat completion, an object of the package `openai` or a dict.
-
-        A `Usage` is returned as it is.
+        """Convert the ``usage`` of a chat completion: a `Usage`, an object of the package `openai` or a dict.
 
         Raises:
             InputError: it has neither ``prompt_tokens`` nor ``completion_tokens``, or invalid counts.
@@ -99,11 +97,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The figures of one task type, or of all together.
-
-    Counts and sums are of everything since the start or the last `reset`; means,
-    percentiles and rates are of the newest values, as many as the monitor keeps.
-    """
+    """The figures of one task type, or of all together, as `ContextMonitor` keeps them."""
 
     task_type: str | None  # None: all together
     windows: int  # built
@@ -171,17 +165,13 @@ class Thresholds:
     fewest: int = 20  # windows or replies needed for an alert
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, Limits):
-                continue
-            if not (isfinite(value.warning) and isfinite(value.critical)):
-                raise SettingsError(f"the limits of {field.name} must be finite numbers")
-            low, high = sorted((value.warning, value.critical))
-            if (value.warning, value.critical) != ((high, low) if field.name == "hit_rate" else (low, high)):
+        for name in (field.name for field in fields(self) if field.name != "fewest"):
+            warning, critical = getattr(self, name).warning, getattr(self, name).critical
+            if not (isfinite(warning) and isfinite(critical)):
+                raise SettingsError(f"the limits of {name} must be finite numbers")
+            if (critical > warning) if name in _LOWER_IS_WORSE else (critical < warning):
                 raise SettingsError(
-                    f"{field.name} would be critical before it warns: swap {value.critical:g} and "
-                    f"{value.warning:g}"
+                    f"{name} would be critical before it warns: swap {critical:g} and {warning:g}"
                 )
         if self.fewest < 1:
             raise SettingsError(f"fewest must be at least 1, not {self.fewest}")
@@ -204,14 +194,15 @@ class Alert:
 def find_alerts(
     gauges: Iterable[Gauges], runs: Mapping[SessionKey, tuple[str, Drift]], thresholds: Thresholds
 ) -> tuple[Alert, ...]:
-    """Return the alerts, critical ones first; `runs` are task type and drift by session.
-
-    Figures of fewer than ``fewest`` windows or replies are skipped.
-    """
+    """Return the alerts, critical ones first; `runs` are task type and drift by session."""
     alerts = [alert for figures in gauges for alert in _figure_alerts(figures, thresholds)]
     for (user, session), (task_type, drift) in runs.items():
         source = {"task_type": task_type, "session_id": session, "user_id": user}
-        alerts += _run_alerts(drift, thresholds, source)
+        details = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
+        if drift.failures >= thresholds.failures.warning:
+            alerts += _threshold_alert("failures", drift.failures, thresholds, details, source)
+        elif drift.drifting:
+            alerts += _threshold_alert("drift", drift.score, thresholds, details, source)
     return tuple(sorted(alerts, key=lambda alert: alert.level != "critical"))
 
 
@@ -233,15 +224,6 @@ def _figure_alerts(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
             yield from _threshold_alert(name, value, limits, details, {"task_type": gauges.task_type or ""})
 
 
-def _run_alerts(drift: Drift, limits: Thresholds, source: Mapping[str, str]) -> Iterator[Alert]:
-    session = source["session_id"]
-    details = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
-    if drift.failures >= limits.failures.warning:
-        yield from _threshold_alert("failures", drift.failures, limits, details, source)
-    elif drift.drifting:
-        yield from _threshold_alert("drift", drift.score, limits, details, source)
-
-
 def _threshold_alert(
     name: str, value: float, limits: Thresholds, details: Mapping[str, Any], source: Mapping[str, str]
 ) -> Iterator[Alert]:
@@ -261,8 +243,6 @@ _alert_texts = cache(partial(read_toml, __package__, "alerts"))
 class RecentValues:
     """The newest values of a figure, and the number and sum of all values."""
 
-    __slots__ = ("_values", "count", "total")
-
     def __init__(self, keep: int) -> None:
         self._values: deque[float] = deque(maxlen=keep)
         self.count = 0
@@ -275,18 +255,13 @@ class RecentValues:
         self.total += value
 
     def spread(self) -> Spread:
-        """Return the distribution of the newest values."""
+        """Return the distribution of the newest values (Hyndman and Fan 1996, definition 1)."""
         values = sorted(self._values)
         if not values:
             return Spread(count=self.count, total=self.total)
-        return Spread(
-            count=self.count,
-            total=self.total,
-            mean=sum(values) / len(values),
-            p50=_percentile(values, 0.5),
-            p95=_percentile(values, 0.95),
-            largest=values[-1],
-        )
+        p50, p95 = (values[ceil(fraction * len(values)) - 1] for fraction in (0.5, 0.95))
+        mean = sum(values) / len(values)
+        return Spread(count=self.count, total=self.total, mean=mean, p50=p50, p95=p95, largest=values[-1])
 
 
 class Series:
@@ -351,8 +326,3 @@ class Series:
             drifting=drifting,
             **figures,
         )
-
-
-def _percentile(values: Sequence[float], fraction: float) -> float:
-    """Return the value of nearest rank in sorted values (Hyndman and Fan 1996, definition 1)."""
-    return values[max(ceil(fraction * len(values)), 1) - 1]
