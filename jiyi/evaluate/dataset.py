@@ -114,11 +114,7 @@ def load_dataset(path: str | Path) -> Dataset:
 
 
 def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
-    """Read the content of a file of the neutral format; results name it ``file``.
-
-    Raises:
-        ImportFailed: it has another shape; the message says where, and what to do.
-    """
+    """Read the content of the ``file`` in the neutral format; ImportFailed: it has another shape."""
     if not isinstance(data, Mapping):
         raise ImportFailed(f"{file} holds {_describe(data)}, not an object with conversations")
     entries = _read_list(data, "conversations", file)
@@ -149,11 +145,9 @@ def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
     sessions.sort(key=lambda session: (cast("datetime", session.messages[0].created_at), session.id))
     questions = [
         replace(
-            question,
-            evidence=tuple(names[id_] for id_ in question.evidence),
-            stale=tuple(names[id_] for id_ in question.stale),
+            q, evidence=tuple(names[id_] for id_ in q.evidence), stale=tuple(names[id_] for id_ in q.stale)
         )
-        for question in conversation.questions
+        for q in conversation.questions
     ]
     return replace(conversation, sessions=tuple(sessions), questions=tuple(questions))
 

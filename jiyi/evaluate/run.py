@@ -1,6 +1,7 @@
 """The evaluation itself: fill, ask, measure; one conversation after another."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +23,6 @@ from jiyi.evaluate.metrics import (
     Run,
     Scores,
     measure,
-    percentile,
     share_found,
 )
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
@@ -117,14 +117,17 @@ class _Tally:
     open: Opener | None = None
     outcomes: list[Outcome] = field(default_factory=list)
     in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
-    search: list[float] = field(default_factory=list)  # milliseconds, as the two below
-    embed: list[float] = field(default_factory=list)
-    search_and_embed: list[float] = field(default_factory=list)
-    context: list[float] = field(default_factory=list)
+    times: Mapping[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # see `Latency.of`
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
+
+    def _by_category(self) -> dict[str, list[Outcome]]:
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            groups.setdefault(outcome.question.category, []).append(outcome)
+        return groups
 
     def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
         """Return the results as a run; only the first system embeds the messages."""
@@ -141,18 +144,10 @@ class _Tally:
             system=self.system,
             backend=self.backend,
             embedder=embedder if self.system in _VECTOR_SYSTEMS else None,
-            scores=_score_outcomes(self.outcomes),
-            by_category=_score_categories(self.outcomes),
+            scores=_score(self.outcomes),
+            by_category={name: _score(of_it) for name, of_it in sorted(self._by_category().items())},
             evidence_in_context=means,
-            latency=Latency(
-                search_p50=percentile(self.search, 50),
-                search_p95=percentile(self.search, 95),
-                embed_p50=percentile(self.embed, 50),
-                context_p50=percentile(self.context, 50),
-                context_p95=percentile(self.context, 95),
-                with_embedding_p50=percentile(self.search_and_embed, 50),
-                with_embedding_p95=percentile(self.search_and_embed, 95),
-            ),
+            latency=Latency.of(self.times),
             ingest=Ingest(
                 messages=dataset.messages,
                 seconds_text=self.seconds_text,
@@ -226,10 +221,10 @@ class _Runner:
         ranking = system.rank(question, DEPTH)
         seconds, cost = time.perf_counter() - started, self.embedder.read() - before
         if ranking.ranked:
-            tally.search.append(1000 * (seconds - cost.seconds))
+            tally.times["search"].append(1000 * (seconds - cost.seconds))
         if cost.query_seconds:
-            tally.embed.append(1000 * cost.query_seconds)
-            tally.search_and_embed.append(1000 * (seconds - cost.seconds + cost.query_seconds))
+            tally.times["embed"].append(1000 * cost.query_seconds)
+            tally.times["with_embedding"].append(1000 * (seconds - cost.seconds + cost.query_seconds))
         tally.notes |= dict.fromkeys(ranking.notes)
         tally.outcomes.append(
             Outcome(
@@ -256,7 +251,7 @@ class _Runner:
         else:
             cost, shown = self.embedder.read() - before, window.ids
             if window.is_new:
-                tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
+                tally.times["context"].append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
 
@@ -282,12 +277,5 @@ def _unique(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _score_outcomes(outcomes: Sequence[Outcome]) -> Scores:
+def _score(outcomes: Sequence[Outcome]) -> Scores:
     return Scores(questions=len(outcomes), metrics=measure(outcomes))
-
-
-def _score_categories(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault(outcome.question.category, []).append(outcome)
-    return {name: _score_outcomes(groups[name]) for name in sorted(groups)}
