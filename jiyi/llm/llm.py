@@ -77,11 +77,7 @@ class LLM(Protocol):
 
 @runtime_checkable
 class ChatLLM(Protocol):
-    """Takes the next turn of a conversation.
-
-    Guarantees: `chat` returns a whole turn or raises, within a time that the model's maker or its
-    settings bound; the messages are not changed; safe to call from several threads.
-    """
+    """Takes the next turn of a conversation; guarantees are those of `LLM`."""
 
     def chat(
         self,
@@ -95,11 +91,9 @@ class ChatLLM(Protocol):
         """Return what the model says next.
 
         Args:
-            messages: OpenAI Chat Completions dicts, at least one.
+            messages, max_tokens, temperature: as for `LLM.complete`.
             tools: OpenAI tool definitions the model may call. What it calls is not checked:
                 names may be unknown and arguments no JSON.
-            max_tokens: most tokens of the turn; None leaves it to the model.
-            temperature: 0 for the likeliest words.
             on_text: called with each piece of the text as it comes, in the caller's thread;
                 all pieces together are ``Turn.text``. What it raises ends the call and is
                 raised here, as is KeyboardInterrupt.

@@ -25,11 +25,6 @@ _T = TypeVar("_T")
 
 _FIELD_REFUSED = frozenset({400, 422})  # for a field that an endpoint does not know
 
-_WEAKER_FORMS: Mapping[str, Literal["json_object", "prompt"]] = {
-    "json_schema": "json_object",
-    "json_object": "prompt",
-}
-
 _FAULTS = Faults(
     unreachable=LLMUnreachable,
     refused=LLMRefused,
@@ -88,15 +83,14 @@ class _Dialect:
             body["stream"] = True
             if self.usage:
                 body["stream_options"] = {"include_usage": True}
-        if request.schema is None:
-            return body
-        if self.form == "json_schema":
+        if request.schema is not None:
             json_schema = {"name": "answer", "strict": True, "schema": dict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-            return body
-        body["messages"] = _add_schema(request.messages, request.schema)
-        if self.form == "json_object":
-            body["response_format"] = {"type": "json_object"}
+            if self.form == "json_schema":
+                body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+            else:
+                body["messages"] = _add_schema(request.messages, request.schema)
+            if self.form == "json_object":
+                body["response_format"] = {"type": "json_object"}
         return body
 
     def adapt(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
@@ -105,7 +99,7 @@ class _Dialect:
             if field in body and pattern.search(words):
                 return replace(self, **change)
         if "response_format" in body:
-            return replace(self, form=_WEAKER_FORMS[self.form])
+            return replace(self, form="json_object" if self.form == "json_schema" else "prompt")
         return None
 
 
@@ -125,24 +119,20 @@ class OpenAILLM:
     """An `LLM` and a `ChatLLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
     - Making one connects to nothing; the first question does.
-    - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, with growing
-      pauses or after the time named in Retry-After, as often as `endpoint.retries` says,
-      as long as `time_limit` lets it; not once text was handed to `on_text`. A model that
-      kept failing is skipped for a while, from 1 second up to 5 minutes.
-    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all
-      tries included, whatever the endpoint does.
-    - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode
-      with the schema in the prompt; where it refuses that too, in the prompt alone. A
-      field it refuses otherwise (`max_tokens` for `max_completion_tokens`, `temperature`,
-      `stop`, `tools`, `stream`) is renamed or left out. What worked is remembered.
+    - Tries again as `jiyi.endpoint.retry_within` does, but not once text was handed to `on_text`.
+    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all tries included,
+      whatever the endpoint does.
+    - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode with the schema in
+      the prompt; where it refuses that too, in the prompt alone. A field it refuses otherwise (`max_tokens`
+      for `max_completion_tokens`, `temperature`, `stop`, `tools`, `stream`) is renamed or left out. What
+      worked is remembered.
     - Stop words end the reply even where the endpoint does not know them.
     - The key appears in no error, name or repr.
 
     Args:
         model: the model's name at the endpoint.
-        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An
-            answer in one piece takes long, so its `timeout` must be as long as one takes;
-            in the default it is `time_limit`.
+        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An answer in one piece
+            takes long, so its `timeout` must be as long as one takes; in the default it is `time_limit`.
         time_limit: most seconds a call may take, all tries included.
         extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
 
@@ -217,10 +207,7 @@ class OpenAILLM:
         temperature: float = 0,
         on_text: Callable[[str], object] | None = None,
     ) -> Turn:
-        """Return the next turn of a conversation, as `ChatLLM.chat`; raises as `complete`.
-
-        It is also LLMUnreachable where the endpoint broke off in the middle of its answer.
-        """
+        """Return the next turn, as `ChatLLM.chat`; raises as `complete`, also if the answer broke off."""
         request = _Request(
             messages=_check_messages("chat", messages),
             max_tokens=_check_max_tokens(max_tokens),
