@@ -70,11 +70,10 @@ def _find_last_parts(text: str, floor: int, size: int, count: int) -> list[tuple
     end = len(text)
     for _ in range(count):
         end = floor + len(text[floor:end].rstrip())
-        first = max(floor, end - 2 * size)
-        window = text[first:end]
+        start = max(floor, end - 2 * size)
+        window = text[start:end]
         costs = _sum_costs(window)
         total, longest = costs[-1], _MAX_SHARE * size
-        start = first
         if total > longest:
             start += _find_cut(window, costs, total - longest, total - size, total - _MIN_SHARE * size)
         start = _find_next_word(text, start)
