@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
 from jiyi.clock import aware
-from jiyi.text.dates.calendar import Days, in_year
+from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.grammar import Grammar, Piece
 from jiyi.text.dates.slots import Context
 
@@ -28,14 +28,12 @@ _CHINESE = Grammar("zh")
 _CHINESE_AFTER = Grammar("zh", "after_date")  # what changes the expression right before it: 6月9日前一周
 
 _LATIN = re.compile(r"[0-9a-z]")
-_SIMPLIFIED = dict(
-    zip(
-        "　’週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
-        " '周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
-        strict=True,
-    )
+_NORMAL = str.maketrans(  # full width, and traditional characters of the words
+    "　’０１２３４５６７８９ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ－／：．"
+    "週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
+    " '0123456789abcdefghijklmnopqrstuvwxyz-/:."
+    "周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
 )
-_NOT_NORMAL = re.compile(f"[０-９Ａ-Ｚａ-ｚ－／：．{''.join(_SIMPLIFIED)}]")
 _PREFIX_GAP = re.compile(r"[ -]?(?:the |on |in )?")
 _DAY_GAP = re.compile(r" ?[,(（]? ?(?:the )?| is (?:a )?|是|那个|那一?天?是?")
 _TO = re.compile(
@@ -88,16 +86,9 @@ def _normalize(text: str) -> str:
     plain = text.lower()
     if len(plain) != len(text):  # "İ" becomes two characters
         plain = "".join(low if len(low := character.lower()) == 1 else character for character in text)
-    if not plain.isascii() and _NOT_NORMAL.search(plain):
-        plain = _NOT_NORMAL.sub(_normalize_char, plain)
-    if "_" in plain:
-        plain = plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
-    return plain
-
-
-def _normalize_char(match: re.Match[str]) -> str:
-    character = match[0]
-    return _SIMPLIFIED[character] if character in _SIMPLIFIED else chr(ord(character) - 0xFEE0).lower()
+    if not plain.isascii():
+        plain = plain.translate(_NORMAL)
+    return plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
 
 
 def _find_pieces(context: Context) -> list[Piece]:
@@ -202,12 +193,13 @@ def _join_days(left: Days, right: Days) -> Days | None:
     try:
         if left.guessed == "year" and right.guessed == "":
             at = date.fromordinal(right.first).year
-            left = in_year(left, at) if in_year(left, at).first <= right.first else in_year(left, at - 1)
+            dated = left.in_year(at)
+            left = dated if dated.first <= right.first else left.in_year(at - 1)
             exact = right.exact
         elif right.guessed == "year":
             at = date.fromordinal(left.first).year
-            dated = in_year(right, at)
-            right = dated if dated.first >= left.first else in_year(right, at + 1)
+            dated = right.in_year(at)
+            right = dated if dated.first >= left.first else right.in_year(at + 1)
             exact = left.exact
     except (ValueError, OverflowError):
         return None

@@ -46,9 +46,8 @@ def _after_preposition(slots: Slots) -> bool:
 
 def _is_verb(slots: Slots) -> bool:
     """Return whether "may" or "march" may be a verb."""
-    if slots.text("month") not in _ALSO_VERBS or slots.is_capital("month"):
-        return False
-    return slots.word_before(slots.match.start("month")) not in slots.words.before["month"]
+    known = slots.text("month") not in _ALSO_VERBS or slots.is_capital("month")
+    return not known and slots.word_before(slots.match.start("month")) not in slots.words.before["month"]
 
 
 def _day_of_month(slots: Slots) -> bool | None:
@@ -92,8 +91,8 @@ def _no_place(slots: Slots) -> bool | None:
     return None if "离" in head or "距" in head or after else True
 
 
-_Check = Callable[[Slots], bool | None]
-_CHECKS: Mapping[str, _Check] = {
+_CHECKS: Mapping[str, Callable[[Slots], bool | None]] = {
+    "always": lambda _: True,
     "year_first": _year_first,
     "day_in_digits": _day_in_digits,
     "day_of_month": _day_of_month,
@@ -227,7 +226,7 @@ def _load(language: str, rules: str, lead: str) -> _Tables:
         _Rule(
             fill(one["pattern"]),
             meaning(one["meaning"]),
-            _CHECKS[one["check"]] if "check" in one else lambda _: True,
+            _CHECKS[one.get("check", "always")],
             one.get("given", {}),
         )
         for one in data[rules]

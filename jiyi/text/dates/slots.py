@@ -15,7 +15,6 @@ Measure = Unit | Literal["hour", "minute"]  # what is counted
 _LAST_WORD = re.compile(r"(?<![a-z])([a-z]+)[ -]$")
 _DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")}
 _DIGITS |= {"零": 0, "○": 0, "两": 2, "元": 1}
-_SECOND = {"half": "half_2", "more": "more_2", "part": "part_2", "quarter": "quarter_2"}
 _SINGLE = frozenset(("天", "日", "年", "周", "分钟"))  # units that are counted without 个
 
 
@@ -46,7 +45,7 @@ class Words:
 class Slots:
     """The named groups of a match.
 
-    A slot is None if its group did not match. A pattern can have two groups for one slot (`_SECOND`).
+    A slot is None if its group did not match. A pattern can have a second group SLOT_2 for one slot.
     """
 
     def __init__(
@@ -55,17 +54,14 @@ class Slots:
         self.match = match
         self.context = context
         self.words = words
-        self._texts: dict[str, str | None] = {**given}
-        for group, text in match.groupdict().items():
-            if text is not None:
-                self._texts[group] = text
+        self._texts = {
+            **given,
+            **{group: text for group, text in match.groupdict().items() if text is not None},
+        }
 
     def text(self, slot: str) -> str | None:
         """Return the words of a slot."""
-        for group in (slot, _SECOND[slot]) if slot in _SECOND else (slot,):
-            if group in self._texts:
-                return self._texts[group]
-        return None
+        return self._texts.get(slot, self._texts.get(f"{slot}_2"))
 
     def value(self, slot: str) -> Any:
         """Return the meaning of a slot's words, or of their first character, in the table of that name."""
@@ -81,8 +77,7 @@ class Slots:
 
     def word_before(self, at: int | None = None) -> str:
         """Return the Latin word that ends right before the match (or ``at``), "" if there is none."""
-        head = self.head(14, at)
-        found = _LAST_WORD.search(head)
+        found = _LAST_WORD.search(self.head(14, at))
         return found[1] if found else ""
 
     def head(self, size: int, at: int | None = None) -> str:
@@ -158,11 +153,7 @@ class Slots:
         return _number(text) if ordinal is None else int(ordinal)
 
     def amount(self) -> Amount:
-        """Return how many: three, 几, 两三, 半, 1.5; one if the slot is empty.
-
-        Raises:
-            ValueError: it is no number.
-        """
+        """Return how many: three, 几, 两三, 半, 1.5; one in an empty slot; ValueError: it is no number."""
         text = (self.text("n") or "1").removesuffix(" of")
         known = self.words.slots["number"].get(text)
         if isinstance(known, list):
