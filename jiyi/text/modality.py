@@ -84,9 +84,8 @@ def _modes(sample: str) -> int:
 
 
 def _english(sample: str) -> int:
-    found = 0
     lower = sample.lower()
-    words = _words(lower)
+    words, found = _words(lower), 0
     for value, hints, pattern in _phrases("en"):
         if not words.isdisjoint(hints) and pattern.search(lower):
             found |= value
@@ -96,14 +95,13 @@ def _english(sample: str) -> int:
 def _mostly_asks(text: str) -> bool:
     if _SUGGESTS.search(text):  # "isn't it at five?" suggests the belief of its speaker
         return True
-    asking: list[str] = []
-    stated: list[str] = []
+    parts: dict[bool, list[str]] = {True: [], False: []}
     for part in _PART.findall(text):
-        (asking if _ENDS_ASKING.search(part) else stated).append(part)
-    asks, tells = sum(map(len, asking)), sum(map(len, stated))
-    if asks >= tells:
+        parts[_ENDS_ASKING.search(part) is not None].append(part)
+    asking, stated = parts[True], parts[False]
+    if sum(map(len, asking)) >= sum(map(len, stated)):
         return True
-    return any(_VALUE.search(part) for part in asking) and not any(map(_VALUE.search, stated))
+    return any(map(_VALUE.search, asking)) and not any(map(_VALUE.search, stated))
 
 
 @cache

@@ -45,19 +45,12 @@ def salience(text: str) -> float:
     if signs & _GREETING:
         return _SMALL_TALK
     details = _count_details(sample, lower, signs)
-    nods = (
-        len(text) <= _MAX_ACKNOWLEDGEMENT
-        and len(text.encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
-        and details <= bool(signs & _NAME)
-        and _signs().nods.match(lower)
-    )  # "Hey Ana!"
-    if (
-        nods
-        and not signs & _QUESTION
-        and not (signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))
-    ):
+    short = len(text) <= _MAX_ACKNOWLEDGEMENT >= len(text.encode("utf-8", "replace"))
+    nods = short and details <= bool(signs & _NAME) and _signs().nods.match(lower)  # "Hey Ana!"
+    says_more = signs & (_QUESTION | _CHANGED)
+    if nods and not (says_more or _decides(lower, signs) or _signs().todo.search(lower)):
         return _NODDED
-    worth = _ORDINARY if not details else min(_MOST_DETAIL, 0.6 + 0.05 * details)
+    worth = min(_MOST_DETAIL, 0.6 + 0.05 * details) if details else _ORDINARY
     if signs & _DATE and details == 1:
         worth = _ORDINARY + 0.05  # "today" alone is no detail
     if not signs & _ASKS:
