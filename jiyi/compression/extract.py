@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from itertools import groupby
+from operator import itemgetter
+from typing import Literal
 
 from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
 from jiyi.compression.sentences import Sentence, signs, split_messages
@@ -68,19 +70,14 @@ class Extract:
         pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)
         method: Literal["llm", "patterns"] = reading.method
-        users, conclusions, todos = [], [], []
+        users, conclusions, todos = (list[ExtractedItem]() for _ in range(3))
+        lists = {"todo": todos, "plan": todos, "profile": users, "preference": users}
         for statement in _find_current_statements(reading.statements):
-            if not single_valued(statement.predicate):
-                continue
-            source, confidence = statement.source, statement.confidence
-            text = _statement_text(statement)
-            item = ExtractedItem(text=text, source=source, confidence=confidence, method=method)
-            if statement.category in ("todo", "plan"):
-                todos.append(item)
-            elif statement.category in ("profile", "preference"):
-                users.append(item)
-            else:
-                conclusions.append(item)
+            if single_valued(statement.predicate):
+                source, confidence = statement.source, statement.confidence
+                text = _statement_text(statement)
+                item = ExtractedItem(text=text, source=source, confidence=confidence, method=method)
+                lists.get(statement.category, conclusions).append(item)
         conclusions += [ExtractedItem(text=t, confidence=0.7, method="llm") for t in reading.conclusions]
         topics = [ExtractedItem(text=topic, confidence=0.7, method="llm") for topic in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
@@ -188,10 +185,13 @@ def _find_decisions(
         found_signs = traits(text)
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
-        target = tasks if signs().task.search(text) else decisions if found_signs & _DECISION_TRAITS else None
-        if target is not None and not any(text in other or other in text for other in known_texts):
-            origin: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
-            target.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **origin))
+        is_task = signs().task.search(text)
+        if not is_task and not found_signs & _DECISION_TRAITS:
+            continue
+        if not any(text in other or other in text for other in known_texts):
+            source = messages[sentence.source].id
+            item = ExtractedItem(text=text, source=source, confidence=_DECISION_CONFIDENCE, method="signs")
+            (tasks if is_task else decisions).append(item)
     return tasks, decisions
 
 
@@ -206,8 +206,8 @@ def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
             is_topic = word.kind in ("word", "han") and word.text[0].isalpha() and len(word.text) > 1
             if is_topic and _MIN_TOPIC_SCORE <= word.worth < 3:
                 found[word.text.casefold()] = word
+        turns.update(found.keys())
         for key, word in found.items():
-            turns[key] += 1
             weight[key] = max(weight.get(key, 0.0), word.worth)
             spelling.setdefault(key, word.text)
     ranked = sorted(turns, key=lambda key: (-turns[key] * weight[key], key))
@@ -230,8 +230,6 @@ def _deduplicate(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
 
 def _render(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
     lines = []
-    for kind, heading in enumerate(headings):
-        found = [item.text for number, item in rows if number == kind]
-        if found:
-            lines += [f"## {heading}", *(f"- {' '.join(text.split())}" for text in found)]
+    for kind, items in groupby(rows, key=itemgetter(0)):
+        lines += [f"## {headings[kind]}", *(f"- {' '.join(item.text.split())}" for _, item in items)]
     return "\n".join(lines)

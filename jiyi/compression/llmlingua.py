@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate, check_words
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
@@ -68,8 +68,7 @@ class LLMLingua:
     def __post_init__(self) -> None:
         if not str(self.model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        check_rate(self.rate)
-        check_words("force_tokens", self.force_tokens)
+        check_rate(self.rate, self.force_tokens)
         self._forced = [word for word in self.force_tokens if word]
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
@@ -88,9 +87,7 @@ class LLMLingua:
     ) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is ignored.
 
-        Raises, besides what `Compressor` does:
-            SettingsError: the model cannot be loaded.
-            JiyiError: the model failed on this text.
+        Raises, besides what `Compressor` does, JiyiError: the model failed on this text.
         """
         texts = Compressible(given, self._counter, "llmlingua", max_tokens)
         before = texts.tokens
@@ -98,12 +95,11 @@ class LLMLingua:
         if before <= target:
             return texts.unchanged()
         notes: tuple[str, ...] = ()
-        parts: list[str] = []
         for share in _RATE_SHARES:
             parts = [self._prune_text(text, share * target / before) for text in texts.texts]
-            if self._counter.count_text(_join_parts(parts)) <= (before if max_tokens is None else max_tokens):
+            text = "\n".join(filter(None, parts))
+            if self._counter.count_text(text) <= (before if max_tokens is None else max_tokens):
                 break
-        text = _join_parts(parts)
         if self._counter.count_text(text) > target and max_tokens is not None:
             text = self._counter.truncate(text, max_tokens)
             notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
@@ -196,7 +192,3 @@ def _preserved_random_state() -> Iterator[None]:
             os.environ["PYTHONHASHSEED"] = seed
         random.setstate(state)
         np.random.set_state(numpys)
-
-
-def _join_parts(parts: Sequence[str]) -> str:
-    return "\n".join(part for part in parts if part)

@@ -57,6 +57,11 @@ class Word:
     source: int = 0  # number of its text
     opener: int = -1  # for a closing bracket: the place of the opening one
 
+    @property
+    def spaced(self) -> str:
+        """The word with the space before it."""
+        return f" {self.text}" if self.space else self.text
+
 
 _tables = cache(partial(lexicon, __package__, "words", flags=re.IGNORECASE))
 
@@ -133,23 +138,21 @@ def _rate_english(raw: str, is_start: bool) -> float:
         return KEPT
     if raw[0].isupper() and not is_start and lower not in words.function_en:
         return _NAMED
-    if lower in words.relation_en:
-        return _RELATION
-    if lower in words.filler_en:
-        return _FILLER
-    if lower in words.function_en:
-        return _FUNCTION
+    for listed, worth in (
+        (words.relation_en, _RELATION),
+        (words.filler_en, _FILLER),
+        (words.function_en, _FUNCTION),
+    ):
+        if lower in listed:
+            return worth
     if words.number_words.fullmatch(raw):
         return _COMMON if lower == "one" else _NAMED
     if "-" in raw:
         return _NAMED
-    if lower in words.praise_en:
-        return _PRAISE
-    if lower in words.light_en:
-        return _LIGHT
-    if lower in words.common_en or (lower.endswith("ly") and len(lower) > 5):
-        return _COMMON
-    return _PLAIN
+    for listed, worth in ((words.praise_en, _PRAISE), (words.light_en, _LIGHT), (words.common_en, _COMMON)):
+        if lower in listed:
+            return worth
+    return _COMMON if lower.endswith("ly") and len(lower) > 5 else _PLAIN
 
 
 @lru_cache(maxsize=1 << 13)
@@ -239,13 +242,9 @@ def _raise_counted(words: list[Word]) -> None:
         is_number = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)
         if is_number and word.kind == "word" and word.space and word.worth < KEPT:
             word.worth = max(word.worth, _WEIGHTY if word.worth > _RELATION else _SIGN)
-        if (
-            before.kind == "kept"
-            and word.kind == "han"
-            and before.text[-1] in _MEASURES
-            and word.worth < KEPT
-        ):
-            word.worth = max(word.worth, _NAMED if word.worth > _RELATION else 0)
+        measured = before.kind == "kept" and before.text[-1] in _MEASURES
+        if measured and word.kind == "han" and _RELATION < word.worth < KEPT:
+            word.worth = max(word.worth, _NAMED)
         if word.kind == "line" and before.kind in ("mark", "end"):
             before.worth = _FILLER
     if words and words[-1].kind in ("mark", "end"):
@@ -271,7 +270,7 @@ def _weigh_sentences(words: list[Word]) -> None:
             continue
         sentence = words[start : place + 1]
         if any(word.worth < KEPT for word in sentence):
-            factor = _rate_sentence("".join((" " if word.space else "") + word.text for word in sentence))
+            factor = _rate_sentence("".join(word.spaced for word in sentence))
             for word in sentence:
                 word.factor = factor
         for word in sentence:

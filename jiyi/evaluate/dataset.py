@@ -13,15 +13,7 @@ from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message
 from jiyi.text import language
 
-__all__ = [
-    "Conversation",
-    "Dataset",
-    "Question",
-    "SessionLog",
-    "load_dataset",
-    "read_dataset",
-    "with_opaque_ids",
-]
+__all__ = ["Conversation", "Dataset", "Question", "SessionLog", "hide_ids", "load_dataset", "read_dataset"]
 
 _MESSAGE_INTERVAL = timedelta(seconds=30)  # between messages that name no date
 _MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
@@ -128,7 +120,7 @@ def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
     return Dataset(file=file, language=spoken, conversations=conversations)
 
 
-def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
+def hide_ids(conversation: Conversation, random: Random) -> Conversation:
     """Return the conversation with random ids for messages and sessions, which reveal nothing.
 
     Sessions come in the order of time, those that begin at the same moment in random order.

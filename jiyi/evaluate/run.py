@@ -12,7 +12,7 @@ from jiyi import wiring
 from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
-from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
+from jiyi.evaluate.dataset import Conversation, Dataset, Question, hide_ids
 from jiyi.evaluate.metrics import (
     DEPTH,
     SESSIONS,
@@ -93,7 +93,7 @@ def evaluate(
         )
         for i, conversation in enumerate(dataset.conversations):
             # One generator each, so that no system changes the random numbers of another.
-            anonymous = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
+            anonymous = hide_ids(conversation, Random(f"{seed}/{i}"))
             for tally in tallies:
                 runner.run(tally, anonymous, Random(f"{seed}/{i}/{tally.system}"))
     name = runner.embedder.name
