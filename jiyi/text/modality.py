@@ -109,14 +109,13 @@ def _phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
     """Return each mode with its hints (English words or a pattern of first characters) and its pattern."""
     table = read_toml(__package__, "modality")[language]
     parts = {name: f"(?:{part})" for name, part in table.pop("parts").items()}
-    return [
-        (
-            Mode[name].value,
-            _words(fill_parts(row["hints"], parts)) if "hints" in row else re.compile(f"[{row['starts']}]"),
-            re.compile("|".join(fill_parts(row["phrases"], parts).split("\n")[:-1])),
-        )
-        for name, row in table.items()
-    ]
+    rows: list[tuple[int, Any, re.Pattern[str]]] = []
+    for name, row in table.items():
+        pattern = re.compile("|".join(fill_parts(row["phrases"], parts).split("\n")[:-1]))
+        by_words = "hints" in row
+        hints = _words(fill_parts(row["hints"], parts)) if by_words else re.compile(f"[{row['starts']}]")
+        rows.append((Mode[name].value, hints, pattern))
+    return rows
 
 
 def _words(text: str) -> frozenset[str]:

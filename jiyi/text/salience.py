@@ -33,9 +33,7 @@ def salience(text: str) -> float:
     statements of people about themselves and stressed ones; .65 to .8 for details (numbers, dates, names,
     errors, paths, commands, code: more kinds score higher); .5 for ordinary text; .3 and below for greetings,
     acknowledgements and phrases; 0 for no text. The highest that applies counts. Questions and suppositions
-    are no decisions.
-
-    Only the first 2,000 characters are read.
+    are no decisions. Only the first 2,000 characters are read.
     """
     sample = text[:_SAMPLE]
     if not sample.strip():
@@ -63,13 +61,9 @@ def salience(text: str) -> float:
 
 
 def _count_details(sample: str, lower: str, signs: int) -> int:
-    return (
-        bool(signs & _NUMBER)
-        + bool(signs & _DATE)
-        + bool(signs & _NAME or _signs().person_zh.search(sample))
-        + bool(_signs().error.search(lower))
-        + bool(_signs().code.search(sample))
-    )
+    named = signs & _NAME or _signs().person_zh.search(sample)
+    kinds = signs & _NUMBER, signs & _DATE, named, _signs().error.search(lower), _signs().code.search(sample)
+    return sum(map(bool, kinds))
 
 
 def _statement_score(lower: str, signs: int) -> float:

@@ -38,11 +38,9 @@ class TokenCounter:
     * Cheap to create, and safe to share between threads; the first count loads the vocabulary.
     * Counts any text: "" is 0, NUL is a character, lone surrogates count as U+FFFD, and names of special
       tokens such as "<|endoftext|>" count as ordinary text.
-    * ``factor=None`` counts exactly; a number makes an estimate: the count of the vocabulary times
-      ``factor``, rounded up.
+    * ``factor=None`` counts exactly; with a number the count of the vocabulary times it, rounded up.
 
-    Raises:
-        InputError: unknown encoding, or a factor that is not a positive number.
+    InputError: unknown encoding, or a factor that is not a positive number.
     """
 
     encoding: str = "o200k_base"  # one of ENCODINGS
@@ -137,15 +135,12 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
     """Return the counter for the name of a model or encoding.
 
     It understands provider prefixes ("openai/gpt-4o"), fine-tuned names ("ft:gpt-4o:..."), tags ("llama3:8b")
-    and the names of counters. Exact: gpt-4o, gpt-4.1, gpt-4.5, gpt-5, o1, o3, o4, chatgpt-* (o200k_base);
-    gpt-4, gpt-3.5, text-embedding-3, text-embedding-ada-002 (cl100k_base); gpt-oss (o200k_harmony); qwen3.5.
+    and the names of counters. Exact are models of OpenAI and qwen3.5. Every other model gets an estimate
+    meant to err upwards: o200k_base x 1.25, or cl100k_base x 1.35 for claude, llama-2, mixtral, mistral-7b
+    and vicuna. How it was checked: docs/text.md. ``TokenCounter(encoding=..., factor=...)`` takes a ratio of
+    your own.
 
-    Every other model gets an estimate meant to err upwards (``exact`` is False): o200k_base x 1.25, or
-    cl100k_base x 1.35 for claude, llama-2, mixtral, mistral-7b and vicuna. How it was checked: docs/text.md.
-    ``TokenCounter(encoding=..., factor=...)`` takes a ratio of your own.
-
-    Raises:
-        InputError: ``model`` is empty.
+    InputError: ``model`` is empty.
     """
     name = model.strip().lower()
     if not name:

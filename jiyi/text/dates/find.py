@@ -1,8 +1,10 @@
 """Finds the time expressions of a text: merges the matches of both languages with their neighbours."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
+from functools import partial
 
 from jiyi.clock import aware
 from jiyi.text.dates.calendar import Days
@@ -43,9 +45,6 @@ _AND = re.compile(r" and (?:the )?|[和与跟]")
 _SINCE = re.compile(r"(?:(?:^|[^a-z])since (?:the |about |around )?|(?:自从|自|打从))$")
 _FROM = re.compile(r"(?:从|自)$")
 _UNTIL_NOW = re.compile(r"[的]?(?:以来|至今|到现在|到今天)| (?:to|until|till) (?:now|the present)\b")
-_MAYBE_SINCE = re.compile(
-    r"since|自|打从|以来|至今|到现在|到今天|开始|起| (?:to|until|till) (?:now|the present)\b"
-)
 _STARTING = re.compile(r"(?:就?开始|起)(?![床来飞])")
 _MAX_GAP = 12
 _FIRST, _LAST = date(1, 1, 3).toordinal(), date(9999, 12, 29).toordinal()  # a zone may move them by a day
@@ -65,12 +64,9 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
     except OverflowError:  # the first or last hours of the calendar
         return []
     pieces = _apply_prefixes(context, _find_pieces(context))
-    if any(piece.days and piece.days.guessed == "week" for piece in pieces):
-        pieces = _without_lone_weekdays(context, pieces)
-    pieces = _join_ranges(context, pieces)
-    if _MAYBE_SINCE.search(context.text):
-        pieces = [_extend_to_now(context, piece) for piece in pieces]
-    spans = (_to_time_span(context, piece) for piece in pieces)
+    pieces = _merge(pieces, partial(_without_lone_weekday, context))
+    pieces = _merge(pieces, partial(_as_range, context))
+    spans = (_to_time_span(context, _extend_to_now(context, piece)) for piece in pieces)
     return [span for span in spans if span is not None]
 
 
@@ -93,19 +89,12 @@ def _normalize(text: str) -> str:
 
 def _find_pieces(context: Context) -> list[Piece]:
     """Return the pieces that both languages find, in order, each with the words after it that change it."""
-    found: list[Piece] = []
-    if _LATIN.search(context.text):
-        found.extend(_ENGLISH.find(context))
-    if not context.text.isascii():
-        both = bool(found)
-        found.extend(_CHINESE.find(context))
-        if both:
-            found.sort(key=lambda piece: (piece.at, -piece.end))
+    latin, chinese = _LATIN.search(context.text), not context.text.isascii()
+    found = [*(_ENGLISH.find(context) if latin else ()), *(_CHINESE.find(context) if chinese else ())]
     pieces: list[Piece] = []
-    for piece in found:
-        if pieces and piece.at < pieces[-1].end:
-            continue
-        pieces.append(piece if context.text.isascii() else _apply_suffixes(context, piece))
+    for piece in sorted(found, key=lambda piece: (piece.at, -piece.end)):
+        if not pieces or piece.at >= pieces[-1].end:
+            pieces.append(_apply_suffixes(context, piece) if chinese else piece)
     return pieces
 
 
@@ -134,12 +123,11 @@ def _apply_prefixes(context: Context, pieces: list[Piece]) -> list[Piece]:
     for piece in reversed(pieces):
         if piece.days is not None:
             merged.append(piece)
-        elif merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP):
-            days = _apply_change(piece, merged[-1])
-            if days is not None:
-                merged[-1] = Piece(piece.at, merged[-1].end, days)
-    merged.reverse()
-    return merged
+            continue
+        beside = merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP)
+        if beside and (days := _apply_change(piece, merged[-1])):
+            merged[-1] = Piece(piece.at, merged[-1].end, days)
+    return merged[::-1]
 
 
 def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pattern[str]) -> bool:
@@ -148,34 +136,33 @@ def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pat
     return pattern.fullmatch(context.text, first.end, second.at) is not None
 
 
-def _without_lone_weekdays(context: Context, pieces: list[Piece]) -> list[Piece]:
+def _merge(pieces: list[Piece], join: Callable[[Piece, Piece], Piece | None]) -> list[Piece]:
+    """Replace neighbours by what ``join`` makes of them."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        if merged and (both := join(merged[-1], piece)):
+            merged[-1] = both
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _without_lone_weekday(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
-    kept: list[Piece] = []
-    for piece in pieces:
-        previous = kept[-1] if kept else None
-        if previous and previous.days and piece.days and _separated_by(context, previous, piece, _DAY_GAP):
-            is_weekday = [days.guessed == "week" for days in (previous.days, piece.days)]
-            if is_weekday == [True, False] and piece.days.unit == "day":
-                kept[-1] = piece
-                continue
-            if is_weekday == [False, True] and previous.days.unit == "day":
-                continue
-        kept.append(piece)
-    return kept
+    if not (first.days and second.days and _separated_by(context, first, second, _DAY_GAP)):
+        return None
+    is_weekday = [days.guessed == "week" for days in (first.days, second.days)]
+    if is_weekday == [True, False] and second.days.unit == "day":
+        return second
+    return first if is_weekday == [False, True] and first.days.unit == "day" else None
 
 
-def _join_ranges(context: Context, pieces: list[Piece]) -> list[Piece]:
+def _as_range(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Join "from A to B", "A - B" and "between A and B"."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        previous = joined[-1] if joined else None
-        if previous and previous.days and piece.days and _is_range(context, previous, piece):
-            days = _join_days(previous.days, piece.days)
-            if days is not None:
-                joined[-1] = Piece(previous.at, piece.end, days)
-                continue
-        joined.append(piece)
-    return [piece for piece in joined if piece.days and not piece.days.weak]
+    if not (first.days and second.days and _is_range(context, first, second)):
+        return None
+    days = _join_days(first.days, second.days)
+    return Piece(first.at, second.end, days) if days else None
 
 
 def _is_range(context: Context, first: Piece, second: Piece) -> bool:
@@ -215,7 +202,7 @@ def _join_days(left: Days, right: Days) -> Days | None:
 def _extend_to_now(context: Context, piece: Piece) -> Piece:
     """Extend an expression with "since" until now."""
     days = piece.days
-    if days is None or days.open or days.first >= context.today:
+    if days is None or days.weak or days.open or days.first >= context.today:
         return piece
     before = context.text[max(0, piece.at - _MAX_GAP) : piece.at]
     since = _SINCE.search(before) or _UNTIL_NOW.match(context.text, piece.end)
@@ -226,7 +213,7 @@ def _extend_to_now(context: Context, piece: Piece) -> Piece:
 
 def _to_time_span(context: Context, piece: Piece) -> TimeSpan | None:
     days = piece.days
-    if days is None or not _FIRST <= days.first < days.end <= _LAST:
+    if days is None or days.weak or not _FIRST <= days.first < days.end <= _LAST:
         return None
     zone = context.now.tzinfo
     start, end = (datetime.fromordinal(day).replace(tzinfo=zone) for day in (days.first, days.end))

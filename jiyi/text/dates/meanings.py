@@ -91,14 +91,11 @@ def _part(slots: Slots, days: Days) -> Days:
 
 def _month_day(slots: Slots) -> Days:
     """7 May 2023, May 1-3, the fifth of May, last May, 5月7日, 2023年5月初."""
-    month, day, last = slots.month, slots.number("day"), slots.number("last_day")
-    step = slots.step
-    if step is None:
-        step = slots.words.slots["which"].get(slots.word_before())
-    found = calendar.locate(
-        lambda year: calendar.month_day(year, month, day, last), slots.context.today, slots.year, step
+    at = partial(
+        calendar.month_day, month=slots.month, day=slots.number("day"), last=slots.number("last_day")
     )
-    return _part(slots, found)
+    step = slots.words.slots["which"].get(slots.word_before()) if slots.step is None else slots.step
+    return _part(slots, calendar.locate(at, slots.context.today, slots.year, step))
 
 
 def _month_or_day_first(slots: Slots) -> Days | None:
@@ -238,8 +235,8 @@ def _weekday_alone(slots: Slots) -> Days:
     today, name, step = slots.context.today, slots.weekday or 0, slots.step
     if step is None:
         after = slots.context.text.startswith(slots.words.after["coming"], slots.match.end())
-        ahead = after or slots.is_after("coming")
-        day = calendar.weekday_near(today - 1 if ahead else today + 1, name, 1 if ahead else -1)
+        side = 1 if after or slots.is_after("coming") else -1
+        day = calendar.weekday_near(today - side, name, side)
         return replace(one_day(day), exact=False, guessed="week")
     if step < 0:
         return one_day(calendar.weekday_near(today, name, -1))
@@ -282,18 +279,14 @@ def _from_now(context: Context, amount: Amount, unit: Measure, side: int) -> Day
 
 def _rolling(context: Context, amount: Amount, unit: Measure, side: int) -> Days:
     """Return the last ``amount`` units up to now, or the next ones from today on."""
-    number, exact = amount.high, amount.low == amount.high
-    today = context.today
+    number, exact, today = amount.high, amount.low == amount.high, context.today
     if unit in _CLOCK:
         other = _from_now(context, Amount(number, number), unit, side).first
-    elif unit in ("year", "quarter", "month"):
-        size = {"year": 12, "quarter": 3, "month": 1}[unit]
+    elif size := {"year": 12, "quarter": 3, "month": 1}.get(unit):
         other = calendar.add_months(today, side * int(number * size))
     else:
         other = today + side * int(number * (1 if unit == "day" else 7))
-    if side < 0:
-        return Days(other, today + 1, "span", exact, open=True)
-    return Days(today, other + 1, "span", exact)
+    return Days(min(today, other), max(today, other) + 1, "span", exact, open=side < 0)
 
 
 def _part_of(slots: Slots) -> Change:
