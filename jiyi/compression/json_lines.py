@@ -103,19 +103,19 @@ class _Column:
     def summary(self, words: Mapping[str, str]) -> str:
         """Return the counts of its values, or the range of its numbers; "" where that says little."""
         total, common = len(self.cells), self.seen.most_common(_MAX_LISTED_VALUES)
-        if len(self.seen) > _MAX_LISTED_VALUES and self._numbers:
-            parts = [f"{_encode(min(self._numbers))}..{_encode(max(self._numbers))}"]
+        many = len(self.seen) > _MAX_LISTED_VALUES
+        if many and self._numbers:
+            said = f"{_encode(min(self._numbers))}..{_encode(max(self._numbers))}"
         else:
-            if len(self.seen) > _MAX_LISTED_VALUES or common[0][1] == 1:
-                common = [(cell, count) for cell, count in common if count > 1]
-            listed = [(words["absent"] if cell is None else cell, count) for cell, count in common]
+            fewest = 2 if many or common[0][1] == 1 else 1
+            listed = [(words["absent"] if cell is None else cell, n) for cell, n in common if n >= fewest]
             listed = [(text, count) for text, count in listed if len(text) <= _MAX_LISTED_CHARS]
             others = total - sum(count for _, count in listed)
             if not listed or 2 * others > total:
                 return ""
             listed += [(words["others"], others)] * (others > 0)
-            parts = [f"{text} x {count:,}" for text, count in listed]
-        return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
+            said = ", ".join(f"{text} x {count:,}" for text, count in listed)
+        return f"{self.name}: {said}" if self.name else said
 
 
 def _write_header(

@@ -33,22 +33,18 @@ _RATE_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # shares of the rate, one after the ot
 _HAN = r"\u3400-\u4dbf\u4e00-\u9fff"
 _HAN_RUN = re.compile(rf"[{_HAN}]{{2,}}")
 _BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，。！？；：、])")
-_LINE_BREAKS = re.compile(r"\n+")
 
 
 @dataclass(eq=False, repr=False)
 class LLMLingua:
-    """A `Compressor` that drops the words an LLMLingua-2 model finds needless.
+    """A `Compressor` by an LLMLingua-2 model, which drops words (``pip install "jiyi[llmlingua]"``).
 
-    - It needs ``pip install "jiyi[llmlingua]"``.
-    - The model is loaded by the first call, once; making a compressor costs nothing. Nothing is
-      downloaded: a model is a folder, or a name that is in the cache of the Hugging Face hub
-      on this machine (``hf download NAME`` puts it there). Code inside a model is not run.
-    - Every line is pruned by itself, so lines and their order stay. Chinese is cut into
-      words first: the models read a stretch without spaces as one word.
-    - Words of ``force_tokens`` and words with digits stay, as far as the limit allows.
-    - Never longer than its input, nor than ``max_tokens``: where the model leaves more, it is asked
-      for less, and in the end the rest is cut, with a note.
+    - The model is loaded by the first call, once. Nothing is downloaded: a model is a folder, or a name that
+      is in the cache of the Hugging Face hub on this machine (``hf download NAME`` puts it there). Code
+      inside a model is not run.
+    - Every line is pruned by itself. Words of ``force_tokens`` and words with digits stay, as far as the
+      limit allows: where the model leaves more, it is asked for less, and in the end the rest is cut, with a
+      note.
     - One call at a time uses the model, others wait for it.
 
     Raises:
@@ -114,8 +110,8 @@ class LLMLingua:
 
     def _prune_text(self, text: str, rate: float) -> str:
         """Return the lines of a text, each pruned; a line the model cannot read is left unchanged."""
-        lines = [line.strip() for line in _LINE_BREAKS.split(text)]
-        return "\n".join(pruned for line in lines if line and (pruned := self._prune_line(line, rate)))
+        lines = filter(None, map(str.strip, text.split("\n")))
+        return "\n".join(filter(None, (self._prune_line(line, rate) for line in lines)))
 
     def _prune_line(self, line: str, rate: float) -> str:
         with self._lock:
@@ -166,8 +162,7 @@ class LLMLingua:
                 f"the LLMLingua-2 model {self._source!r} cannot be loaded ({reason}): give the folder of a "
                 "model, or put it into the hub's cache with `hf download NAME`"
             ) from error
-        kind = str(model.model.config.model_type)
-        labels = int(model.model.config.num_labels)
+        kind, labels = str(model.model.config.model_type), int(model.model.config.num_labels)
         if kind not in _MODEL_NAMES or labels != 2 or "TokenClassification" not in type(model.model).__name__:
             raise SettingsError(
                 f"{self._source!r} is no LLMLingua-2 model ({type(model.model).__name__}, {labels} labels): "

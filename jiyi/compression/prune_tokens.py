@@ -78,8 +78,7 @@ class _PrunedText:
 
     def text(self) -> str:
         """Return the remaining text: original spaces, no mark twice, no empty line."""
-        lines = (self._render_line(n, self.dropped) for n in range(len(self._lines)))
-        return "\n".join(line for line in lines if line)
+        return "\n".join(filter(None, (self._render_line(n, self.dropped) for n in range(len(self._lines)))))
 
     def tokens(self) -> int:
         """Return the tokens of the remaining text."""
@@ -92,16 +91,13 @@ class _PrunedText:
 
     def _estimate_tokens(self, cut: int) -> int:
         """Return about how many tokens are left when the first ``cut`` of the order are dropped."""
-        total = 0
-        dropped: set[int] | None = None
-        for line, ranks in enumerate(self._ranks):
-            key = (line, bisect_left(ranks, cut))
+        dropped = set(self.order[:cut])
+        keys = [(line, bisect_left(ranks, cut)) for line, ranks in enumerate(self._ranks)]
+        for key in keys:
             if key not in self._line_tokens:
-                dropped = set(self.order[:cut]) if dropped is None else dropped
-                text = self._render_line(line, dropped)
+                text = self._render_line(key[0], dropped)
                 self._line_tokens[key] = self.count(text) + 1 if text else 0
-            total += self._line_tokens[key]
-        return total - 1
+        return sum(map(self._line_tokens.__getitem__, keys)) - 1
 
     def _render_line(self, line: int, dropped: Set[int]) -> str:
         start, end = self._lines[line]
@@ -160,15 +156,14 @@ class _LineWriter:
 
     def _needs_space(self, word: Word) -> bool:
         before, first = self._parts[-1][-1], word.text[0]
+        space = word.space or self._space
         if _is_han(before):
-            if _is_han(first):
-                return False
-            return (word.space or self._space) and not first.isdigit()
+            return space and not first.isdigit() and not _is_han(first)
         if self._last_mark:
             return word.space or (self._space and before.isascii())
         if _is_han(first):  # "端口 8443" is as clear as "端口8443", which takes a token less
-            return (word.space or self._space) and not before.isdigit()
-        return word.space or self._space or self._gap
+            return space and not before.isdigit()
+        return space or self._gap
 
 
 def _is_han(char: str) -> bool:
@@ -186,15 +181,11 @@ _MIN_REPEATED_CHARS = 12  # characters from which a sentence that comes again is
 class PruneTokens:
     """A `Compressor` that drops the words that say least, without a model.
 
-    - Dropped first: politeness, fillers, repeated sentences, particles and words of grammar,
-      marks; then words by how common they are and what sentence they stand in (greetings
-      and questions first, decisions and corrections last). Order and lines stay.
-    - Never cut: numbers with units, names with digits, denials, code (fenced and inline), JSON,
-      URLs, paths, settings, quotations, and ``force_tokens``. They stay even where that
-      leaves more than ``rate``; a note says so. A repeated sentence is dropped with them.
-    - With ``max_tokens`` nothing stands above the limit: where what is never cut takes more,
-      whole spans of it are dropped, those of the least weighty sentences first; a note says how many.
-    - Never longer than its input; a text that is not pruned comes back as it is.
+    - Dropped first: politeness, fillers, repeated sentences, particles and words of grammar, marks; then
+      words by how common they are and what sentence they stand in. Order and lines stay.
+    - Never cut: what `protected_spans` finds, denials, and ``force_tokens``, even where that leaves more than
+      ``rate``; a note says so. A repeated sentence is dropped with them. With ``max_tokens`` the limit holds:
+      whole spans are dropped, those of the least weighty sentences first; a note says how many.
     - Deterministic; 1,000 tokens take 20 to 50 ms.
 
     Raises:
@@ -253,10 +244,8 @@ class PruneTokens:
                 droppable[place] = word.worth * _REPEATED_SENTENCE
             elif word.worth >= KEPT:
                 size = self.counter.count_text(word.text)
-                protected[place] = (
-                    word.text in self.force_tokens and size <= target,
-                    word.factor / math.sqrt(size or 1),
-                )
+                forced = word.text in self.force_tokens and size <= target
+                protected[place] = forced, word.factor / math.sqrt(size or 1)
             else:
                 folded = word.text.casefold()
                 repeats = min(seen[folded], _MAX_REPEATS) if word.kind in ("word", "han") else 0
@@ -285,14 +274,12 @@ def _split_texts(texts: Sequence[str], forced: Sequence[str]) -> list[Word]:
     all_words: list[Word] = []
     sentence = 0
     for source, text in enumerate(texts):
-        words = split_words(text, forced)
         shift = len(all_words)
-        for word in words:
+        for word in split_words(text, forced):
             word.source = source
             word.sentence += sentence
-            if word.opener >= 0:
-                word.opener += shift
-        all_words += words
+            word.opener += shift if word.opener >= 0 else 0
+            all_words.append(word)
         sentence = all_words[-1].sentence + 1 if all_words else 0
         all_words.append(Word("\n", "line", False, KEPT, sentence=sentence, source=source))
         sentence += 1

@@ -37,14 +37,13 @@ _MAX_LISTED = 400  # sentences a model is shown; the best of more
 class Relevance:
     """A `Compressor` that keeps the sentences that serve a query.
 
-    - Sentences stay in their order and whole, but for one that fits only without the words that say least;
-      a sentence keeps its speaker where the text names one. A tool's result brings the call it answers,
-      and speakers are written before turns where the limit leaves room.
-    - Within ``max_tokens``; half of the tokens where none is given. Where not even the best
-      sentence fits like that, it is pruned further, and a note says so.
-    - Where no sentence shares anything with the query, the newest are kept, and a note says so.
-    - With a model, it names the numbers of the sentences; what it names goes first, the
-      scorer fills what is left. A model that fails costs a note, nothing else.
+    - Sentences stay in their order and whole, but for one that fits only pruned; a sentence keeps its speaker
+      where the text names one. A tool's result brings the call it answers, and speakers are written before
+      turns where the limit leaves room.
+    - Half of the tokens are the limit where none is given. Notes say where the best sentence is pruned to
+      fit, and where no sentence shares anything with the query, so that the newest are kept.
+    - With a model, it names the numbers of the sentences; what it names goes first, the scorer fills what is
+      left. A model that fails costs a note, nothing else.
     - Deterministic without a model; 1,000 tokens take 15 to 35 ms.
     """
 

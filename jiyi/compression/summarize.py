@@ -33,18 +33,14 @@ class Summarize:
     """A `Compressor` that writes what was said as bullet points.
 
     - With ``previous`` the summary grows: the new one holds what matters of the one before and of the
-      messages. Without, texts that are small enough come back as they are.
-    - Never more than ``max_tokens``, nor more than the input; with ``previous`` the input counts as bullet
-      points with their speakers.
+      messages, and the input counts as bullet points with their speakers.
     - With ``llm``, a model writes; the conversation is quoted to it as data and never cut, but folded in
       pieces. A summary that is too long is sent back once, then reduced to the bullet points worth most;
       ``notes`` say so. Where the model fails, the extractive way is taken from the beginning, and a note says
-      why; with ``fallback=False`` it is an error.
-    - Without, it is extractive and deterministic: sentences and tool outcomes chosen for what they are worth,
-      for what they add and from all of the conversation: decisions, to-dos, questions and answers, names,
-      numbers, errors. A to-do that a later sentence calls done goes. Points of the summary before fade
-      slowly; decisions hardly do. The first point of a day has its date, where messages have one. A thousand
-      messages take less than a second.
+      why; with ``fallback=False`` it is an `LLMError`.
+    - Without, it is extractive and deterministic: see `summarize_extractive`. A to-do that a later sentence
+      calls done goes. Points of the summary before fade slowly; decisions hardly do. The first point of a day
+      has its date, where messages have one. A thousand messages take less than a second.
     - An own ``prompt`` has a place ``$dialogue``, and where it likes ``$limit`` (tokens) and ``$summary``
       (what came before; without that place it stands in front of the dialogue).
     - Points stand in the language they were said in; speakers are named in ``language``.
@@ -52,7 +48,6 @@ class Summarize:
     Raises:
         InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens`` below 0,
             ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
-        LLMError: the model failed and ``fallback`` is off (when called).
     """
 
     llm: LLM | None = None  # None: extractive

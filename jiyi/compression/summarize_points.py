@@ -132,8 +132,7 @@ def _label(message: Message, language: Language) -> str:
 
 
 def _read_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
-    label = _label(message, language)
-    number = 0
+    label, number = _label(message, language), 0
     for sentence in sentences(_message_text(message)):
         is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
         for words in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
@@ -195,14 +194,9 @@ def _make_tool_point(
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
-    return Point(
-        words=f"{action} → {outcome or '…'}",
-        label="",
-        sources=tuple(message.id for message in (caller, result) if message is not None),
-        worth=worth,
-        message=at[0],
-        place=at[1],
-    )
+    sources, (message, place) = tuple(m.id for m in (caller, result) if m is not None), at
+    words = f"{action} → {outcome or '…'}"
+    return Point(words=words, label="", sources=sources, worth=worth, message=message, place=place)
 
 
 def _format_arguments(written: str) -> str:

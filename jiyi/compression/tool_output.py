@@ -44,14 +44,12 @@ class Page:
 class ToolOutput:
     """A `Compressor` for the output of one tool call.
 
-    - A short output comes back unchanged.
-    - JSON is shown in lines: of its longest list all columns with their values, rows with errors and
-      rows that differ; see `jiyi.compression.json_lines`. What the head says of all items is true of all.
-    - Of other text: its head, its tail, and the lines that speak of errors, each whole or clipped with
-      "…"; lines that differ only in numbers are counted. Omissions are marked in place.
-    - The last line says how much is shown and, for a message, the handle by which an agent opens
-      the whole: ``open_output(id)``, with the message's id. `page` reads it piece by piece.
-    - Within ``max_tokens``; a limit too small for all this gives the beginning alone.
+    - JSON is shown in lines by `json_lines`: first rows with errors and rows that differ.
+    - Of other text: its head, its tail, and the lines that speak of errors, each whole or clipped with "…";
+      lines that differ only in numbers are counted. Omissions are marked in place.
+    - The last line says how much is shown and, for a message, the handle by which an agent opens the whole:
+      ``open_output(id)``, with the message's id. `page` reads it piece by piece.
+    - A limit too small for all this gives the beginning alone.
     - Deterministic; a megabyte of log takes a tenth of a second to a second.
 
     Raises:
@@ -117,7 +115,6 @@ class ToolOutput:
             table = json_lines(json.loads(text, parse_constant=str), _find_errors, language)
         except (ValueError, RecursionError):
             return ""
-        line_limit = max(40, int(_ROW_SHARE * room))
         count = self.counter.count_text
         cell = 10 * room if len(table) < room // 2 else 0
         while cell >= CELL:
@@ -125,15 +122,15 @@ class ToolOutput:
             if count(whole) <= room:
                 return whole
             cell = cell * 4 // 5
-        head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in table.head)
+        shown, line_limit = table.head, max(40, int(_ROW_SHARE * room))
+        head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in shown)
         if count(head) > room * 2 // 3:
-            line_limit = max(40, room // 4)
-            ends = table.head[0], table.head[-1]
-            head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in ends)
+            shown, line_limit = (shown[0], shown[-1]), max(40, room // 4)
+            head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in shown)
         if not len(table):
             return head.rstrip()
-        rest = room - count(head)
-        body = self._choose_lines(table, rest, language, line_limit=line_limit, first=(0, *table.notable))
+        rest, first = room - count(head), (0, *table.notable)
+        body = self._choose_lines(table, rest, language, line_limit=line_limit, first=first)
         return f"{head}{body}" if body else ""
 
     def _choose_lines(

@@ -181,18 +181,15 @@ def _tag_words(run: str) -> Iterator[tuple[str, str]]:
 def _join_words(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Join split words: names with 老, 小, 阿; a lone character to the noun before it."""
     pending, pending_tag = "", ""
-    for word, tag in tagged:
+    for word, tag in [*tagged, ("", "")]:
         if len(word) == 1 and pending in ("老", "小", "阿") and tag[:1] in "njxgv":
             pending, pending_tag = pending + word, "nr"
-            continue
-        if len(word) == 1 and len(pending) > 1 and pending_tag == "n" and tag in ("n", "q", "k", "ng"):
+        elif len(word) == 1 and len(pending) > 1 and pending_tag == "n" and tag in ("n", "q", "k", "ng"):
             pending += word
-            continue
-        if pending:
-            yield pending, pending_tag
-        pending, pending_tag = word, tag
-    if pending:
-        yield pending, pending_tag
+        else:
+            if pending:
+                yield pending, pending_tag
+            pending, pending_tag = word, tag
 
 
 @lru_cache(maxsize=1 << 14)
@@ -252,14 +249,12 @@ def _raise_counted(words: list[Word]) -> None:
 
 
 def _pair_brackets(words: list[Word]) -> None:
-    open_: list[int] = []
+    opened: list[int] = []
     for place, word in enumerate(words):
-        if word.kind != "mark":
-            continue
-        if word.text in _PAIRS.values():
-            open_.append(place)
-        elif open_ and _PAIRS.get(word.text) == words[open_[-1]].text:
-            word.opener = open_.pop()
+        if word.kind == "mark" and word.text in _PAIRS.values():
+            opened.append(place)
+        elif word.kind == "mark" and opened and _PAIRS.get(word.text) == words[opened[-1]].text:
+            word.opener = opened.pop()
 
 
 def _weigh_sentences(words: list[Word]) -> None:

@@ -49,11 +49,10 @@ class Embedder(Protocol):
         """Length of a vector. May ask the model once; EmbeddingError: it cannot be asked."""
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
-        """Return a matrix of shape (len(texts), dims).
+        """Return a matrix of shape (len(texts), dims); no partial answer is given.
 
-        Raises:
-            InputError: ``texts`` is a bare string or holds something else than text.
-            EmbeddingError: the model failed; no partial answer is given.
+        InputError: ``texts`` is a bare string or holds something else than text. EmbeddingError: the model
+        failed.
         """
 
 
@@ -61,14 +60,12 @@ class Embedder(Protocol):
 class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
-    - Same name, size and answers as the embedder inside: the data cannot tell them apart.
+    - Same name, size and answers as the embedder inside; a returned matrix is the caller's own.
     - Only texts not in memory are sent on, in one call, each once per call; two threads that miss the same
       text at the same moment may both send it on.
-    - A returned matrix is the caller's own.
     - Memory: a hash of each text and its vector, about 15 MB for 10,000 vectors of 384 dimensions.
 
-    Raises:
-        SettingsError: `size` is below 1.
+    SettingsError: `size` is below 1.
     """
 
     inner: Embedder  # the embedder that does the work
@@ -171,12 +168,10 @@ def items_in_order(
 ) -> list[dict[str, Any]]:
     """Return the `count` objects of an endpoint's answer, by their field `index`.
 
-    The list stands under one of the names `lists`, or is the answer itself where they include "".
-    With `by_place` an object without an index gets its place as one (servers that leave out zeros
-    leave out index 0). `what` is what the objects hold, for errors.
+    The list stands under one of the names `lists`, or is the answer itself where they include "". With
+    `by_place` an object without an index gets its place as one. `what` is what the objects hold, for errors.
 
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
+    ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
     """
     try:
         answer = json.loads(body)

@@ -56,16 +56,12 @@ class OpenAIEmbedder:
     - The key appears in no error, name or repr.
 
     Args:
-        model: the model's name at the endpoint.
         endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY.
         query_model: another model for queries, for pairs trained together.
         query_prefix, passage_prefix: put before texts, as the model's card asks.
         dimensions: ask for shorter vectors, where the model can.
-        batch_size, max_chars: see above.
 
-    Raises:
-        MissingExtra: the package `openai` is not installed.
-        SettingsError: an argument has an unusable value.
+    Raises MissingExtra (the package `openai` is not installed), SettingsError (an unusable argument).
     """
 
     def __init__(
@@ -125,8 +121,8 @@ class OpenAIEmbedder:
 
         Raises, besides what `Embedder` does:
             EndpointUnreachable: refused, timed out or kept failing, after all retries.
-            TextRefused: a text is refused however short it is cut, though others are embedded.
-            EndpointRefused: the endpoint refused, or its answer cannot be used.
+            EndpointRefused: the endpoint refused, or its answer cannot be used. TextRefused: it refused a
+                text however short it was cut, though others are embedded.
         """
         items = check_inputs(texts, kind)
         if not items:

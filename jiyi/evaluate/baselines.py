@@ -106,11 +106,7 @@ def rank_places(scores: _Scores, random: Random) -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class BaselineSystem:
-    """One conversation, ranked by a scorer.
-
-    Its window is the ranking (for "full": the newest first) packed greedily: a message that
-    does not fit is skipped. Tokens count as in a window of jiyi.
-    """
+    """One conversation, ranked by a scorer; its window is the ranking ("full": backwards) as it fits."""
 
     messages: Sequence[Message]
     scorer: _Scorer
@@ -155,10 +151,9 @@ def by_importance(messages: Sequence[Message], room: int, counter: TokenCounter)
 
 
 def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
-    """Return the messages in the running summary at the end, and the newest after it.
+    """Return the messages of which a sentence is in the running summary at the end, and the newest after it.
 
-    The conversation is folded whenever `RunningSummary` says so; the extractive `Summarize` may use
-    half of the window. A message counts as in the summary while one of its sentences is.
+    The conversation is folded whenever `RunningSummary` says so; `Summarize` may use half of the window.
     """
     policy = RunningSummary(room, counter=counter)
     writer = _SummaryWriter(Summarize(max_tokens=max(1, int(_SUMMARY_SHARE * room)), counter=counter))
@@ -200,10 +195,9 @@ BASELINES = ("bm25", "dense", "recent", "full", *POLICIES)
 
 
 class PolicySystem:
-    """One conversation, its sessions joined into one history, and what a policy keeps of it.
+    """One conversation as one history, and what a policy keeps of it.
 
-    It has no order of messages. A policy that does not read the question decides once for each
-    budget, with room for the longest of the questions that fit it.
+    A policy that does not read the question decides once a budget, with room for the longest that fits it.
     """
 
     def __init__(
@@ -282,8 +276,8 @@ def make_baseline(
 ) -> System:
     """Return a baseline that holds ``conversation``.
 
-    "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything,
-    oldest first, as if a model read it all; one of `POLICIES`: what that policy keeps.
+    "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything, oldest first,
+    as if a model read it all; one of `POLICIES`: what that policy keeps.
     """
     messages = conversation.messages
     if name in POLICIES:

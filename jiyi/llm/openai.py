@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
@@ -55,9 +56,9 @@ class _Request:
 class _Dialect:
     """What an endpoint understands; everything, until it refuses something.
 
-    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor
-    stop words; DeepSeek and others know no JSON schema, some servers no JSON mode at all;
-    Ollama and vLLM refuse tools where the model or the set-up knows none.
+    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor stop words;
+    DeepSeek and others know no JSON schema, some servers no JSON mode, Ollama and vLLM no tools for some
+    models.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # what the field is called
@@ -120,26 +121,23 @@ class OpenAILLM:
 
     - Making one connects to nothing; the first question does.
     - Tries again as `jiyi.endpoint.retry_within` does, but not once text was handed to `on_text`.
-    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all tries included,
-      whatever the endpoint does.
+    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all tries included.
     - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode with the schema in
       the prompt; where it refuses that too, in the prompt alone. A field it refuses otherwise (`max_tokens`
       for `max_completion_tokens`, `temperature`, `stop`, `tools`, `stream`) is renamed or left out. What
-      worked is remembered.
-    - Stop words end the reply even where the endpoint does not know them.
+      worked is remembered. Stop words end the reply even where the endpoint does not know them.
     - The key appears in no error, name or repr.
 
     Args:
         model: the model's name at the endpoint.
         endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An answer in one piece
             takes long, so its `timeout` must be as long as one takes; in the default it is `time_limit`.
-        time_limit: most seconds a call may take, all tries included.
+        time_limit: most seconds a call may take.
         extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
 
     Raises:
         MissingExtra: the package `openai` is not installed.
-        SettingsError: an argument has an unusable value.
-        InputError: `extra_body` cannot be written as JSON.
+        SettingsError, InputError: an argument has an unusable value; `extra_body` is no JSON.
     """
 
     def __init__(
@@ -179,12 +177,10 @@ class OpenAILLM:
         schema: Mapping[str, Any] | None = None,
         stop: Sequence[str] = (),
     ) -> Reply:
-        """Return the reply to a conversation, as `LLM.complete`.
+        """Return the reply to a conversation, as `LLM.complete`, or raise as it does.
 
-        Raises:
-            InputError: there are no messages, or something cannot be written as JSON.
-            LLMUnreachable: refused, timed out or kept failing until the time was over.
-            LLMRefused: the endpoint or the model said no, or answered with something unusable.
+        LLMUnreachable: refused, timed out or kept failing until the time was over; LLMRefused: the endpoint
+        or the model said no, or answered with something unusable.
         """
         request = _Request(
             messages=_check_messages("complete", messages),
@@ -215,12 +211,10 @@ class OpenAILLM:
             tools=_check_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
         )
-        relay = None if on_text is None else Relay()
-
-        def turn() -> Turn:
-            return self._retry(lambda left, attempt: self._request_turn(request, left, attempt, relay))
-
-        return turn() if relay is None or on_text is None else relay.run(turn, on_text)
+        if on_text is None:
+            return self._retry(partial(self._request_turn, request, None))
+        relay = Relay()
+        return relay.run(lambda: self._retry(partial(self._request_turn, request, relay)), on_text)
 
     def close(self) -> None:
         """Close the connections; a later `complete` opens new ones."""
@@ -236,7 +230,7 @@ class OpenAILLM:
             probe_aside=probe_aside,
         )
 
-    def _request_turn(self, request: _Request, left: float, attempt: int, relay: Relay | None) -> Turn:
+    def _request_turn(self, request: _Request, relay: Relay | None, left: float, attempt: int) -> Turn:
         raw, dialect = self._request(request, left, attempt, relay)
         turn = self._parse(read_turn, raw)
         if relay is not None and not relay.has_passed_text:

@@ -70,17 +70,15 @@ def ask_json(
     language: Language = "en",
     max_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """Return an answer to `messages` that fits `schema`.
+    """Return an answer to `messages`, which should say themselves that JSON is wanted, that fits `schema`.
 
     - The object is found in plain JSON, in a fenced block, and within prose.
-    - An answer that does not fit is shown to the model once, with what is wrong and the
-      schema, in `language`; it may answer again. At most two calls.
+    - An answer that does not fit is shown to the model once, with what is wrong and the schema, in
+      `language`; it may answer again. At most two calls.
     - Every string in the result can be encoded; numbers are finite.
 
-    The `messages` should say themselves that JSON is wanted; `schema` is as for `checker`.
-
     Raises:
-        InputError: `schema` is no JSON schema of an object.
+        InputError: `schema` is none as `checker` takes it.
         BadReply: the second answer did not fit either; quotes how it begins.
         LLMError: the model could not be asked.
     """

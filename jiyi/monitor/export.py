@@ -144,7 +144,6 @@ def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
 
 
 _T = TypeVar("_T")
-
 _CAPTURE_TEXT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_VALUES = frozenset({"true", "span_only", "span_and_event"})
 
@@ -160,11 +159,9 @@ class _SpanResult:
 
 
 def _records_result(records: Sequence[Searchable]) -> _SpanResult:
-    return _SpanResult(
-        count=len(records),
-        record_id=records[0].id if len(records) == 1 else None,
-        records=({"id": record.id, "content": record.search_text} for record in records),
-    )
+    texts = ({"id": record.id, "content": record.search_text} for record in records)
+    only = records[0].id if len(records) == 1 else None
+    return _SpanResult(count=len(records), record_id=only, records=texts)
 
 
 def _learned_result(learned: Learned) -> _SpanResult:
@@ -184,20 +181,17 @@ def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _S
 
 
 def _window_result(window: Window) -> _SpanResult:
-    report = window.report
-    tokens = {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
-    return _SpanResult(
-        count=len({block.key for block in window.blocks}),
-        attributes={
-            "jiyi.window.tokens": report.tokens,
-            "jiyi.window.max_tokens": report.budget.max_input_tokens,
-            "jiyi.window.left_out": len(report.left_out),
-            "jiyi.window.notes": len(report.notes),
-            "jiyi.nothing_relevant": report.nothing_relevant,
-            **tokens,
-        },
-        records=({"id": block.source_id, "content": block.text} for block in window.blocks),
-    )
+    report, blocks = window.report, window.blocks
+    attributes = {
+        "jiyi.window.tokens": report.tokens,
+        "jiyi.window.max_tokens": report.budget.max_input_tokens,
+        "jiyi.window.left_out": len(report.left_out),
+        "jiyi.window.notes": len(report.notes),
+        "jiyi.nothing_relevant": report.nothing_relevant,
+    }
+    attributes |= {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
+    records = ({"id": block.source_id, "content": block.text} for block in blocks)
+    return _SpanResult(count=len({block.key for block in blocks}), attributes=attributes, records=records)
 
 
 _SPANS: Mapping[str, tuple[str, Callable[[Any], _SpanResult]]] = {

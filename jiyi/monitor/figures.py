@@ -54,8 +54,7 @@ class Usage:
     def of(cls, given: object) -> "Usage":
         """Convert the ``usage`` of a chat completion: a `Usage`, an object of the package `openai` or a dict.
 
-        Raises:
-            InputError: it has neither ``prompt_tokens`` nor ``completion_tokens``, or invalid counts.
+        InputError: it has neither ``prompt_tokens`` nor ``completion_tokens``, or invalid counts.
         """
         if isinstance(given, cls):
             return given

@@ -118,17 +118,12 @@ class ContextMonitor:
     def reply(
         self, session_id: str, text: str, *, usage: object | None = None, user_id: str | None = None
     ) -> None:
-        """Record the reply to the last window of a session, and its usage.
+        """Record the reply to the last window of a session, "" if it only called tools, and its usage.
 
         The first reply with text is compared with the blocks of that window; of later ones only the tokens
         count. The same text again is the same reply, of which only the prompt is recorded: a memory records
-        every reply saved in it. So pass a reply with its usage before it is saved.
-
-        The text is "" if the model only called tools. ``usage`` is a `Usage`, or an argument of `Usage.of`;
-        without it the tokens of the text are counted.
-
-        Raises:
-            InputError: the usage is invalid.
+        every reply saved in it. So pass a reply with its usage before it is saved. ``usage`` is an argument
+        of `Usage.of`; without it the tokens of the text are counted.
         """
         counts = Usage() if usage is None else Usage.of(usage)
         tokens = counts.completion_tokens
@@ -182,8 +177,7 @@ class ContextMonitor:
     def gauges(self, task_type: str | None = None) -> Gauges:
         """Return the figures of a task type, or of all together; pending replies are compared first.
 
-        Raises:
-            InputError: no window, reply, summary or step of this task type was seen.
+        InputError: no window, reply, summary or step of this task type was seen.
         """
         self._catch_up()
         with self._lock:

@@ -57,22 +57,14 @@ def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, 
     if not registry.names:
         raise InputError("there are no skills to open; offer this tool only where the registry has some")
     words = wording("skill_tool", language)
-    return {
-        "type": "function",
-        "function": {
-            "name": OPEN_SKILL,
-            "description": words["tool"],
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
-                    "resource": {"type": "string", "description": words["resource"]},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        },
+    properties = {
+        "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
+        "resource": {"type": "string", "description": words["resource"]},
     }
+    closed = {"required": ["name"], "additionalProperties": False}
+    parameters = {"type": "object", "properties": properties, **closed}
+    function = {"name": OPEN_SKILL, "description": words["tool"], "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 class Disclosure:
@@ -129,11 +121,7 @@ class Disclosure:
         """Open a skill and return its text: body, examples, and the paths of its other files.
 
         It stays in the window until it is closed. Examples that would bring it over 5,000 tokens are listed
-        as files instead. With ``resource`` only the text of that file is returned.
-
-        Raises:
-            NotFound: there is no such skill or file; the message lists those there are.
-            InputError: the file cannot be read, or its path leads out of the folder.
+        as files instead. With ``resource`` only the text of that file is returned; raises as `SkillRegistry`.
         """
         if resource is not None:
             return self.registry.resource(name, resource)
@@ -154,11 +142,7 @@ class Disclosure:
     def swap(self, names: Sequence[str]) -> tuple[str, ...]:
         """Open exactly these skills, as for a new task, and return the names of those closed.
 
-        Open ones keep their order; an empty list closes all.
-
-        Raises:
-            NotFound: one is unknown.
-            InputError: one cannot be read, or there are more than ``max_open``.
+        Raises as `SkillRegistry.open`, and InputError where there are more than ``max_open``.
         """
         if isinstance(names, str):
             raise InputError(f"swap() takes a list of names; write swap([{names!r}])")

@@ -75,9 +75,8 @@ def read_body(card: Skill) -> Skill:
 def read_resource(skill: Skill, name: str) -> str:
     """Return the text of a file in the folder of a skill, named by its relative path with "/".
 
-    Raises:
-        InputError: the path leads out of the folder, or the file is not UTF-8 or too large.
-        NotFound: the folder has no such file; the message lists those it has.
+    InputError: the path leads out of the folder, or the file is not UTF-8 or too large. NotFound: the folder
+    has no such file; the message lists those it has.
     """
     root = skill.folder.resolve()
     if not name or "\0" in name or "\\" in name or name.startswith(("/", "~")) or ".." in name.split("/"):
@@ -101,10 +100,7 @@ def parse(text: str) -> dict[str, Any]:
     """Parse the fields of a front matter; every scalar is a string as written, such as "1.0".
 
     A plain value with ": " inside, which YAML forbids and most readers of skills accept, is read as if
-    quoted.
-
-    Raises:
-        InputError: it is no YAML, or has no fields; the message names the line.
+    quoted. InputError: it is no YAML, or has no fields; the message names the line.
     """
     import yaml  # type: ignore[import-untyped]
 

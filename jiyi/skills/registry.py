@@ -112,8 +112,7 @@ class SkillRegistry:
             if card.name not in (folder.name, folder.resolve().name):
                 reason = f"the skill is named {card.name!r}; give its folder the same name"
                 problems.append(SkillProblem(folder=folder, reason=reason, usable=True))
-            first = cards.setdefault(card.name, card)
-            if first is not card:
+            if (first := cards.setdefault(card.name, card)) is not card:
                 reason = f"the name {card.name!r} is taken by {first.folder}; rename one of them"
                 problems.append(SkillProblem(folder=folder, reason=reason))
         with self._lock:

@@ -135,10 +135,8 @@ class Router:
         """Return a vector for each card, and drop those of removed cards."""
         with self._embedding:
             if not self._no_skill_vectors:
-                self._no_skill_vectors = {
-                    lang: embedder.embed(list(wording("no_skill", lang).values()), "passage")
-                    for lang in get_args(Language)
-                }
+                others = {lang: list(wording("no_skill", lang).values()) for lang in get_args(Language)}
+                self._no_skill_vectors = {lang: embedder.embed(of, "passage") for lang, of in others.items()}
             missing = [text for text in texts if text not in self._vectors]
             vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
             if missing:

@@ -28,16 +28,13 @@ class E5Embedder:
     """Embeds Chinese, English and some 90 other languages without a network or a key.
 
     - The model is loaded by the first `embed`, or ahead of it by `load_in_background`; once per process,
-      shared by all instances. Making an embedder and asking its name and size cost nothing.
-    - "query" and "passage" texts get the model's own two prefixes.
-    - A text counts up to the model's window of 512 tokens (about 2,000 characters of English, 800 of
-      Chinese); the rest of a longer one is not read. Split long records first: `split_parts`.
-    - A text's vector does not depend on what else is in the call, nor on other threads. Engines and
-      processors differ by about 0.001 in a component: all share one name.
+      shared by all instances. Its file is by default that which `jiyi model where` names.
+    - "query" and "passage" texts get the model's own two prefixes. A text counts up to the window of 512
+      tokens (about 2,000 characters of English, 800 of Chinese). Split long records first: `split_parts`.
+    - A text's vector does not depend on what else is in the call, nor on other threads. Engines ("auto" is
+      onnxruntime where it is installed, else numpy) and processors differ by about 0.001 in a component.
     - Each text takes one thread and lets go of the interpreter lock; of one call ``threads`` texts are
       embedded side by side.
-    - The engine "auto" is onnxruntime where it is installed, else numpy.
-    - The data file is by default that which `jiyi model where` names.
 
     Raises:
         SettingsError: `threads` is below 1, or there is no such engine.
