@@ -70,12 +70,8 @@ def reciprocal_rank(ranking: Sequence[str], wanted: Collection[str]) -> float:
 
 def current_ok(ranking: Sequence[str], evidence: Collection[str], stale: Collection[str]) -> bool:
     """Return whether some evidence is among the first ten, above everything stale."""
-    for id_ in ranking[:_TOP_RANKS]:
-        if id_ in evidence:
-            return True
-        if id_ in stale:
-            return False
-    return False
+    known = (id_ in evidence for id_ in ranking[:_TOP_RANKS] if id_ in evidence or id_ in stale)
+    return next(known, False)
 
 
 def as_of_ok(
@@ -93,10 +89,9 @@ def as_of_ok(
 
 
 def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
-    """Return the probability that one of ``answerable`` is lower than one of ``unanswerable``.
+    """Return the probability that one of ``answerable`` is lower than one of ``unanswerable``; None of none.
 
-    Ties count half; None where one of the two is empty. It is the area under the ROC curve,
-    computed as the Mann-Whitney statistic (Hanley & McNeil, Radiology 143, 1982).
+    Ties count half: the Mann-Whitney statistic (Hanley & McNeil, Radiology 143, 1982).
     """
     if not len(answerable) or not len(unanswerable):
         return None

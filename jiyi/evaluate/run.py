@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from statistics import fmean
 
@@ -56,13 +57,13 @@ def evaluate(
 ) -> Evaluation:
     """Fill a fresh memory with each conversation, ask its questions, and say what was found.
 
-    Ids are replaced by random ones first. A conversation is loaded whole before its first
-    question. The same seed gives the same metrics.
+    Ids are replaced by random ones first. A conversation is loaded whole before its first question. The same
+    seed gives the same metrics.
 
     Args:
         dataset: see `load_dataset`.
-        open: opens an empty memory; or several that do, by what results call the places where
-            those memories live: jiyi then runs on each of them with the same conversations.
+        open: opens an empty memory; or several that do, by what results call the places where those memories
+            live: jiyi then runs on each of them with the same conversations.
         backend: what results call the place, where there is one.
         embedder: the one the settings name where it is left out.
         budgets: sizes of the windows to build for each question, in tokens.
@@ -70,10 +71,7 @@ def evaluate(
         seed: of the random ids, and of the order of what a baseline finds equally good.
         progress: see `Progress`.
 
-    Raises:
-        InputError: an unknown baseline, a budget that is none.
-        EmbeddingError: the embedder failed.
-        StorageError: a memory could not be written.
+    Raises InputError (an unknown baseline, a budget that is none), EmbeddingError and StorageError.
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
     places = {backend: open} if callable(open) else dict(open)
@@ -131,8 +129,8 @@ class _Tally:
 
     def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
         """Return the results as a run; only the first system embeds the messages."""
-        shares = {size: self.in_context.get(size) for size in budgets}
-        means = {size: fmean(values) if values else None for size, values in shares.items()}
+        shares = self.in_context
+        means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -183,17 +181,11 @@ class _Runner:
     def _fill(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
         if tally.open is None:
-            started = time.perf_counter()
-            counted = tally.system in _VECTOR_SYSTEMS
-            with self._report_loading(count) if counted else nullcontext(_do_nothing) as advance:
-                baseline = make_baseline(
-                    tally.system,
-                    conversation,
-                    embedder=self.embedder,
-                    counter=self.counter,
-                    random=random,
-                    progress=advance,
-                )
+            started, name = time.perf_counter(), tally.system
+            counted = self._report_loading(count) if name in _VECTOR_SYSTEMS else nullcontext(_do_nothing)
+            with counted as advance:
+                make = partial(make_baseline, name, conversation, embedder=self.embedder, progress=advance)
+                baseline = make(counter=self.counter, random=random)
             embedding = (self.embedder.read() - before).seconds
             tally.seconds_text += time.perf_counter() - started - embedding
             yield baseline
@@ -226,16 +218,15 @@ class _Runner:
             tally.times["embed"].append(1000 * cost.query_seconds)
             tally.times["with_embedding"].append(1000 * (seconds - cost.seconds + cost.query_seconds))
         tally.notes |= dict.fromkeys(ranking.notes)
-        tally.outcomes.append(
-            Outcome(
-                question=question,
-                ranking=ranking.ids[:DEPTH],
-                sessions=_find_sessions(system, question, ranking.ids, session_ids),
-                evidence_sessions=_unique(session_ids[id_] for id_ in question.evidence),
-                nothing_relevant=ranking.nothing_relevant,
-                ranked=ranking.ranked,
-            )
+        outcome = Outcome(
+            question=question,
+            ranking=ranking.ids[:DEPTH],
+            sessions=_find_sessions(system, question, ranking.ids, session_ids),
+            evidence_sessions=_unique(session_ids[id_] for id_ in question.evidence),
+            nothing_relevant=ranking.nothing_relevant,
+            ranked=ranking.ranked,
         )
+        tally.outcomes.append(outcome)
         if question.answerable:
             for budget in self.budgets:
                 self._build_window(system, question, budget, tally)

@@ -290,16 +290,16 @@ def _add_schema(
     messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
 ) -> Sequence[Mapping[str, Any]]:
     """Add the schema to the last message, where models look and every server allows it."""
-    last = messages[-1]
+    *before, last = messages
     content = last.get("content")
-    schema_text = json.dumps(schema, ensure_ascii=False)
     spoken = language(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
-    instruction = load_prompt("answer_in_json", spoken).substitute(schema=schema_text)
+    words = load_prompt("answer_in_json", spoken).substitute(schema=json.dumps(schema, ensure_ascii=False))
     if last.get("role") != "user":
-        return [*messages, {"role": "user", "content": instruction}]
-    if isinstance(content, list):
-        return [*messages[:-1], {**last, "content": [*content, {"type": "text", "text": instruction}]}]
-    return [*messages[:-1], {**last, "content": f"{content}\n\n{instruction}"}]
+        return [*messages, {"role": "user", "content": words}]
+    added = (
+        [*content, {"type": "text", "text": words}] if isinstance(content, list) else f"{content}\n\n{words}"
+    )
+    return [*before, {**last, "content": added}]
 
 
 def _cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:

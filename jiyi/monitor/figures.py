@@ -269,7 +269,7 @@ class Series:
     def __init__(self, keep: int) -> None:
         self._rings = {name: RecentValues(keep) for name in _SPREAD_FIELDS}
         self.counts: Counter[str] = Counter()  # fields of `Gauges` that are sums
-        self._sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
+        self._sections: Counter[Section] = Counter(dict.fromkeys(SECTIONS, 0))
         self._saved: Counter[str] = Counter()
         self._hits: deque[tuple[int, int]] = deque(maxlen=keep)  # blocks shown and used, by reply
 
@@ -279,9 +279,7 @@ class Series:
         self._rings["share"].add(report.tokens / report.budget.max_input_tokens)
         if milliseconds is not None:
             self._rings["milliseconds"].add(milliseconds)
-        for name, tokens in report.sections.items():
-            if tokens:
-                self._sections[name] += tokens
+        self._sections.update({name: tokens for name, tokens in report.sections.items() if tokens})
         self._saved.update(report.saved)
 
     def add_reply(self, tokens: int, reserve: int) -> None:

@@ -224,13 +224,11 @@ class ContextMonitor:
     def _session(self, session_id: str, user_id: str | None) -> _Session:
         """Return a session; a new one replaces the one used longest ago if there are too many."""
         key = self._key(session_id, user_id)
-        if key in self._sessions:
-            self._sessions.move_to_end(key)
-        else:
-            if len(self._sessions) >= _MAX_SESSIONS:
-                self._sessions.popitem(last=False)
-            self._sessions[key] = _Session()
-        return self._sessions[key]
+        session = self._sessions.setdefault(key, _Session())
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
 
     def _active_runs(self) -> list[tuple[SessionKey, _Session]]:
         earliest = self.clock() - _ACTIVE_PERIOD

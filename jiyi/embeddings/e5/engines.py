@@ -48,26 +48,23 @@ class Engine(Protocol):
 def make_engine(name: EngineName, weights: Weights) -> Engine:
     """Return the engine; "auto" is onnxruntime where it can be imported.
 
-    Raises:
-        EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
+    EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
     """
-    if name != "numpy":
-        was_set = _NO_TELEMETRY in os.environ
-        os.environ.setdefault(_NO_TELEMETRY, "1")
-        try:
-            import onnxruntime
-        except ImportError as error:
-            if name == "onnxruntime":
-                raise EmbeddingError(
-                    f"onnxruntime cannot be imported ({error}): `pip install onnxruntime`, "
-                    "or set embedding_engine to auto"
-                ) from error
-        else:
-            return _OnnxEngine(onnxruntime, weights)
-        finally:
-            if not was_set:
-                del os.environ[_NO_TELEMETRY]
-    return _NumpyEngine(weights)
+    if name == "numpy":
+        return _NumpyEngine(weights)
+    was_set = _NO_TELEMETRY in os.environ
+    os.environ.setdefault(_NO_TELEMETRY, "1")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        if name == "auto":
+            return _NumpyEngine(weights)
+        advice = "`pip install onnxruntime`, or set embedding_engine to auto"
+        raise EmbeddingError(f"onnxruntime cannot be imported ({error}): {advice}") from error
+    finally:
+        if not was_set:
+            del os.environ[_NO_TELEMETRY]
+    return _OnnxEngine(onnxruntime, weights)
 
 
 class _NumpyEngine:
