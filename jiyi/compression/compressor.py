@@ -40,8 +40,7 @@ class Compressor(Protocol):
     ) -> Compressed:
         """Return the texts in fewer tokens, for the purpose ``query`` where the compressor uses one.
 
-        Raises:
-            InputError: ``given`` is no text or messages, or ``max_tokens`` is below 1.
+        InputError: ``given`` is no text or messages, or ``max_tokens`` is below 1.
         """
 
 

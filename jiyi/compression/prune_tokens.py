@@ -188,8 +188,7 @@ class PruneTokens:
       whole spans are dropped, those of the least weighty sentences first; a note says how many.
     - Deterministic; 1,000 tokens take 20 to 50 ms.
 
-    Raises:
-        InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
+    InputError: ``rate`` is out of range or ``force_tokens`` is no list of texts.
     """
 
     rate: float = 0.5  # share of tokens to leave, above 0, at most 1; a call's ``max_tokens`` replaces it

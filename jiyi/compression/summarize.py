@@ -45,9 +45,8 @@ class Summarize:
       (what came before; without that place it stands in front of the dialogue).
     - Points stand in the language they were said in; speakers are named in ``language``.
 
-    Raises:
-        InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens`` below 0,
-            ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
+    InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens`` below 0,
+    ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
     """
 
     llm: LLM | None = None  # None: extractive

@@ -52,8 +52,7 @@ class ToolOutput:
     - A limit too small for all this gives the beginning alone.
     - Deterministic; a megabyte of log takes a tenth of a second to a second.
 
-    Raises:
-        InputError: ``max_tokens`` is below 1.
+    InputError: ``max_tokens`` is below 1.
     """
 
     counter: TokenCounter = field(default_factory=counter_for, repr=False)

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from statistics import fmean
 
@@ -184,8 +183,14 @@ class _Runner:
             started, name = time.perf_counter(), tally.system
             counted = self._report_loading(count) if name in _VECTOR_SYSTEMS else nullcontext(_do_nothing)
             with counted as advance:
-                make = partial(make_baseline, name, conversation, embedder=self.embedder, progress=advance)
-                baseline = make(counter=self.counter, random=random)
+                baseline = make_baseline(
+                    name,
+                    conversation,
+                    embedder=self.embedder,
+                    counter=self.counter,
+                    random=random,
+                    progress=advance,
+                )
             embedding = (self.embedder.read() - before).seconds
             tally.seconds_text += time.perf_counter() - started - embedding
             yield baseline

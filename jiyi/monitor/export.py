@@ -79,8 +79,7 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
     gauges are read when the reader of the meter collects; their names are those of `prometheus_text` with
     dots. Every value has the attribute ``task_type``.
 
-    Raises:
-        MissingExtra: the package `opentelemetry-api` is not installed.
+    MissingExtra: the package `opentelemetry-api` is not installed.
     """
     try:
         from opentelemetry.metrics import Observation

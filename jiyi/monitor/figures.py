@@ -32,8 +32,7 @@ __all__ = [
 class Usage:
     """Tokens of one call of a model as its endpoint counted them; None where it did not.
 
-    Raises:
-        InputError: a number is no whole number or below 0, or more is cached than in the prompt.
+    InputError: a number is no whole number or below 0, or more is cached than in the prompt.
     """
 
     prompt_tokens: int | None = None  # of what the model read
@@ -149,9 +148,8 @@ class Limits:
 class Thresholds:
     """The limits from which the monitor alerts.
 
-    Raises:
-        SettingsError: a limit is not finite, the critical one is reached before the warning, or
-            ``fewest`` is below 1.
+    SettingsError: a limit is not finite, the critical one is reached before the warning, or ``fewest`` is
+    below 1.
     """
 
     context_share: Limits = Limits(warning=0.95, critical=0.99)  # median window / input budget, at least

@@ -68,8 +68,7 @@ class ContextMonitor:
     - Nothing is stored or sent.
     - Safe to share between threads.
 
-    Raises:
-        SettingsError: ``keep`` is below 1.
+    SettingsError: ``keep`` is below 1.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)  # of `alerts`

@@ -26,8 +26,7 @@ class LLMReranker:
     - One call for every `batch_size` passages, one after the other, on one scale.
     - The prompt is in `language`, by default that of the query.
 
-    Raises:
-        SettingsError: a number is below 1.
+    SettingsError: a number is below 1.
     """
 
     def __init__(

@@ -37,8 +37,7 @@ class EndpointReranker:
     - Texts are sent up to `max_chars` characters, an empty one as a space.
     - The key appears in no error, name or repr.
 
-    Raises:
-        SettingsError: an argument has an unusable value.
+    SettingsError: an argument has an unusable value.
     """
 
     def __init__(

@@ -87,8 +87,10 @@ def rerank(
         )
     except InputError:
         raise
+    except JiyiError as error:
+        problem = f"failed: {error}"
     except Exception as error:  # a reranker of the caller may raise anything: the order before holds
-        problem = f"failed: {'' if isinstance(error, JiyiError) else f'{type(error).__name__}: '}{error}"
+        problem = f"failed: {type(error).__name__}: {error}"
     else:
         if len(scores) == len(items) and all(map(isfinite, scores)):
             return Reranked(scores=tuple(scores))

@@ -31,8 +31,7 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
 
     If they have more than ``max_tokens``, only the names are shown, and ``note`` says so.
 
-    Raises:
-        InputError: the language is unknown.
+    InputError: the language is unknown.
     """
     intro = wording("skills", language)["intro"]
     lines = (f"- {skill.name}: {skill.description} {skill.when_to_use}" for skill in skills)
@@ -51,8 +50,7 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
 def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, Any]:
     """Return the tool as an OpenAI definition, whose arguments are those of `Disclosure.open`.
 
-    Raises:
-        InputError: there are no skills, or the language is unknown.
+    InputError: there are no skills, or the language is unknown.
     """
     if not registry.names:
         raise InputError("there are no skills to open; offer this tool only where the registry has some")
@@ -80,8 +78,7 @@ class Disclosure:
     - Safe to share between threads. Nothing is stored: after a restart, pass the value of `opened`, of which
       unknown names are skipped.
 
-    Raises:
-        InputError: ``max_open`` or ``max_card_tokens`` is below 1.
+    InputError: ``max_open`` or ``max_card_tokens`` is below 1.
     """
 
     def __init__(

@@ -43,7 +43,7 @@ def salience(text: str) -> float:
     if signs & _GREETING:
         return _SMALL_TALK
     details = _count_details(sample, lower, signs)
-    short = len(text) <= _MAX_ACKNOWLEDGEMENT >= len(text.encode("utf-8", "replace"))
+    short = len(text[: _MAX_ACKNOWLEDGEMENT + 1].encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
     nods = short and details <= bool(signs & _NAME) and _signs().nods.match(lower)  # "Hey Ana!"
     says_more = signs & (_QUESTION | _CHANGED)
     if nods and not (says_more or _decides(lower, signs) or _signs().todo.search(lower)):

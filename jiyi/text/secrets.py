@@ -170,7 +170,7 @@ def _is_word(value: str, after: str) -> bool:
 def _is_mixed(value: str, _: str = "") -> bool:
     """Accept a value without an introduction: letters with digits or signs, or digits alone."""
     year = len(value) == 4 and value.startswith(("19", "20"))
-    return len(value) >= 4 and 0 < _digits(value) < len(value) + (not year)
+    return len(value) >= 4 and _digits(value) > 0 and (_digits(value) < len(value) or not year)
 
 
 def _is_luhn(value: str, _: str) -> bool:

@@ -36,8 +36,7 @@ class E5Embedder:
     - Each text takes one thread and lets go of the interpreter lock; of one call ``threads`` texts are
       embedded side by side.
 
-    Raises:
-        SettingsError: `threads` is below 1, or there is no such engine.
+    SettingsError: `threads` is below 1, or there is no such engine.
     """
 
     def __init__(self, threads: int = 1, engine: EngineName = "auto", *, file: Path | None = None) -> None:

@@ -88,7 +88,7 @@ class Weights:
                 f"{path} is not the model {locate.NAME}: it has {len(self._map):,} bytes, "
                 f"not {locate.SIZE:,}: {_REPAIR_ADVICE}"
             )
-        self._directory: dict[str, list[int]] = {}  # of a tensor: its numbers and where they begin
+        self._directory: dict[str, tuple[int, int]] = {}  # of a tensor: its numbers and where they begin
 
     def check(self) -> None:
         """Compare the hash of the whole file, or raise EmbeddingError; releases the interpreter lock."""
@@ -121,7 +121,8 @@ class Weights:
         for _ in range(count):
             (length,) = struct.unpack_from("<H", self._map, offset)
             name = self._map[offset + 2 : offset + 2 + length].decode()
-            _, *self._directory[name], _ = struct.unpack_from("<BIQQ", self._map, offset + 2 + length)
+            _, numbers, start, _ = struct.unpack_from("<BIQQ", self._map, offset + 2 + length)
+            self._directory[name] = numbers, start
             offset += 2 + length + 21
 
     def floats(self, name: str) -> _Floats:

@@ -206,8 +206,7 @@ def locate(at: Callable[[int], Days | None], today: int, number: int | None, ste
     A step of -1 is the latest that is over, 0 the present one or this year's, 1 the first that begins
     later; None is the latest that has begun, which is not exact.
 
-    Raises:
-        ValueError: there is none, or ``at`` does not know one that has to be asked.
+    ValueError: there is none, or ``at`` does not know one that has to be asked.
     """
     current = date.fromordinal(today).year
     if number is not None:

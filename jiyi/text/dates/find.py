@@ -56,8 +56,7 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
     Spans are whole days in ``zone``; only what lasts until now ("since May", "recently")
     ends at ``now``. Expressions that mean no day of the calendar (30 February) are left out.
 
-    Raises:
-        NaiveDatetime: ``now`` has no time zone.
+    NaiveDatetime: ``now`` has no time zone.
     """
     try:
         context = Context(text=_normalize(text), raw=text, now=aware(now, "now").astimezone(zone))

@@ -66,7 +66,9 @@ class Slots:
     def value(self, slot: str) -> Any:
         """Return the meaning of a slot's words, or of their first character, in the table of that name."""
         text, table = self.text(slot), self.words.slots[slot]
-        return None if text is None else table[text] if text in table else table[text[0]]
+        if text is None:
+            return None
+        return table[text] if text in table else table[text[0]]
 
     def is_after(self, kind: str) -> bool:
         """Return whether one of the words ``before`` lists under ``kind`` comes right before the match."""
@@ -90,8 +92,10 @@ class Slots:
     def year(self) -> int | None:
         """The number of the year."""
         text, years = self.text("year"), self.words.slots["year"]
-        if text is None or text in years:
-            return None if text is None else int(self.context.now.year + years[text])
+        if text is None:
+            return None
+        if text in years:
+            return int(self.context.now.year + years[text])
         found = _number(text.strip("' 年"))
         return found if found >= 100 else found + (2000 if found <= 50 else 1900)
 
