@@ -77,10 +77,7 @@ def current_ok(ranking: Sequence[str], evidence: Collection[str], stale: Collect
 def as_of_ok(
     ranking: Sequence[str], evidence: Collection[str], stale: Collection[str], *, one_is_enough: bool = False
 ) -> bool:
-    """Return whether all evidence is among the first ten, all of it above everything stale.
-
-    With ``one_is_enough`` one evidence message there suffices.
-    """
+    """Return whether all evidence, or any if one is enough, is in the first ten, above everything stale."""
     if one_is_enough:
         return current_ok(ranking, evidence, stale)
     top = list(ranking[:_TOP_RANKS])

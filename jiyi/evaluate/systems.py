@@ -89,10 +89,7 @@ class MemorySystem:
 
 
 Opener = Callable[[Embedder], AbstractContextManager[MemoryManager]]
-"""Opens an empty memory of a new user, with this embedder and without a worker.
-
-Leaving the context closes it and removes what it wrote.
-"""
+"""Opens an empty memory of a new user without a worker; leaving the context removes what it wrote."""
 
 SQLITE = "sqlite"
 """The name of the embedded backend."""
@@ -120,8 +117,7 @@ def open_sqlite(embedder: Embedder) -> Iterator[MemoryManager]:
 def openers_for(backends: list[str]) -> dict[str, Opener]:
     """Return the openers of several backends, by their names in results; raises as `opener_for`."""
     openers: dict[str, Opener] = {}
-    for backend in dict.fromkeys(backends):
-        name, opener = opener_for(backend)
+    for name, opener in map(opener_for, dict.fromkeys(backends)):
         number = sum(known.split()[0] == name for known in openers)
         openers[f"{name} {number + 1}" if number else name] = opener
     return openers

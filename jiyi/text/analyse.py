@@ -106,11 +106,9 @@ def language(text: str) -> Literal["zh", "en"]:
 
 
 def _normalize(text: str) -> str:
-    if text.isascii():
-        return text
     # Ordering the marks of one letter is quadratic in their number (UAX #15): 33 in a row are too many.
-    text = _MANY_MARKS.sub(lambda run: run[0][:32], text)
-    return unicodedata.normalize("NFKC", text)
+    few_marks = text if text.isascii() else _MANY_MARKS.sub(lambda run: run[0][:32], text)
+    return unicodedata.normalize("NFKC", few_marks)
 
 
 def _runs(text: str) -> Iterator[tuple[str | None, str]]:

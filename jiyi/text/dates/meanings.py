@@ -172,9 +172,8 @@ def _in_year(slots: Slots) -> Days | Change | None:
     for slot in ("month", "season", "quarter", "half_year", "holiday"):
         if slots.text(slot):
             return meaning("month_day" if slot == "month" else slot)(slots)
-    if slots.text("this_day"):
-        return calendar.month_day(slots.year or 0, slots.context.now.month, slots.context.now.day)
-    return _year(slots)
+    now = slots.context.now
+    return calendar.month_day(slots.year or 0, now.month, now.day) if slots.text("this_day") else _year(slots)
 
 
 def _named_day(slots: Slots) -> Days:
