@@ -8,17 +8,7 @@ from jiyi.errors import InputError
 from jiyi.records import Message
 from jiyi.text import TokenCounter
 
-__all__ = [
-    "Compressed",
-    "Compressible",
-    "Compressor",
-    "Given",
-    "as_messages",
-    "check_max_tokens",
-    "check_rate",
-    "check_whole_number",
-    "check_words",
-]
+__all__ = ["Compressed", "Compressible", "Compressor", "Given", "as_messages", "check_rate", "check_tokens"]
 
 Given = str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]
 """What can be compressed: a text, a message (a value or an OpenAI dict), or a list of these."""
@@ -48,24 +38,14 @@ class Compressor(Protocol):
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
     ) -> Compressed:
-        """Return the texts in fewer tokens.
+        """Return the texts in fewer tokens, for the purpose ``query`` where the compressor uses one.
 
-        Args:
-            given: a text, a message or messages.
-            max_tokens: maximum tokens of the result; by default set by the compressor.
-            query: the purpose of the result, for compressors that use it.
-
-        Raises:
-            InputError: ``given`` is none of these, or ``max_tokens`` is below 1.
+        InputError: ``given`` is no text or messages, or ``max_tokens`` is below 1.
         """
 
 
 def as_messages(given: Given) -> tuple[Message, ...]:
-    """Return the input as messages; a text becomes a user message.
-
-    Raises:
-        InputError, BadMessage: it is neither text nor messages, or a dict is no Chat Completions message.
-    """
+    """Return the input as messages, a text as a user message; InputError, BadMessage: it is neither."""
     if isinstance(given, str):
         return (Message(role="user", content=given),)
     if isinstance(given, Message):
@@ -87,7 +67,8 @@ class Compressible:
     max_tokens: InitVar[int | None] = None  # of the result
 
     def __post_init__(self, given: Given, max_tokens: int | None) -> None:
-        check_max_tokens(max_tokens)
+        if max_tokens is not None:
+            check_tokens("max_tokens", max_tokens, 1)
         self.messages = as_messages(given)
         self.texts = [message.search_text for message in self.messages]
         self.whole = "\n".join(self.texts)
@@ -110,25 +91,15 @@ class Compressible:
         )
 
 
-def check_max_tokens(max_tokens: object) -> None:
-    """Raise `InputError` for a limit that is no whole number of at least 1; None is no limit."""
-    if max_tokens is not None:
-        check_whole_number("max_tokens", max_tokens, 1)
-
-
-def check_whole_number(name: str, value: object, least: int) -> None:
+def check_tokens(name: str, value: object, least: int) -> None:
     """Raise `InputError` for a value that is no whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise InputError(f"{name}={value!r} must be a whole number of tokens, at least {least:,}")
 
 
-def check_words(name: str, words: Sequence[str]) -> None:
-    """Raise `InputError` for a value that is no list of texts."""
-    if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-        raise InputError(f'{name} takes a list of texts, such as ["重要", "key"], not {words!r}')
-
-
-def check_rate(rate: object) -> None:
-    """Raise `InputError` for a rate that is not above 0 and at most 1."""
+def check_rate(rate: object, force_tokens: Sequence[str]) -> None:
+    """Raise `InputError` for a rate that is not above 0 and at most 1, or words that are no list of texts."""
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate <= 1:
         raise InputError(f"rate={rate!r} must be a share of the tokens: above 0, at most 1")
+    if isinstance(force_tokens, str) or not all(isinstance(word, str) for word in force_tokens):
+        raise InputError(f'force_tokens takes a list of texts, such as ["重要", "key"], not {force_tokens!r}')

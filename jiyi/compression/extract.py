@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from itertools import groupby
+from operator import itemgetter
+from typing import Literal
 
 from jiyi.compression.compressor import Compressed, Compressible, Given, as_messages
 from jiyi.compression.sentences import Sentence, signs, split_messages
@@ -51,11 +53,10 @@ class Extracted:
 class Extract:
     """Extracts four typed lists from a conversation; also a `Compressor` that writes them as bullets.
 
-    - Without a model by `jiyi.extraction`'s patterns, the signs of decisions, and word counts for
-      topics; with one by a JSON schema, the patterns taking over where it fails, with a note.
+    - Without a model by `jiyi.extraction`'s patterns, the signs of decisions, and word counts for topics;
+      with one by a JSON schema, the patterns taking over where it fails, with a note.
     - What is retracted later is left out; of two values of one point the later stands.
-    - As a compressor: headings and bullets in the conversation's language, within
-      ``max_tokens`` and never longer than the conversation: what is least certain is left out first.
+    - As a compressor it leaves out first what is least certain.
     - Deterministic without a model; 1,000 tokens take 30 to 60 ms.
     """
 
@@ -68,19 +69,14 @@ class Extract:
         pieces = list(_split_into_pieces(messages))
         reading = extract_with(self.llm, pieces)
         method: Literal["llm", "patterns"] = reading.method
-        users, conclusions, todos = [], [], []
+        users, conclusions, todos = (list[ExtractedItem]() for _ in range(3))
+        lists = {"todo": todos, "plan": todos, "profile": users, "preference": users}
         for statement in _find_current_statements(reading.statements):
-            if not single_valued(statement.predicate):
-                continue
-            source, confidence = statement.source, statement.confidence
-            text = _statement_text(statement)
-            item = ExtractedItem(text=text, source=source, confidence=confidence, method=method)
-            if statement.category in ("todo", "plan"):
-                todos.append(item)
-            elif statement.category in ("profile", "preference"):
-                users.append(item)
-            else:
-                conclusions.append(item)
+            if single_valued(statement.predicate):
+                source, confidence = statement.source, statement.confidence
+                text = _statement_text(statement)
+                item = ExtractedItem(text=text, source=source, confidence=confidence, method=method)
+                lists.get(statement.category, conclusions).append(item)
         conclusions += [ExtractedItem(text=t, confidence=0.7, method="llm") for t in reading.conclusions]
         topics = [ExtractedItem(text=topic, confidence=0.7, method="llm") for topic in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
@@ -111,21 +107,19 @@ class Extract:
         lists = [extracted.user_information, extracted.topics, extracted.conclusions, extracted.todos]
         rows = [(kind, item) for kind, items in enumerate(lists) for item in items]
         limit = texts.tokens if max_tokens is None else min(texts.tokens, max_tokens)
-        headings = tuple(wording("extracted", language(texts.whole)).values())
-        text = _render(rows, headings)
-        total = len(rows)
-        while rows and self.counter.count_text(text) > limit:
+        headings, total = tuple(wording("extracted", language(texts.whole)).values()), len(rows)
+        while rows and self.counter.count_text(_render(rows, headings)) > limit:
             rows.remove(min(rows, key=lambda row: row[1].confidence))
-            text = _render(rows, headings)
+        text = _render(rows, headings)
         notes = extracted.notes
         if not rows:
             notes = (*notes, "nothing was found" if not total else f"nothing fits into {limit} tokens")
         elif len(rows) < total:
             notes = (*notes, f"{total - len(rows)} of {total} items did not fit")
-        source_ids = {item.source for _, item in rows}
-        methods = {item.method for _, item in rows}
-        sources = [message.id for message in texts.messages if message.id in source_ids]
-        return texts.result(text, sources, *notes, method="llm" if "llm" in methods else "extract")
+        from_ids = {item.source for _, item in rows}
+        sources = [message.id for message in texts.messages if message.id in from_ids]
+        by_llm = any(item.method == "llm" for _, item in rows)
+        return texts.result(text, sources, *notes, method="llm" if by_llm else "extract")
 
 
 def _split_into_pieces(messages: Sequence[Message]) -> Iterator[Message]:
@@ -188,10 +182,13 @@ def _find_decisions(
         found_signs = traits(text)
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
-        target = tasks if signs().task.search(text) else decisions if found_signs & _DECISION_TRAITS else None
-        if target is not None and not any(text in other or other in text for other in known_texts):
-            origin: dict[str, Any] = {"source": messages[sentence.source].id, "method": "signs"}
-            target.append(ExtractedItem(text=text, confidence=_DECISION_CONFIDENCE, **origin))
+        is_task = signs().task.search(text)
+        if not is_task and not found_signs & _DECISION_TRAITS:
+            continue
+        if not any(text in other or other in text for other in known_texts):
+            source = messages[sentence.source].id
+            item = ExtractedItem(text=text, source=source, confidence=_DECISION_CONFIDENCE, method="signs")
+            (tasks if is_task else decisions).append(item)
     return tasks, decisions
 
 
@@ -206,8 +203,8 @@ def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
             is_topic = word.kind in ("word", "han") and word.text[0].isalpha() and len(word.text) > 1
             if is_topic and _MIN_TOPIC_SCORE <= word.worth < 3:
                 found[word.text.casefold()] = word
+        turns.update(found.keys())
         for key, word in found.items():
-            turns[key] += 1
             weight[key] = max(weight.get(key, 0.0), word.worth)
             spelling.setdefault(key, word.text)
     ranked = sorted(turns, key=lambda key: (-turns[key] * weight[key], key))
@@ -230,8 +227,6 @@ def _deduplicate(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:
 
 def _render(rows: Sequence[tuple[int, ExtractedItem]], headings: Sequence[str]) -> str:
     lines = []
-    for kind, heading in enumerate(headings):
-        found = [item.text for number, item in rows if number == kind]
-        if found:
-            lines += [f"## {heading}", *(f"- {' '.join(text.split())}" for text in found)]
+    for kind, items in groupby(rows, key=itemgetter(0)):
+        lines += [f"## {headings[kind]}", *(f"- {' '.join(item.text.split())}" for _, item in items)]
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -32,6 +32,7 @@ _ERROR_KEYS = {"err", "errno", "errmsg", "warning", "warnings"}  # in addition t
 _NO_ERROR_VALUES = {"", "0", "false", "none", "null", "ok", "no", "[]", "{}"}
 
 _NUMBERS = {int, float}
+_PLAIN_TYPES = {*_NUMBERS, bool, type(None)}
 
 _Errors = Callable[[Sequence[str]], set[int]]  # gives the places of the texts that speak of errors
 
@@ -70,13 +71,8 @@ def json_lines(value: Any, errors: _Errors, language: str) -> JsonLines:
     other path stands a line for each leaf.
 
     What the head says of all items (values that are the same, values with their counts, ranges of
-    numbers) is true of all. A value that is cut ends in "…". Texts stand without quotes where they cannot
-    be taken for anything else; an empty cell means that the item does not have the key.
-
-    Args:
-        value: what `json.loads` gave.
-        errors: finds the texts that speak of errors.
-        language: "zh" or "en", for the words in the head.
+    numbers), in ``language``, is true of all. A value that is cut ends in "…". Texts stand without quotes
+    where they cannot be taken for anything else; an empty cell means that the item does not have the key.
     """
     path, table = _find_table(value)
     columns = _read_columns(table)
@@ -107,19 +103,19 @@ class _Column:
     def summary(self, words: Mapping[str, str]) -> str:
         """Return the counts of its values, or the range of its numbers; "" where that says little."""
         total, common = len(self.cells), self.seen.most_common(_MAX_LISTED_VALUES)
-        if len(self.seen) > _MAX_LISTED_VALUES and self._numbers:
-            parts = [f"{_encode(min(self._numbers))}..{_encode(max(self._numbers))}"]
+        many = len(self.seen) > _MAX_LISTED_VALUES
+        if many and self._numbers:
+            said = f"{_encode(min(self._numbers))}..{_encode(max(self._numbers))}"
         else:
-            if len(self.seen) > _MAX_LISTED_VALUES or common[0][1] == 1:
-                common = [(cell, count) for cell, count in common if count > 1]
-            listed = [(words["absent"] if cell is None else cell, count) for cell, count in common]
+            fewest = 2 if many or common[0][1] == 1 else 1
+            listed = [(words["absent"] if cell is None else cell, n) for cell, n in common if n >= fewest]
             listed = [(text, count) for text, count in listed if len(text) <= _MAX_LISTED_CHARS]
             others = total - sum(count for _, count in listed)
             if not listed or 2 * others > total:
                 return ""
             listed += [(words["others"], others)] * (others > 0)
-            parts = [f"{text} x {count:,}" for text, count in listed]
-        return f"{self.name}: {', '.join(parts)}" if self.name else ", ".join(parts)
+            said = ", ".join(f"{text} x {count:,}" for text, count in listed)
+        return f"{self.name}: {said}" if self.name else said
 
 
 def _write_header(
@@ -147,11 +143,11 @@ def _find_table(value: Any) -> tuple[str, Any]:
     best: tuple[str, Any] = ("", ())
     queue = [("", value, 0)] if isinstance(value, dict | list) else []
     for path, node, depth in queue:
-        entries: Iterator[tuple[Any, Any]] = iter(node.items()) if isinstance(node, dict) else enumerate(node)
+        entries: Iterable[tuple[Any, Any]] = node.items() if isinstance(node, dict) else enumerate(node)
         if isinstance(node, dict):
             fits = len(node) >= _MIN_ENTRIES and set(map(type, node.values())) == {dict}
         else:
-            fits = len(node) >= _MIN_ROWS and not set(map(type, node)) <= {*_NUMBERS, bool, type(None)}
+            fits = len(node) >= _MIN_ROWS and not set(map(type, node)) <= _PLAIN_TYPES
         if fits and len(node) > len(best[1]):
             best = (path, node)
         if depth < _MAX_DEPTH and not (fits and len(node) >= _MIN_ENTRIES):
@@ -176,14 +172,10 @@ def _read_columns(table: Any) -> list[_Column]:
                 cells[name], leaves[name] = [None] * len(items), []
             cells[name][place] = _encode(leaf)
             leaves[name].append(leaf)
-    columns = [
-        _Column(
-            name,
-            cells[name],
-            values if len(values) == len(items) and set(map(type, values)) <= _NUMBERS else (),
-        )
-        for name, values in leaves.items()
-    ]
+    columns = []
+    for name, values in leaves.items():
+        numeric = len(values) == len(items) and set(map(type, values)) <= _NUMBERS
+        columns.append(_Column(name, cells[name], values if numeric else ()))
     if any(others):
         columns.append(_Column(_OTHERS_COLUMN, [_encode(left) if left else None for left in others], ()))
     return columns
@@ -199,7 +191,7 @@ def _find_leaves(
     if isinstance(inner, dict):
         for key, element in inner.items():
             yield from _find_leaves(element, into, _join_path(path, key), depth + 1, skip=skip)
-    elif inner and not set(map(type, inner)) <= {*_NUMBERS, bool, type(None)}:
+    elif inner and not set(map(type, inner)) <= _PLAIN_TYPES:
         for place, element in enumerate(inner):
             yield from _find_leaves(element, into, _join_path(path, place), depth + 1, skip=skip)
     else:
@@ -231,11 +223,9 @@ def _find_error_rows(values: Sequence[tuple[str, str]], errors: _Errors) -> list
     bad_names = {names[place] for place in errors(names)}
     bad_names |= {name for name in names if name.rpartition(".")[2].lower() in _ERROR_KEYS}
     bad_values = errors([value for _, value in values])
-    return [
-        place
-        for place, (name, value) in enumerate(values)
-        if place in bad_values or (name in bad_names and value.strip('"').lower() not in _NO_ERROR_VALUES)
-    ]
+    harmless = [value.strip('"').lower() in _NO_ERROR_VALUES for _, value in values]
+    bad_values |= {n for n, (name, _) in enumerate(values) if name in bad_names and not harmless[n]}
+    return sorted(bad_values)
 
 
 def _find_unusual_rows(columns: Sequence[_Column], errors: _Errors) -> list[int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate, check_words
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_rate
 from jiyi.errors import InputError, JiyiError, MissingExtra, SettingsError
 from jiyi.forks import free_after_fork
 from jiyi.text import TokenCounter, counter_for
@@ -33,22 +33,18 @@ _RATE_SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)  # shares of the rate, one after the ot
 _HAN = r"\u3400-\u4dbf\u4e00-\u9fff"
 _HAN_RUN = re.compile(rf"[{_HAN}]{{2,}}")
 _BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，。！？；：、])")
-_LINE_BREAKS = re.compile(r"\n+")
 
 
 @dataclass(eq=False, repr=False)
 class LLMLingua:
-    """A `Compressor` that drops the words an LLMLingua-2 model finds needless.
+    """A `Compressor` by an LLMLingua-2 model, which drops words (``pip install "jiyi[llmlingua]"``).
 
-    - It needs ``pip install "jiyi[llmlingua]"``.
-    - The model is loaded by the first call, once; making a compressor costs nothing. Nothing is
-      downloaded: a model is a folder, or a name that is in the cache of the Hugging Face hub
-      on this machine (``hf download NAME`` puts it there). Code inside a model is not run.
-    - Every line is pruned by itself, so lines and their order stay. Chinese is cut into
-      words first: the models read a stretch without spaces as one word.
-    - Words of ``force_tokens`` and words with digits stay, as far as the limit allows.
-    - Never longer than its input, nor than ``max_tokens``: where the model leaves more, it is asked
-      for less, and in the end the rest is cut, with a note.
+    - The model is loaded by the first call, once. Nothing is downloaded: a model is a folder, or a name that
+      is in the cache of the Hugging Face hub on this machine (``hf download NAME`` puts it there). Code
+      inside a model is not run.
+    - Every line is pruned by itself. Words of ``force_tokens`` and words with digits stay, as far as the
+      limit allows: where the model leaves more, it is asked for less, and in the end the rest is cut, with a
+      note.
     - One call at a time uses the model, others wait for it.
 
     Raises:
@@ -68,8 +64,7 @@ class LLMLingua:
     def __post_init__(self) -> None:
         if not str(self.model).strip():
             raise SettingsError("model must name an LLMLingua-2 model or its folder")
-        check_rate(self.rate)
-        check_words("force_tokens", self.force_tokens)
+        check_rate(self.rate, self.force_tokens)
         self._forced = [word for word in self.force_tokens if word]
         if len(self._forced) > 100:
             raise InputError(f"{len(self._forced)} force_tokens were given; LLMLingua-2 takes at most 100")
@@ -88,9 +83,7 @@ class LLMLingua:
     ) -> Compressed:
         """Return the texts without the words the model finds needless; ``query`` is ignored.
 
-        Raises, besides what `Compressor` does:
-            SettingsError: the model cannot be loaded.
-            JiyiError: the model failed on this text.
+        Raises, besides what `Compressor` does, JiyiError: the model failed on this text.
         """
         texts = Compressible(given, self._counter, "llmlingua", max_tokens)
         before = texts.tokens
@@ -98,12 +91,11 @@ class LLMLingua:
         if before <= target:
             return texts.unchanged()
         notes: tuple[str, ...] = ()
-        parts: list[str] = []
         for share in _RATE_SHARES:
             parts = [self._prune_text(text, share * target / before) for text in texts.texts]
-            if self._counter.count_text(_join_parts(parts)) <= (before if max_tokens is None else max_tokens):
+            text = "\n".join(filter(None, parts))
+            if self._counter.count_text(text) <= (before if max_tokens is None else max_tokens):
                 break
-        text = _join_parts(parts)
         if self._counter.count_text(text) > target and max_tokens is not None:
             text = self._counter.truncate(text, max_tokens)
             notes = (f"the model left more than {max_tokens} tokens; the end was cut",)
@@ -118,8 +110,8 @@ class LLMLingua:
 
     def _prune_text(self, text: str, rate: float) -> str:
         """Return the lines of a text, each pruned; a line the model cannot read is left unchanged."""
-        lines = [line.strip() for line in _LINE_BREAKS.split(text)]
-        return "\n".join(pruned for line in lines if line and (pruned := self._prune_line(line, rate)))
+        lines = filter(None, map(str.strip, text.split("\n")))
+        return "\n".join(filter(None, (self._prune_line(line, rate) for line in lines)))
 
     def _prune_line(self, line: str, rate: float) -> str:
         with self._lock:
@@ -170,8 +162,7 @@ class LLMLingua:
                 f"the LLMLingua-2 model {self._source!r} cannot be loaded ({reason}): give the folder of a "
                 "model, or put it into the hub's cache with `hf download NAME`"
             ) from error
-        kind = str(model.model.config.model_type)
-        labels = int(model.model.config.num_labels)
+        kind, labels = str(model.model.config.model_type), int(model.model.config.num_labels)
         if kind not in _MODEL_NAMES or labels != 2 or "TokenClassification" not in type(model.model).__name__:
             raise SettingsError(
                 f"{self._source!r} is no LLMLingua-2 model ({type(model.model).__name__}, {labels} labels): "
@@ -196,7 +187,3 @@ def _preserved_random_state() -> Iterator[None]:
             os.environ["PYTHONHASHSEED"] = seed
         random.setstate(state)
         np.random.set_state(numpys)
-
-
-def _join_parts(parts: Sequence[str]) -> str:
-    return "\n".join(part for part in parts if part)

@@ -103,17 +103,16 @@ def split_messages(messages: Sequence[Message]) -> list[Sentence]:
     for source, message in enumerate(messages):
         turn += 1
         speaker = message.speaker
-        first = True
-        for text in _split_sentences(message.search_text):
-            label = _SPEAKER.match(text) if first or sentences[-1].text.endswith("\n") else None
-            if label and label["label"].lower() not in ("http", "https"):
-                turn, speaker = turn + (not first), label["label"]
-            else:
-                label = None
+        before = "\n"
+        for place, text in enumerate(_split_sentences(message.search_text)):
+            label = _SPEAKER.match(text) if before.endswith("\n") else None
+            labelled = label is not None and label["label"].lower() not in ("http", "https")
+            if label and labelled:
+                turn, speaker = turn + (place > 0), label["label"]
             sentences.append(
-                Sentence(text=text, turn=turn, source=source, speaker=speaker, labelled=label is not None)
+                Sentence(text=text, turn=turn, source=source, speaker=speaker, labelled=labelled)
             )
-            first = False
+            before = text
     return sentences
 
 

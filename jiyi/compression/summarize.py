@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_whole_number
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_tokens
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, previous_points
 from jiyi.errors import BadReply, InputError, LLMError
@@ -32,28 +32,21 @@ _MIN_INPUT_TOKENS = 1_000  # tokens; a prompt with its example and a little of a
 class Summarize:
     """A `Compressor` that writes what was said as bullet points.
 
-    - With ``previous`` the summary grows: the new one holds what matters of the one before
-      and of the messages. Without, texts that are small enough come back as they are.
-    - Never more than ``max_tokens``, nor more than the input; with ``previous`` the input
-      counts as bullet points with their speakers.
-    - With ``llm``, a model writes; the conversation is quoted to it as data and never cut,
-      but folded in pieces. A summary that is too long is sent back once, then reduced to the
-      bullet points worth most; ``notes`` say so. Where the model fails, the extractive way is
-      taken from the beginning, and a note says why; with ``fallback=False`` it is an error.
-    - Without, it is extractive and deterministic: sentences and tool outcomes chosen for what
-      they are worth, for what they add and from all of the conversation: decisions, to-dos,
-      questions and answers, names, numbers, errors. A to-do that a later sentence calls done
-      goes. Points of the summary before fade slowly; decisions hardly do. The first point of a
-      day has its date, where messages have one. A thousand messages
-      take less than a second.
-    - An own ``prompt`` has a place ``$dialogue``, and where it likes ``$limit`` (tokens) and
-      ``$summary`` (what came before; without that place it stands in front of the dialogue).
+    - With ``previous`` the summary grows: the new one holds what matters of the one before and of the
+      messages, and the input counts as bullet points with their speakers.
+    - With ``llm``, a model writes; the conversation is quoted to it as data and never cut, but folded in
+      pieces. A summary that is too long is sent back once, then reduced to the bullet points worth most;
+      ``notes`` say so. Where the model fails, the extractive way is taken from the beginning, and a note says
+      why; with ``fallback=False`` it is an `LLMError`.
+    - Without, it is extractive and deterministic: see `summarize_extractive`. A to-do that a later sentence
+      calls done goes. Points of the summary before fade slowly; decisions hardly do. The first point of a day
+      has its date, where messages have one. A thousand messages take less than a second.
+    - An own ``prompt`` has a place ``$dialogue``, and where it likes ``$limit`` (tokens) and ``$summary``
+      (what came before; without that place it stands in front of the dialogue).
     - Points stand in the language they were said in; speakers are named in ``language``.
 
-    Raises:
-        InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens``
-            below 0, ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
-        LLMError: the model failed and ``fallback`` is off (when called).
+    InputError: ``max_tokens`` is below 1, ``input_tokens`` below 1,000, ``thinking_tokens`` below 0,
+    ``language`` is none of "auto", "zh" and "en", or ``prompt`` cannot be filled.
     """
 
     llm: LLM | None = None  # None: extractive
@@ -67,9 +60,9 @@ class Summarize:
     zone: tzinfo = field(default=UTC, kw_only=True)  # of the days in an extractive summary
 
     def __post_init__(self) -> None:
-        check_whole_number("max_tokens", self.max_tokens, 1)
-        check_whole_number("input_tokens", self.input_tokens, _MIN_INPUT_TOKENS)
-        check_whole_number("thinking_tokens", self.thinking_tokens, 0)
+        check_tokens("max_tokens", self.max_tokens, 1)
+        check_tokens("input_tokens", self.input_tokens, _MIN_INPUT_TOKENS)
+        check_tokens("thinking_tokens", self.thinking_tokens, 0)
         if self.prompt:
             check_prompt(self.prompt, needed=("dialogue",), others=("summary", "limit"))
         if self.language not in ("auto", "zh", "en"):
@@ -85,42 +78,32 @@ class Summarize:
     ) -> Compressed:
         """Return the texts as a summary, as `Compressor`; ``query`` is ignored.
 
-        Args:
-            given: a text, a message or messages, oldest first.
-            max_tokens: maximum tokens of the result; by default as configured.
-            previous: the summary of what was said before these; "" where there is none yet
-                and this is its beginning. None: no summary that grows.
-
-        Raises:
-            LLMError: the model failed and ``fallback`` is off.
+        With ``previous``, the summary of what was said before these ("" at the beginning), it grows.
         """
         texts = Compressible(given, self.counter, "extractive", max_tokens)
         limit = self.max_tokens if max_tokens is None else max_tokens
-        language = language_of(texts.whole.strip() or previous or "")
-        language = language if self.language == "auto" else self.language
+        language = self.language
+        if language == "auto":
+            language = language_of(texts.whole.strip() or previous or "")
         if previous is not None:
             lines = [f"- {text}" for text in labelled(texts.messages, language, self.zone)]
             texts.tokens = self.counter.count_text("\n".join(filter(None, [previous.strip(), *lines])))
         elif texts.tokens <= limit:
             return texts.unchanged()
-        return self._summarize(texts, previous or "", language, min(limit, texts.tokens))
-
-    def _summarize(self, texts: Compressible, previous: str, language: Language, limit: int) -> Compressed:
-        messages, notes = texts.messages, tuple[str, ...]()
-        if self.llm is not None and limit:
+        previous, limit, note = previous or "", min(limit, texts.tokens), ""
+        if not limit:
+            return texts.result("", ())
+        if self.llm is not None:
             writer = _Writer(setup=self, llm=self.llm, language=language, limit=limit)
             try:
-                text, notes = writer.write(messages, previous)
+                text, notes = writer.write(texts.messages, previous)
+                return texts.result(text, texts.unchanged().sources, *notes, method="llm")
             except LLMError as error:
                 if not self.fallback:
                     raise
-                notes = (f"the language model failed, so the summary is extractive: {error}",)
-            else:
-                return texts.result(text, texts.unchanged().sources, *notes, method="llm")
-        if not limit:
-            return texts.result("", (), *notes)
-        text, sources = summarise(messages, previous, language, limit, self.counter, zone=self.zone)
-        return texts.result(text, sources, *notes)
+                note = f"the language model failed, so the summary is extractive: {error}"
+        text, sources = summarise(texts.messages, previous, language, limit, self.counter, zone=self.zone)
+        return texts.result(text, sources, *filter(None, [note]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +155,9 @@ class _Writer:
         return write(chosen, self.limit, self.setup.counter)
 
     def _ask(self, prompt: str, notes: list[str]) -> str:
+        most = 2 * self.limit + self.setup.thinking_tokens
         try:
-            reply = self.llm.complete(
-                [{"role": "user", "content": prompt}], max_tokens=2 * self.limit + self.setup.thinking_tokens
-            )
+            reply = self.llm.complete([{"role": "user", "content": prompt}], max_tokens=most)
         except LLMError:
             raise
         except Exception as error:  # a model from outside may raise anything
@@ -190,15 +172,14 @@ class _Writer:
         return "\n".join(f"- {line}" for line in dict.fromkeys(lines))
 
     def _split_pieces(self, texts: Sequence[str], summary: str) -> Iterator[str]:
-        # The prompt of later summaries is the longest.
-        frame = self._fill_prompt(summary or " -", "")
-        growth = max(0, self.limit - self.setup.counter.count_text(summary))  # the summary may grow
-        room = self.setup.input_tokens - self.setup.counter.count_text(frame) - growth
-        room = max(_MIN_PIECE_TOKENS, room)
+        count = self.setup.counter.count_text
+        # The prompt of later summaries is the longest, and the summary may grow.
+        frame = count(self._fill_prompt(summary or " -", "")) + max(0, self.limit - count(summary))
+        room = max(_MIN_PIECE_TOKENS, self.setup.input_tokens - frame)
         piece: list[str] = []
         used = 0
         for part in self._split_texts(texts, room):
-            tokens = self.setup.counter.count_text(quote(part)) + 1
+            tokens = count(quote(part)) + 1
             if piece and used + tokens > room:
                 yield "\n".join(piece)
                 piece, used = [], 0
@@ -225,8 +206,5 @@ class _Writer:
             take = take * 3 // 4
             part = counter.truncate(text, take)
         part = part or text[:1]
-        for mark in ("\n", " ", "。"):
-            end = part.rfind(mark, len(part) // 2) + 1
-            if end:
-                return part[:end]
-        return part
+        ends = (part.rfind(mark, len(part) // 2) + 1 for mark in ("\n", " ", "。"))
+        return part[: next(filter(None, ends), None)]

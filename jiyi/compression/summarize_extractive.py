@@ -38,17 +38,19 @@ _NUMBER = re.compile(r"\d+(?:[.:]\d+)*")
 class _Selection:
     """Points taken so far."""
 
-    stretch_of: list[int]  # of each point
     terms: list[frozenset[str]]
     numbers: list[frozenset[str]]
     places: list[int] = field(default_factory=list)  # in the order they were taken
     shown: set[str] = field(default_factory=set)
-    counts: Counter[int] = field(default_factory=Counter)
+    counts: Counter[int] = field(default_factory=Counter)  # of the stretches of the conversation
+
+    def stretch(self, place: int) -> int:
+        return place * _SECTIONS // len(self.terms)
 
     def measure_gain(self, place: int, worth: float) -> float:
         terms = self.terms[place]
         covered = len(terms & self.shown) / len(terms) if terms else 1.0
-        crowded = self.counts[self.stretch_of[place]] if worth < _DECISION_WORTH else 0
+        crowded = self.counts[self.stretch(place)] if worth < _DECISION_WORTH else 0
         return worth * (1 - _COVERED_PENALTY * covered) / (1 + _SECTION_PENALTY * crowded)
 
     def repeats(self, place: int) -> bool:
@@ -64,7 +66,7 @@ class _Selection:
     def take(self, place: int) -> None:
         self.places.append(place)
         self.shown |= self.terms[place]
-        self.counts[self.stretch_of[place]] += 1
+        self.counts[self.stretch(place)] += 1
 
 
 def summarise(
@@ -97,8 +99,7 @@ def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[P
     for n, value in enumerate(worth):
         if len(terms[n]) < 3 and not numbers[n] and value < _DECISION_WORTH:  # "Anything fun?"
             worth[n] *= _FEW_TERMS_FACTOR
-    stretches = [place * _SECTIONS // len(distinct) for place in range(len(distinct))]
-    taken = _Selection(stretches, terms, numbers)
+    taken = _Selection(terms, numbers)
     worthy = [place for place in range(len(distinct)) if worth[place] >= _MIN_WORTH]
     costs = [counter.count_text(_BULLET + point.text) for point in distinct]
     _take_best(taken, worthy or range(len(distinct)), worth, costs, limit)
@@ -108,8 +109,7 @@ def choose(points: Sequence[Point], limit: int, counter: TokenCounter) -> list[P
         if counter.count_text(_write_bullets(kept)) <= limit:
             return kept
         places = places[:-1]
-    best = max(distinct, key=lambda point: point.worth, default=None)
-    return [best] if best else []
+    return sorted(distinct, key=lambda point: -point.worth)[:1]
 
 
 def write(points: Sequence[Point], limit: int, counter: TokenCounter) -> str:
@@ -126,17 +126,16 @@ def _take_best(
     used = misses = 0
     while heap and misses < _MAX_MISSES:
         stale, place = heappop(heap)
-        measure_gain = taken.measure_gain(place, worth[place])
-        if heap and measure_gain < -stale - 1e-12 and measure_gain < -heap[0][0]:
-            heappush(heap, (-measure_gain, place))
+        gain = taken.measure_gain(place, worth[place])
+        if heap and gain < -stale - 1e-12 and gain < -heap[0][0]:
+            heappush(heap, (-gain, place))
+        elif taken.repeats(place):
             continue
-        if taken.repeats(place):
-            continue
-        if used + costs[place] > limit:  # line breaks mostly join the token before them
+        elif used + costs[place] > limit:  # line breaks mostly join the token before them
             misses += 1
-            continue
-        used += costs[place]
-        taken.take(place)
+        else:
+            used += costs[place]
+            taken.take(place)
 
 
 def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
@@ -146,11 +145,8 @@ def _merge_repetitions(points: Sequence[Point]) -> list[Point]:
         key = "".join(point.words.casefold().split())
         first = distinct.setdefault(key, point)
         if first is not point:
-            distinct[key] = replace(
-                first,
-                worth=max(first.worth, point.worth) + 0.01,
-                sources=tuple(dict.fromkeys((*first.sources, *point.sources))),
-            )
+            sources = tuple(dict.fromkeys((*first.sources, *point.sources)))
+            distinct[key] = replace(first, worth=max(first.worth, point.worth) + 0.01, sources=sources)
     return list(distinct.values())
 
 
@@ -185,19 +181,12 @@ def _replaces(terms: list[frozenset[str]], numbers: list[frozenset[str]], newer:
 
 
 def _write_bullets(points: Sequence[Point]) -> str:
-    lines: list[str] = []
-    previous: Point | None = None
+    lines, day, following = [""], "", (-1, -1)
     for point in points:
-        new_day = point.day and (previous is None or point.day != previous.day)
-        continues = (
-            previous is not None
-            and point.label
-            and (point.message, point.place) == (previous.message, previous.place + 1)
-            and len(lines[-1]) + len(point.words) < _MAX_BULLET_CHARS
-        )
-        if continues:
+        continues = point.label and (point.message, point.place) == following
+        if continues and len(lines[-1]) + len(point.words) < _MAX_BULLET_CHARS:
             lines[-1] += ("" if lines[-1][-1] in "。！？；，" else " ") + point.words
         else:
-            lines.append(_BULLET + (f"[{point.day}] " if new_day else "") + point.text)
-        previous = point
-    return "\n".join(lines)
+            lines.append(_BULLET + (f"[{point.day}] " if point.day not in ("", day) else "") + point.text)
+        day, following = point.day, (point.message, point.place + 1)
+    return "\n".join(lines[1:])

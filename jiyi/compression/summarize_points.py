@@ -56,10 +56,10 @@ def previous_points(previous: str, messages: Sequence[Message] = ()) -> list[Poi
     to-dos lose next to nothing. ``messages`` give the names of speakers.
     """
     lines = bullets(previous)
-    labels = {_label(message, language) for message in messages for language in _LANGUAGES}
-    labels |= {
-        word + _COLON[language] for language in _LANGUAGES for word in wording("speaker", language).values()
-    }
+    labels = set[str]()
+    for language in _LANGUAGES:
+        labels |= {_label(message, language) for message in messages}
+        labels |= {word + _COLON[language] for word in wording("speaker", language).values()}
     points, day = [], ""
     for place, dated in enumerate(lines):
         mark = _DAY.match(dated)
@@ -83,10 +83,8 @@ def find_points(messages: Sequence[Message], language: Language, zone: tzinfo = 
     tools = _make_tool_points(messages, language)
     answers = False
     for place, message in enumerate(messages):
-        if message.role == "tool":
-            points += tools.get(place, ())
-            continue
-        points += _read_points(message, place, language, answers=answers and message.role == "assistant")
+        if message.role != "tool":
+            points += _read_points(message, place, language, answers=answers and message.role == "assistant")
         points += tools.get(place, ())
         if message.role == "user":
             answers = bool(_QUESTION_END.search(message.text[-40:]))
@@ -134,8 +132,7 @@ def _label(message: Message, language: Language) -> str:
 
 
 def _read_points(message: Message, place: int, language: Language, *, answers: bool) -> Iterator[Point]:
-    label = _label(message, language)
-    number = 0
+    label, number = _label(message, language), 0
     for sentence in sentences(_message_text(message)):
         is_nod = signs().nod.match(sentence) is not None and salience(sentence) < _MIN_SALIENCE
         for words in _split_sentence(sentence, _MAX_POINT_CHARS[language]):
@@ -173,24 +170,22 @@ def _make_tool_points(messages: Sequence[Message], language: Language) -> dict[i
         first = messages[atom.first]
         results = [messages[i] for i in atom.indices if messages[i].role == "tool"]
         if first.role == "tool":
-            points[atom.first] = [_make_tool_point(None, first, at=(atom.first, 0), language=language)]
-        elif first.tool_calls:
-            points[atom.first] = list(_pair_calls(first, results, atom.first, language))
+            points[atom.first] = [_make_tool_point(None, None, first, (atom.first, 0), language)]
+        for number, call in enumerate(first.tool_calls):
+            answer = next((result for result in results if result.tool_call_id == call.id), None)
+            if answer is not None:
+                results.remove(answer)
+            point = _make_tool_point(first, call, answer, (atom.first, 1_000 + number), language)
+            points.setdefault(atom.first, []).append(point)
     return points
 
 
-def _pair_calls(first: Message, results: list[Message], place: int, language: Language) -> Iterator[Point]:
-    unmatched = list(results)
-    for number, call in enumerate(first.tool_calls):
-        answer = next((result for result in unmatched if result.tool_call_id == call.id), None)
-        if answer is not None:
-            unmatched.remove(answer)
-        point = _make_tool_point(call, answer, at=(place, 1_000 + number), language=language)
-        yield replace(point, sources=(first.id, *point.sources))
-
-
 def _make_tool_point(
-    call: ToolCall | None, result: Message | None, *, at: tuple[int, int], language: Language
+    caller: Message | None,
+    call: ToolCall | None,
+    result: Message | None,
+    at: tuple[int, int],
+    language: Language,
 ) -> Point:
     name = call.name if call else (result.name if result else None) or ""
     arguments = f"({shown})" if call and (shown := _format_arguments(call.arguments)) else ""
@@ -199,14 +194,9 @@ def _make_tool_point(
     worth = _FAILED_WORTH if failed else _TOOL_WORTH
     if result is not None and result.importance is not None:
         worth = (worth + result.importance) / 2
-    return Point(
-        words=f"{action} → {outcome or '…'}",
-        label="",
-        sources=(result.id,) if result is not None else (),
-        worth=worth,
-        message=at[0],
-        place=at[1],
-    )
+    sources, (message, place) = tuple(m.id for m in (caller, result) if m is not None), at
+    words = f"{action} → {outcome or '…'}"
+    return Point(words=words, label="", sources=sources, worth=worth, message=message, place=place)
 
 
 def _format_arguments(written: str) -> str:

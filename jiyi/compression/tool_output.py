@@ -6,11 +6,10 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
-from typing import Protocol
+from itertools import accumulate, groupby
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_whole_number
-from jiyi.compression.json_lines import CELL, json_lines
+from jiyi.compression.compressor import Compressed, Compressible, Given, check_tokens
+from jiyi.compression.json_lines import CELL, JsonLines, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
 from jiyi.prompts import wording
@@ -41,41 +40,26 @@ class Page:
     total: int  # characters of the whole text
 
 
-class _Lines(Protocol):
-    def __len__(self) -> int: ...
-    def __getitem__(self, place: int, /) -> str: ...
-
-
-@dataclass(slots=True)
-class _Line:
-    text: str
-    count: int = 1  # lines of the output it stands for
-    error: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
     """A `Compressor` for the output of one tool call.
 
-    - A short output comes back unchanged.
-    - JSON is shown in lines: of its longest list all columns with their values, rows with errors and
-      rows that differ; see `jiyi.compression.json_lines`. What the head says of all items is true of all.
-    - Of other text: its head, its tail, and the lines that speak of errors, each whole or clipped with
-      "…"; lines that differ only in numbers are counted. Omissions are marked in place.
-    - The last line says how much is shown and, for a message, the handle by which an agent opens
-      the whole: ``open_output(id)``, with the message's id. `page` reads it piece by piece.
-    - Within ``max_tokens``; a limit too small for all this gives the beginning alone.
+    - JSON is shown in lines by `json_lines`: first rows with errors and rows that differ.
+    - Of other text: its head, its tail, and the lines that speak of errors, each whole or clipped with "…";
+      lines that differ only in numbers are counted. Omissions are marked in place.
+    - The last line says how much is shown and, for a message, the handle by which an agent opens the whole:
+      ``open_output(id)``, with the message's id. `page` reads it piece by piece.
+    - A limit too small for all this gives the beginning alone.
     - Deterministic; a megabyte of log takes a tenth of a second to a second.
 
-    Raises:
-        InputError: ``max_tokens`` is below 1.
+    InputError: ``max_tokens`` is below 1.
     """
 
     counter: TokenCounter = field(default_factory=counter_for, repr=False)
     max_tokens: int = 600  # of what is shown, where a call names no other number
 
     def __post_init__(self) -> None:
-        check_whole_number("max_tokens", self.max_tokens, 1)
+        check_tokens("max_tokens", self.max_tokens, 1)
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
@@ -108,15 +92,15 @@ class ToolOutput:
             return ""
         body = self._shorten_json(text, room, language)
         if not body:
-            rows = _collapse_similar(text, language)
-            errors = [place for place, row in enumerate(rows) if row.error]
+            rows, counts = _collapse_similar(text, language)
+            errors = [place for place, row in enumerate(rows) if _is_error(row)]
             body = self._choose_lines(
-                [row.text for row in rows],
+                rows,
                 room,
                 language,
                 line_limit=max(8, int(_LINE_SHARE * room)),
                 then=[*errors[-1:], *errors[:-1]],  # the last one is worth most
-                counts=[row.count for row in rows],
+                counts=counts,
             )
         body = body or self.counter.truncate(text.lstrip(), room)
         shortened = f"{body}\n{notice(self.counter.count_text(body))}"
@@ -130,7 +114,6 @@ class ToolOutput:
             table = json_lines(json.loads(text, parse_constant=str), _find_errors, language)
         except (ValueError, RecursionError):
             return ""
-        line_limit = max(40, int(_ROW_SHARE * room))
         count = self.counter.count_text
         cell = 10 * room if len(table) < room // 2 else 0
         while cell >= CELL:
@@ -138,20 +121,20 @@ class ToolOutput:
             if count(whole) <= room:
                 return whole
             cell = cell * 4 // 5
-        head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in table.head)
+        shown, line_limit = table.head, max(40, int(_ROW_SHARE * room))
+        head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in shown)
         if count(head) > room * 2 // 3:
-            line_limit = max(40, room // 4)
-            ends = table.head[0], table.head[-1]
-            head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in ends)
+            shown, line_limit = (shown[0], shown[-1]), max(40, room // 4)
+            head = "".join(f"{self._clip_end(line, line_limit)}\n" for line in shown)
         if not len(table):
             return head.rstrip()
-        rest = room - count(head)
-        body = self._choose_lines(table, rest, language, line_limit=line_limit, first=(0, *table.notable))
+        rest, first = room - count(head), (0, *table.notable)
+        body = self._choose_lines(table, rest, language, line_limit=line_limit, first=first)
         return f"{head}{body}" if body else ""
 
     def _choose_lines(
         self,
-        lines: _Lines,
+        lines: Sequence[str] | JsonLines,
         room: int,
         language: str,
         *,
@@ -165,21 +148,17 @@ class ToolOutput:
         Taken in order: ``first``, head, tail, ``then``, more lines after the head. ``counts`` says how many
         lines of the output each line stands for.
         """
-        count = self.counter.count_text
+        count, places = self.counter.count_text, range(len(lines))
         text = cache(lambda place: self._clip_middle(lines[place], line_limit))
         gap = count(wording("tool_output", language)["gap"].format(count=10_000)) + 2
         taken = Taken(lambda place: count(text(place)) + 1, gap, used=gap, ends=(0, len(lines) - 1))
         for place in first:
             taken.take(place, _FIRST_SHARE * room)
-        for places, share in ((range(len(lines)), _HEAD_SHARE), (reversed(range(len(lines))), _TAIL_SHARE)):
-            for place in places:
-                if not taken.take(place, share * room):
-                    break
+        taken.take_while(places, _HEAD_SHARE * room)
+        taken.take_while(reversed(places), _TAIL_SHARE * room)
         for place in then:
             taken.take(place, _ERROR_SHARE * room)
-        for place in range(len(lines)):
-            if not taken.take(place, room):
-                break
+        taken.take_while(places, room)
         return taken.shown(
             lambda places: _join_lines({n: text(n) for n in places}, len(lines), counts, language),
             lambda body: count(body) <= room,
@@ -208,11 +187,9 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
     """Return the stretch of ``text`` that begins at ``offset`` and takes at most ``max_tokens``.
 
     It ends after a line where one ends in its second half. Pages read one after the other are the whole text.
-
-    Raises:
-        InputError: ``offset`` is not a place in the text, or ``max_tokens`` is below 1.
+    InputError: ``offset`` is not a place in the text, or ``max_tokens`` is below 1.
     """
-    check_whole_number("max_tokens", max_tokens, 1)
+    check_tokens("max_tokens", max_tokens, 1)
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= len(text):
         raise InputError(f"offset={offset!r} must be a whole number from 0 to {len(text)}, the text's length")
     counter = counter or counter_for()
@@ -223,29 +200,25 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
     end = offset + len(stretch)
     if end < len(text) and (line := stretch.rfind("\n") + 1) > len(stretch) // 2:
         end = offset + line
-    return Page(
-        text=text[offset:end], offset=offset, next_offset=end if end < len(text) else None, total=len(text)
-    )
+    following = end if end < len(text) else None
+    return Page(text=text[offset:end], offset=offset, next_offset=following, total=len(text))
 
 
-def _collapse_similar(text: str, language: str) -> list[_Line]:
-    """Return the lines; of a run that differs only in numbers, the first one and a count."""
-    lines: list[_Line] = []
+def _collapse_similar(text: str, language: str) -> tuple[list[str], list[int]]:
+    """Return the lines and how many each stands for; of a run that differs only in numbers, the first."""
+    lines: list[str] = []
+    counts: list[int] = []
     rows = [row.rstrip() for row in text.split("\n")]
     forms = [_VARYING.sub("#", row[:500]) for row in rows[:_MAX_LINES]]
-    place = 0
-    while place < len(rows):
-        end = place + 1
-        while end < len(forms) and place < len(forms) and forms[end] == forms[place]:
-            end += 1
-        first = rows[place]
-        if end - place >= _MIN_SIMILAR_LINES and first:
-            again = wording("tool_output", language)["again"].format(count=end - place - 1)
-            lines += [_Line(first, 1, _is_error(first)), _Line(again, end - place - 1)]
+    numbers = groupby(range(len(rows)), key=lambda n: forms[n] if n < len(forms) else n)
+    for run in ([rows[n] for n in same] for _, same in numbers):
+        if len(run) >= _MIN_SIMILAR_LINES and run[0]:
+            lines += [run[0], wording("tool_output", language)["again"].format(count=len(run) - 1)]
+            counts += [1, len(run) - 1]
         else:
-            lines += [_Line(row, 1, _is_error(row)) for row in rows[place:end] if row]
-        place = end
-    return lines
+            lines += filter(None, run)
+            counts += [1] * (len(lines) - len(counts))
+    return lines, counts
 
 
 def _is_error(line: str) -> bool:

@@ -57,6 +57,11 @@ class Word:
     source: int = 0  # number of its text
     opener: int = -1  # for a closing bracket: the place of the opening one
 
+    @property
+    def spaced(self) -> str:
+        """The word with the space before it."""
+        return f" {self.text}" if self.space else self.text
+
 
 _tables = cache(partial(lexicon, __package__, "words", flags=re.IGNORECASE))
 
@@ -133,23 +138,21 @@ def _rate_english(raw: str, is_start: bool) -> float:
         return KEPT
     if raw[0].isupper() and not is_start and lower not in words.function_en:
         return _NAMED
-    if lower in words.relation_en:
-        return _RELATION
-    if lower in words.filler_en:
-        return _FILLER
-    if lower in words.function_en:
-        return _FUNCTION
+    for listed, worth in (
+        (words.relation_en, _RELATION),
+        (words.filler_en, _FILLER),
+        (words.function_en, _FUNCTION),
+    ):
+        if lower in listed:
+            return worth
     if words.number_words.fullmatch(raw):
         return _COMMON if lower == "one" else _NAMED
     if "-" in raw:
         return _NAMED
-    if lower in words.praise_en:
-        return _PRAISE
-    if lower in words.light_en:
-        return _LIGHT
-    if lower in words.common_en or (lower.endswith("ly") and len(lower) > 5):
-        return _COMMON
-    return _PLAIN
+    for listed, worth in ((words.praise_en, _PRAISE), (words.light_en, _LIGHT), (words.common_en, _COMMON)):
+        if lower in listed:
+            return worth
+    return _COMMON if lower.endswith("ly") and len(lower) > 5 else _PLAIN
 
 
 @lru_cache(maxsize=1 << 13)
@@ -178,18 +181,15 @@ def _tag_words(run: str) -> Iterator[tuple[str, str]]:
 def _join_words(tagged: Iterator[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Join split words: names with 老, 小, 阿; a lone character to the noun before it."""
     pending, pending_tag = "", ""
-    for word, tag in tagged:
+    for word, tag in [*tagged, ("", "")]:
         if len(word) == 1 and pending in ("老", "小", "阿") and tag[:1] in "njxgv":
             pending, pending_tag = pending + word, "nr"
-            continue
-        if len(word) == 1 and len(pending) > 1 and pending_tag == "n" and tag in ("n", "q", "k", "ng"):
+        elif len(word) == 1 and len(pending) > 1 and pending_tag == "n" and tag in ("n", "q", "k", "ng"):
             pending += word
-            continue
-        if pending:
-            yield pending, pending_tag
-        pending, pending_tag = word, tag
-    if pending:
-        yield pending, pending_tag
+        else:
+            if pending:
+                yield pending, pending_tag
+            pending, pending_tag = word, tag
 
 
 @lru_cache(maxsize=1 << 14)
@@ -239,13 +239,9 @@ def _raise_counted(words: list[Word]) -> None:
         is_number = before.text[-1:].isdigit() or counts_en.fullmatch(before.text)
         if is_number and word.kind == "word" and word.space and word.worth < KEPT:
             word.worth = max(word.worth, _WEIGHTY if word.worth > _RELATION else _SIGN)
-        if (
-            before.kind == "kept"
-            and word.kind == "han"
-            and before.text[-1] in _MEASURES
-            and word.worth < KEPT
-        ):
-            word.worth = max(word.worth, _NAMED if word.worth > _RELATION else 0)
+        measured = before.kind == "kept" and before.text[-1] in _MEASURES
+        if measured and word.kind == "han" and _RELATION < word.worth < KEPT:
+            word.worth = max(word.worth, _NAMED)
         if word.kind == "line" and before.kind in ("mark", "end"):
             before.worth = _FILLER
     if words and words[-1].kind in ("mark", "end"):
@@ -253,14 +249,12 @@ def _raise_counted(words: list[Word]) -> None:
 
 
 def _pair_brackets(words: list[Word]) -> None:
-    open_: list[int] = []
+    opened: list[int] = []
     for place, word in enumerate(words):
-        if word.kind != "mark":
-            continue
-        if word.text in _PAIRS.values():
-            open_.append(place)
-        elif open_ and _PAIRS.get(word.text) == words[open_[-1]].text:
-            word.opener = open_.pop()
+        if word.kind == "mark" and word.text in _PAIRS.values():
+            opened.append(place)
+        elif word.kind == "mark" and opened and _PAIRS.get(word.text) == words[opened[-1]].text:
+            word.opener = opened.pop()
 
 
 def _weigh_sentences(words: list[Word]) -> None:
@@ -271,7 +265,7 @@ def _weigh_sentences(words: list[Word]) -> None:
             continue
         sentence = words[start : place + 1]
         if any(word.worth < KEPT for word in sentence):
-            factor = _rate_sentence("".join((" " if word.space else "") + word.text for word in sentence))
+            factor = _rate_sentence("".join(word.spaced for word in sentence))
             for word in sentence:
                 word.factor = factor
         for word in sentence:

@@ -25,8 +25,6 @@ __all__ = [
     "items_in_order",
 ]
 
-_Key = tuple[str, bytes]
-
 TextKind = Literal["query", "passage"]
 """Questions and stored texts are embedded differently by most retrieval models."""
 
@@ -38,9 +36,8 @@ Vectors32 = NDArray[np.float32]
 class Embedder(Protocol):
     """Turns texts into vectors whose dot product says how alike they are.
 
-    Guarantees: one row per text, in order; float32, L2-normalised, finite; the same text
-    and kind give the same row; any text is accepted, empty, huge or malformed; safe to
-    call from several threads.
+    Guarantees: one row per text, in order; float32, L2-normalised, finite; the same text and kind give the
+    same row; any text is accepted, empty, huge or malformed; safe to call from several threads.
     """
 
     @property
@@ -49,18 +46,13 @@ class Embedder(Protocol):
 
     @property
     def dims(self) -> int:
-        """Length of a vector. May ask the model once.
-
-        Raises:
-            EmbeddingError: the model cannot be asked.
-        """
+        """Length of a vector. May ask the model once; EmbeddingError: it cannot be asked."""
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
-        """Return a matrix of shape (len(texts), dims).
+        """Return a matrix of shape (len(texts), dims); no partial answer is given.
 
-        Raises:
-            InputError: ``texts`` is a bare string or holds something else than text.
-            EmbeddingError: the model failed; no partial answer is given.
+        InputError: ``texts`` is a bare string or holds something else than text. EmbeddingError: the model
+        failed.
         """
 
 
@@ -68,15 +60,12 @@ class Embedder(Protocol):
 class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
-    - Same name, size and answers as the embedder inside: the data cannot tell them apart.
-    - Only texts not in memory are sent on, in one call, each once per call; two threads
-      that miss the same text at the same moment may both send it on.
-    - A returned matrix is the caller's own; changing it changes nothing here.
-    - Memory: 4 bytes x dims a text, about 15 MB for 10,000 vectors of 384 dimensions;
-      only a hash of each text is stored.
+    - Same name, size and answers as the embedder inside; a returned matrix is the caller's own.
+    - Only texts not in memory are sent on, in one call, each once per call; two threads that miss the same
+      text at the same moment may both send it on.
+    - Memory: a hash of each text and its vector, about 15 MB for 10,000 vectors of 384 dimensions.
 
-    Raises:
-        SettingsError: `size` is below 1.
+    SettingsError: `size` is below 1.
     """
 
     inner: Embedder  # the embedder that does the work
@@ -85,7 +74,9 @@ class CachedEmbedder:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise SettingsError(f"size must be at least 1, not {self.size}")
-        self._row_by_key: OrderedDict[_Key, NDArray[np.float32]] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, bytes], NDArray[np.float32]] = (
+            OrderedDict()
+        )  # used last at the end
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
@@ -110,19 +101,24 @@ class CachedEmbedder:
         if not items:
             return self.inner.embed([], kind)
         encoded = (text.encode("utf-8", "surrogatepass") for text in items)
-        keys: list[_Key] = [(kind, hashlib.blake2b(data, digest_size=16).digest()) for data in encoded]
-        rows = self._read_rows(keys)
+        keys = [(kind, hashlib.blake2b(data, digest_size=16).digest()) for data in encoded]
+        with self._lock:
+            rows = {key: self._rows[key] for key in keys if key in self._rows}
         missing = {key: text for key, text in zip(keys, items, strict=True) if key not in rows}
         if missing:
-            fresh = dict(zip(missing, self._embed_with_inner(list(missing.values()), kind), strict=True))
-            self._store_rows(fresh)
-            rows |= fresh
+            rows |= zip(missing, self._embed_with_inner(list(missing.values()), kind), strict=True)
+        with self._lock:
+            for key in keys:
+                self._rows[key] = rows[key]
+                self._rows.move_to_end(key)
+            while len(self._rows) > self.size:
+                self._rows.popitem(last=False)
         return np.stack([rows[key] for key in keys])
 
     def clear(self) -> None:
         """Forget every vector in memory."""
         with self._lock:
-            self._row_by_key.clear()
+            self._rows.clear()
 
     def _embed_with_inner(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
         try:
@@ -133,24 +129,6 @@ class CachedEmbedder:
             raise
         except Exception as error:  # an embedder of the caller may raise anything
             raise EmbeddingError(f"the embedder failed: {error!r}") from error
-
-    def _read_rows(self, keys: list[_Key]) -> dict[_Key, NDArray[np.float32]]:
-        rows = {}
-        with self._lock:
-            for key in keys:
-                row = self._row_by_key.get(key)
-                if row is not None:
-                    self._row_by_key.move_to_end(key)
-                    rows[key] = row
-        return rows
-
-    def _store_rows(self, fresh: dict[_Key, NDArray[np.float32]]) -> None:
-        with self._lock:
-            for key, row in fresh.items():
-                self._row_by_key[key] = row
-                self._row_by_key.move_to_end(key)
-            while len(self._row_by_key) > self.size:
-                self._row_by_key.popitem(last=False)
 
 
 def check_inputs(texts: Sequence[str], kind: str) -> list[str]:
@@ -175,8 +153,7 @@ def check_texts(texts: Sequence[str], call: str) -> list[str]:
 def clean_text(text: str, limit: int) -> str:
     """Return the first `limit` characters of `text` in a form that C and UTF-8 can carry.
 
-    NUL, which ends a C string, becomes a space. A pair of surrogates becomes
-    its character, a lone one U+FFFD.
+    NUL becomes a space, a pair of surrogates its character, a lone one U+FFFD.
     """
     text = text[:limit].replace("\0", " ")
     try:
@@ -191,12 +168,10 @@ def items_in_order(
 ) -> list[dict[str, Any]]:
     """Return the `count` objects of an endpoint's answer, by their field `index`.
 
-    The list stands under one of the names `lists`, or is the answer itself where they include "".
-    With `by_place` an object without an index gets its place as one (servers that leave out zeros
-    leave out index 0). `what` is what the objects hold, for errors.
+    The list stands under one of the names `lists`, or is the answer itself where they include "". With
+    `by_place` an object without an index gets its place as one. `what` is what the objects hold, for errors.
 
-    Raises:
-        ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
+    ValueError: it is not such an answer; the message says what is wrong, quoting nothing.
     """
     try:
         answer = json.loads(body)

@@ -45,31 +45,23 @@ _FAULTS = Faults(
 class OpenAIEmbedder:
     """Embeds over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
-    - Making one connects to nothing; the first `embed`, or `dims` when `dimensions` is not
-      given, does.
-    - Tries again with growing pauses, or after the time the server names in Retry-After
-      (up to two minutes), as often as `endpoint.retries` says. All or nothing: one batch
-      that fails for good fails the call. Queries only within `endpoint.query_seconds` each. A model that kept
-      failing is skipped for a while, from 1 second up to 5 minutes.
+    - Making one connects to nothing; the first `embed`, or `dims` when `dimensions` is not given, does.
+    - Tries again as `jiyi.endpoint.retry` does; queries only within `endpoint.query_seconds` each. All or
+      nothing: one batch that fails for good fails the call.
     - Answers are checked: number, order, size, finite; then brought to length 1.
-    - Texts are sent up to `max_chars` characters, an empty one as a space.
-    - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by
-      itself, cut at the limit that the answer names, else halved until it is accepted.
+    - Texts are sent up to `max_chars` characters without prefix, an empty one as a space; `batch_size` in a
+      request, which also stays below 200,000 characters.
+    - A text that the endpoint refuses (400, 413, 422) while it embeds another is sent by itself, cut at the
+      limit that the answer names, else halved until it is accepted.
     - The key appears in no error, name or repr.
 
     Args:
-        model: the model's name at the endpoint.
         endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY.
         query_model: another model for queries, for pairs trained together.
-        query_prefix: put before queries, as the model's card asks.
-        passage_prefix: put before passages.
+        query_prefix, passage_prefix: put before texts, as the model's card asks.
         dimensions: ask for shorter vectors, where the model can.
-        batch_size: texts a request, at most; a request also stays below 200,000 characters.
-        max_chars: longest text sent, without prefix; the rest of a longer one is not embedded.
 
-    Raises:
-        MissingExtra: the package `openai` is not installed.
-        SettingsError: an argument has an unusable value.
+    Raises MissingExtra (the package `openai` is not installed), SettingsError (an unusable argument).
     """
 
     def __init__(
@@ -106,11 +98,7 @@ class OpenAIEmbedder:
 
     @property
     def name(self) -> str:
-        """The word "openai:" and the model, with whatever else decides what its vectors mean.
-
-        Examples: "openai:bge-m3", "openai:text-embedding-3-large@256",
-        "openai:qwen3-embedding+prefix:1f0c2d3e".
-        """
+        """Model and what else decides its vectors, such as "openai:text-embedding-3-large@256"."""
         name = f"openai:{self._models['passage']}"
         if self._dimensions is not None:
             name += f"@{self._dimensions}"
@@ -122,11 +110,7 @@ class OpenAIEmbedder:
 
     @property
     def dims(self) -> int:
-        """Length of a vector: `dimensions` if given, else learned from the first answer.
-
-        Raises:
-            EmbeddingError: as `embed`; asking before the first `embed` sends one short text.
-        """
+        """Length of a vector: `dimensions` if given, else learned from an answer, as to one short text."""
         if self._dims is None:
             self.embed(["size"], "passage")
         assert self._dims is not None
@@ -137,8 +121,8 @@ class OpenAIEmbedder:
 
         Raises, besides what `Embedder` does:
             EndpointUnreachable: refused, timed out or kept failing, after all retries.
-            TextRefused: a text is refused however short it is cut, though others are embedded.
-            EndpointRefused: the endpoint refused, or its answer cannot be used.
+            EndpointRefused: the endpoint refused, or its answer cannot be used. TextRefused: it refused a
+                text however short it was cut, though others are embedded.
         """
         items = check_inputs(texts, kind)
         if not items:
@@ -147,33 +131,20 @@ class OpenAIEmbedder:
         cleaned = [prefix + clean_text(item, self._max_chars) or " " for item in items]
         return np.concatenate([self._embed_batch(batch, kind) for batch in self._split_batches(cleaned)])
 
-    def _embed_batch(self, batch: list[str], kind: TextKind) -> Vectors32:
+    def _embed_batch(self, batch: list[str], kind: TextKind, *, works: bool = False) -> Vectors32:
+        """Embed a batch; where it is refused and the endpoint ``works``, its halves, or a text shortened."""
         answer = self._embed_unless_refused(batch, kind)
         if not isinstance(answer, Failure):
             return answer
-        if isinstance(self._embed_unless_refused(["size"], kind), Failure):  # the texts are not the cause
-            raise answer.error from answer.cause
-        return self._embed_halves(batch, kind, answer)
-
-    def _embed_halves(self, batch: list[str], kind: TextKind, refusal: Failure) -> Vectors32:
-        """Embed each half of a refused batch, or a shortened version of a single text."""
-        if len(batch) == 1:
-            return self._embed_shortened(batch[0], kind, refusal)
-        rows = []
-        for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-            answer = self._embed_unless_refused(half, kind)
-            rows.append(self._embed_halves(half, kind, answer) if isinstance(answer, Failure) else answer)
-        return np.concatenate(rows)
-
-    def _embed_shortened(self, text: str, kind: TextKind, refusal: Failure) -> Vectors32:
-        shortest = len(self._prefixes[kind]) + _MIN_TEXT_CHARS
-        answer: Vectors32 | Failure = refusal
-        while isinstance(answer, Failure):
-            text = _shorten(text, str(answer.error), self._models[kind])
-            if len(text) < shortest:
-                raise TextRefused(str(answer.error), status=answer.status or 400) from answer.cause
-            answer = self._embed_unless_refused([text], kind)
-        return answer
+        if not works and isinstance(self._embed_unless_refused(["size"], kind), Failure):
+            raise answer.error from answer.cause  # the texts are not the cause
+        if len(batch) > 1:
+            halves = batch[: len(batch) // 2], batch[len(batch) // 2 :]
+            return np.concatenate([self._embed_batch(half, kind, works=True) for half in halves])
+        text = _shorten(batch[0], str(answer.error), self._models[kind])
+        if len(text) < len(self._prefixes[kind]) + _MIN_TEXT_CHARS:
+            raise TextRefused(str(answer.error), status=answer.status or 400) from answer.cause
+        return self._embed_batch([text], kind, works=True)
 
     def _embed_unless_refused(self, batch: list[str], kind: TextKind) -> Vectors32 | Failure:
         """Return the vectors of a batch, or the refusal if its texts may be the cause."""

@@ -21,19 +21,17 @@ _NON_SPACE = re.compile(r"\S")
 
 
 def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
-    """Cut `text` into parts of about `size` characters that are worth a vector each.
+    """Cut `text` into parts of about `size` characters that are worth a vector each, in order.
 
-    - A text of up to about 1.25 x `size` is one part; blank text gives none.
-    - Longer ones are cut at the end of a paragraph, else of a line, a sentence, a word,
-      whichever comes first in that order between 0.6 and 1.25 x `size`; nothing overlaps.
-    - Characters are counted by what they cost a multilingual model: Chinese, Japanese, Korean, emoji
-      and punctuation 2.5, digits and capitals 2, others 1. At the default size a part of ordinary text
-      stays within 512 tokens; of bare symbols or classical Chinese it may not.
-    - In order, and together the whole text except white space at the cuts. Of more than `most` parts the
-      first `most` - 2 and the last 2 are kept: the middle gets no vector, text search still finds it.
+    - A text of up to about 1.25 x `size` is one part; blank text gives none. Longer ones are cut at the end
+      of a paragraph, else of a line, a sentence, a word, whichever comes first in that order between 0.6 and
+      1.25 x `size`; nothing but white space is lost.
+    - Characters are counted by what they cost a multilingual model: Chinese, Japanese, Korean, emoji and
+      punctuation 2.5, digits and capitals 2, others 1. At the default size a part of ordinary text stays
+      within 512 tokens; of bare symbols or classical Chinese it may not.
+    - Of more than `most` parts the first `most` - 2 and the last 2 are kept: the middle gets no vector.
 
-    Raises:
-        InputError: `size` is below 16 or `most` below 1.
+    InputError: `size` is below 16 or `most` below 1.
     """
     if size < 16 or most < 1:
         raise InputError(f"split_parts needs size >= 16 and most >= 1, not {size} and {most}")
@@ -70,11 +68,10 @@ def _find_last_parts(text: str, floor: int, size: int, count: int) -> list[tuple
     end = len(text)
     for _ in range(count):
         end = floor + len(text[floor:end].rstrip())
-        first = max(floor, end - 2 * size)
-        window = text[first:end]
+        start = max(floor, end - 2 * size)
+        window = text[start:end]
         costs = _sum_costs(window)
         total, longest = costs[-1], _MAX_SHARE * size
-        start = first
         if total > longest:
             start += _find_cut(window, costs, total - longest, total - size, total - _MIN_SHARE * size)
         start = _find_next_word(text, start)

@@ -28,10 +28,7 @@ __all__ = [
     "BASELINES",
     "POLICIES",
     "BaselineSystem",
-    "MessageScores",
     "PolicySystem",
-    "Scorer",
-    "SelectMessages",
     "bm25",
     "by_date",
     "by_importance",
@@ -44,26 +41,22 @@ __all__ = [
     "rank_places",
 ]
 
-MessageScores = NDArray[np.float64]
-"""A number for each message, higher is better; minus infinity where it is not found."""
-
-Scorer = Callable[[str], MessageScores]
-"""From a question's words to a score for each message."""
-
-SelectMessages = Callable[[Sequence[Message], int, TokenCounter], frozenset[str]]
-"""From a conversation and a number of tokens to the ids of the messages that the policy keeps."""
+_Scores = NDArray[np.float64]  # one a message, higher is better; minus infinity where it is not found
+_Scorer = Callable[[str], _Scores]  # from a question's words
+# From a conversation and a number of tokens to the ids of the messages that a policy keeps.
+_Select = Callable[[Sequence[Message], int, TokenCounter], frozenset[str]]
 
 _K1, _B = 1.2, 0.75
 _SUMMARY_SHARE = 0.5  # the most of a window that the summary may take
 _BATCH_SIZE = 16  # texts embedded between two reports of progress
 
 
-def bm25(texts: Sequence[str]) -> Scorer:
+def bm25(texts: Sequence[str]) -> _Scorer:
     """Return BM25 over the search terms of ``texts``, k1 = 1.2 and b = 0.75.
 
-    A text without any of the words is not found. Each distinct term of the question counts
-    once. Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and
-    Beyond", 2009, with 1 added inside the logarithm of the idf, so that it is never negative.
+    A text without any of the words is not found; each distinct term of the question counts once. Source:
+    Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, with 1 added inside
+    the logarithm of the idf, so that it is never negative.
     """
     counts = [Counter(analyse(text)) for text in texts]
     lengths = np.array([count.total() for count in counts], np.float64)
@@ -73,12 +66,10 @@ def bm25(texts: Sequence[str]) -> Scorer:
         for term in count:
             postings.setdefault(term, []).append(place)
 
-    def scores(question: str) -> MessageScores:
+    def scores(question: str) -> _Scores:
         total = np.full(len(texts), -math.inf)
         for term in dict.fromkeys(analyse(question)):
-            matches = postings.get(term)
-            if matches is None:
-                continue
+            matches = postings.get(term, [])
             idf = math.log(1 + (len(texts) - len(matches) + 0.5) / (len(matches) + 0.5))
             frequencies = np.array([counts[place][term] for place in matches], np.float64)
             gain = idf * frequencies * (_K1 + 1) / (frequencies + norm[matches])
@@ -88,7 +79,7 @@ def bm25(texts: Sequence[str]) -> Scorer:
     return scores
 
 
-def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], None]) -> Scorer:
+def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], None]) -> _Scorer:
     """Return the cosine of the question's vector and each text's, one vector a text."""
     rows = []
     for start in range(0, len(texts), _BATCH_SIZE):
@@ -96,20 +87,17 @@ def dense(texts: Sequence[str], embedder: Embedder, progress: Callable[[int], No
         progress(min(start + _BATCH_SIZE, len(texts)))
     matrix = np.concatenate(rows)
 
-    def scores(question: str) -> MessageScores:
-        return np.asarray(matrix @ embedder.embed([question], "query")[0], np.float64)
-
-    return scores
+    return lambda question: np.asarray(matrix @ embedder.embed([question], "query")[0], np.float64)
 
 
-def by_date(dates: Sequence[datetime], *, newest_first: bool) -> Scorer:
+def by_date(dates: Sequence[datetime], *, newest_first: bool) -> _Scorer:
     """Return a scorer by time, the same for every question."""
     moments = np.array([date.timestamp() for date in dates], np.float64)
     scores = moments if newest_first else -moments
     return lambda _: scores
 
 
-def rank_places(scores: MessageScores, random: Random) -> list[int]:
+def rank_places(scores: _Scores, random: Random) -> list[int]:
     """Return the places of the found messages, best score first, ties in random order."""
     ties = np.array([random.random() for _ in scores])
     order = np.lexsort((ties, -scores))
@@ -118,14 +106,10 @@ def rank_places(scores: MessageScores, random: Random) -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class BaselineSystem:
-    """One conversation, ranked by a scorer.
-
-    Its window is the ranking (for "full": the newest first) packed greedily: a message that
-    does not fit is skipped. Tokens count as in a window of jiyi.
-    """
+    """One conversation, ranked by a scorer; its window is the ranking ("full": backwards) as it fits."""
 
     messages: Sequence[Message]
-    scorer: Scorer
+    scorer: _Scorer
     _: KW_ONLY
     counter: TokenCounter
     random: Random
@@ -167,10 +151,9 @@ def by_importance(messages: Sequence[Message], room: int, counter: TokenCounter)
 
 
 def by_running_summary(messages: Sequence[Message], room: int, counter: TokenCounter) -> frozenset[str]:
-    """Return the messages in the running summary at the end, and the newest after it.
+    """Return the messages of which a sentence is in the running summary at the end, and the newest after it.
 
-    The conversation is folded whenever `RunningSummary` says so; the extractive `Summarize` may use
-    half of the window. A message counts as in the summary while one of its sentences is.
+    The conversation is folded whenever `RunningSummary` says so; `Summarize` may use half of the window.
     """
     policy = RunningSummary(room, counter=counter)
     writer = _SummaryWriter(Summarize(max_tokens=max(1, int(_SUMMARY_SHARE * room)), counter=counter))
@@ -199,7 +182,7 @@ def by_relevance(
     return frozenset(Relevance(counter=counter)(messages, max_tokens=remaining, query=question).sources)
 
 
-POLICIES: Mapping[str, SelectMessages | None] = {
+POLICIES: Mapping[str, _Select | None] = {
     "token-budget": by_token_budget,
     "importance": by_importance,
     "summary": by_running_summary,
@@ -212,10 +195,9 @@ BASELINES = ("bm25", "dense", "recent", "full", *POLICIES)
 
 
 class PolicySystem:
-    """One conversation, its sessions joined into one history, and what a policy keeps of it.
+    """One conversation as one history, and what a policy keeps of it.
 
-    It has no order of messages. A policy that does not read the question decides once for each
-    budget, with room for the longest of the questions that fit it.
+    A policy that does not read the question decides once a budget, with room for the longest that fits it.
     """
 
     def __init__(
@@ -270,11 +252,8 @@ def _count_question(question: Question, budget: int, counter: TokenCounter) -> i
     """Return the tokens of a request with the question alone; raise where it is larger than the budget."""
     needed = counter.count_all([Message(role="user", content=question.text)])
     if needed > budget:
-        raise BudgetTooSmall(
-            f"the question takes {needed} of {budget} tokens; raise the budget",
-            needed=needed,
-            available=budget,
-        )
+        reason = f"the question takes {needed} of {budget} tokens; raise the budget"
+        raise BudgetTooSmall(reason, needed=needed, available=budget)
     return needed
 
 
@@ -297,19 +276,19 @@ def make_baseline(
 ) -> System:
     """Return a baseline that holds ``conversation``.
 
-    "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything,
-    oldest first, as if a model read it all; one of `POLICIES`: what that policy keeps.
+    "bm25": words alone; "dense": vectors alone; "recent": the newest first; "full": everything, oldest first,
+    as if a model read it all; one of `POLICIES`: what that policy keeps.
     """
     messages = conversation.messages
     if name in POLICIES:
         answerable = [question for question in conversation.questions if question.answerable]
         return PolicySystem(name, messages, answerable, counter=counter)
     texts = [message.search_text for message in messages]
-    dates = [cast("datetime", message.created_at) for message in messages]
     if name == "bm25":
         scorer = bm25(texts)
     elif name == "dense":
         scorer = dense(texts, embedder, progress)
     else:
+        dates = [cast("datetime", message.created_at) for message in messages]
         scorer = by_date(dates, newest_first=name == "recent")
     return BaselineSystem(messages, scorer, counter=counter, random=random, pack_backwards=name == "full")

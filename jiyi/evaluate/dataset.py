@@ -1,6 +1,7 @@
 """The neutral evaluation file: conversations, and questions with the ids of what answers them."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,15 +14,7 @@ from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message
 from jiyi.text import language
 
-__all__ = [
-    "Conversation",
-    "Dataset",
-    "Question",
-    "SessionLog",
-    "load_dataset",
-    "read_dataset",
-    "with_opaque_ids",
-]
+__all__ = ["Conversation", "Dataset", "Question", "SessionLog", "hide_ids", "load_dataset", "read_dataset"]
 
 _MESSAGE_INTERVAL = timedelta(seconds=30)  # between messages that name no date
 _MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
@@ -114,11 +107,7 @@ def load_dataset(path: str | Path) -> Dataset:
 
 
 def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
-    """Read the content of a file of the neutral format; results name it ``file``.
-
-    Raises:
-        ImportFailed: it has another shape; the message says where, and what to do.
-    """
+    """Read the content of the ``file`` in the neutral format; ImportFailed: it has another shape."""
     if not isinstance(data, Mapping):
         raise ImportFailed(f"{file} holds {_describe(data)}, not an object with conversations")
     entries = _read_list(data, "conversations", file)
@@ -132,15 +121,11 @@ def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
     return Dataset(file=file, language=spoken, conversations=conversations)
 
 
-def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
-    """Return the conversation with random ids for messages and sessions, which reveal nothing.
-
-    Sessions come in the order of time, those that begin at the same moment in random order.
-    Questions name their evidence and stale messages by the new ids.
-    """
-    names = _make_opaque_ids([message.id for message in conversation.messages], random, bits=128)
+def hide_ids(conversation: Conversation, random: Random) -> Conversation:
+    """Return the conversation with random ids, which reveal nothing, its sessions in the order of time."""
+    names = _make_ids([message.id for message in conversation.messages], random, bits=128)
     # Short ones, because a window shows session ids, and they take tokens.
-    homes = _make_opaque_ids([session.id for session in conversation.sessions], random, bits=32)
+    homes = _make_ids([session.id for session in conversation.sessions], random, bits=32)
     sessions = [
         SessionLog(id=homes[session.id], messages=tuple(replace(m, id=names[m.id]) for m in session.messages))
         for session in conversation.sessions
@@ -149,16 +134,14 @@ def with_opaque_ids(conversation: Conversation, random: Random) -> Conversation:
     sessions.sort(key=lambda session: (cast("datetime", session.messages[0].created_at), session.id))
     questions = [
         replace(
-            question,
-            evidence=tuple(names[id_] for id_ in question.evidence),
-            stale=tuple(names[id_] for id_ in question.stale),
+            q, evidence=tuple(names[id_] for id_ in q.evidence), stale=tuple(names[id_] for id_ in q.stale)
         )
-        for question in conversation.questions
+        for q in conversation.questions
     ]
     return replace(conversation, sessions=tuple(sessions), questions=tuple(questions))
 
 
-def _make_opaque_ids(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
+def _make_ids(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str]:
     """Return a new name for each id, none twice."""
     opaque: dict[str, None] = {}
     while len(opaque) < len(ids):
@@ -233,24 +216,20 @@ def _read_question(data: Any, where: str, message_ids: set[str]) -> Question:
 def _read_message_ids(
     entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, message_ids: set[str]
 ) -> tuple[str, ...]:
-    if entry.get(field) is None:
-        return ()
-    ids = _read_list(entry, field, where)
+    ids = _read_list(entry, field, where) if entry.get(field) is not None else []
     for id_ in ids:
         if not isinstance(id_, str) or id_ not in message_ids:
             raise ImportFailed(
                 f"{where} names {_quote_value(id_)} as {field}, which is no message of its conversation; "
                 "name ids of messages there"
             )
-    return tuple(dict.fromkeys(cast("list[str]", ids)))
+    return tuple(dict.fromkeys(ids))
 
 
 def _check_ids(ids: Sequence[str], field: str, where: str) -> None:
-    seen: set[str] = set()
-    for id_ in ids:
-        if id_ in seen:
+    for id_, count in Counter(ids).items():
+        if count > 1:
             raise ImportFailed(f"{where} has the {field} {_quote_value(id_)} twice; give each its own")
-        seen.add(id_)
 
 
 def _read_id(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str, str]:

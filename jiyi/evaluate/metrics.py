@@ -1,7 +1,7 @@
 """The metrics of rankings, and the report of an evaluation."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +13,6 @@ __all__ = [
     "DEPTH",
     "METRICS",
     "SESSIONS",
-    "VERSION",
     "Evaluation",
     "Ingest",
     "Latency",
@@ -71,21 +70,14 @@ def reciprocal_rank(ranking: Sequence[str], wanted: Collection[str]) -> float:
 
 def current_ok(ranking: Sequence[str], evidence: Collection[str], stale: Collection[str]) -> bool:
     """Return whether some evidence is among the first ten, above everything stale."""
-    for id_ in ranking[:_TOP_RANKS]:
-        if id_ in evidence:
-            return True
-        if id_ in stale:
-            return False
-    return False
+    known = (id_ in evidence for id_ in ranking[:_TOP_RANKS] if id_ in evidence or id_ in stale)
+    return next(known, False)
 
 
 def as_of_ok(
     ranking: Sequence[str], evidence: Collection[str], stale: Collection[str], *, one_is_enough: bool = False
 ) -> bool:
-    """Return whether all evidence is among the first ten, all of it above everything stale.
-
-    With ``one_is_enough`` one evidence message there suffices.
-    """
+    """Return whether all evidence, or any if one is enough, is in the first ten, above everything stale."""
     if one_is_enough:
         return current_ok(ranking, evidence, stale)
     top = list(ranking[:_TOP_RANKS])
@@ -94,19 +86,15 @@ def as_of_ok(
 
 
 def auroc(answerable: Sequence[float], unanswerable: Sequence[float]) -> float | None:
-    """Return the probability that one of ``answerable`` is lower than one of ``unanswerable``.
+    """Return the probability that one of ``answerable`` is lower than one of ``unanswerable``; None of none.
 
-    Ties count half; None where one of the two is empty. It is the area under the ROC curve,
-    computed as the Mann-Whitney statistic (Hanley & McNeil, Radiology 143, 1982).
+    Ties count half: the Mann-Whitney statistic (Hanley & McNeil, Radiology 143, 1982).
     """
     if not len(answerable) or not len(unanswerable):
         return None
-    high = np.sort(np.asarray(unanswerable, np.float64))
-    low = np.asarray(answerable, np.float64)
-    not_above = np.searchsorted(high, low, side="left").sum()
-    not_above_or_tied = np.searchsorted(high, low, side="right").sum()
-    pairs = len(low) * len(high)
-    return float(1 - (not_above + not_above_or_tied) / (2 * pairs))
+    high, low = np.sort(unanswerable), np.asarray(answerable)
+    below = sum(np.searchsorted(high, low, side=side).sum() for side in ("left", "right"))
+    return float(1 - below / (2 * len(low) * len(high)))
 
 
 def percentile(values: Sequence[float], q: float) -> float | None:
@@ -138,44 +126,38 @@ def _measure_abstention(outcomes: Sequence[Outcome]) -> float | None:
     return auroc(values[False], values[True])
 
 
-def _recall_judge(k: int) -> Callable[[Outcome], float]:
-    def judge(outcome: Outcome) -> float:
-        question = outcome.question
-        return recall_at(outcome.ranking, question.evidence, k, one_is_enough=question.one_is_enough)
-
-    return judge
+def _recall(outcome: Outcome, k: int) -> float:
+    question = outcome.question
+    return recall_at(outcome.ranking, question.evidence, k, one_is_enough=question.one_is_enough)
 
 
-def _measure_session_recall(outcome: Outcome) -> float:
-    any_counts = outcome.question.one_is_enough
-    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=any_counts)
+def _session_recall(outcome: Outcome) -> float:
+    some = outcome.question.one_is_enough
+    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=some)
 
 
-def _judge_as_of(outcome: Outcome) -> float:
+def _as_of(outcome: Outcome) -> float:
     question = outcome.question
     return as_of_ok(outcome.ranking, question.evidence, question.stale, one_is_enough=question.one_is_enough)
 
 
 _JUDGES: Mapping[str, Callable[[Outcome], float]] = {
-    "recall@5": _recall_judge(5),
-    "recall@10": _recall_judge(10),
-    "recall@20": _recall_judge(20),
-    "strict@10": lambda outcome: _recall_judge(_TOP_RANKS)(outcome) == 1,
-    "session_recall@5": _measure_session_recall,
-    "session_strict@5": lambda outcome: _measure_session_recall(outcome) == 1,
+    "recall@5": lambda outcome: _recall(outcome, 5),
+    "recall@10": lambda outcome: _recall(outcome, 10),
+    "recall@20": lambda outcome: _recall(outcome, 20),
+    "strict@10": lambda outcome: _recall(outcome, _TOP_RANKS) == 1,
+    "session_recall@5": _session_recall,
+    "session_strict@5": lambda outcome: _session_recall(outcome) == 1,
     "mrr": lambda outcome: reciprocal_rank(outcome.ranking, outcome.question.evidence),
     "hit@5": lambda outcome: reciprocal_rank(outcome.ranking[:5], outcome.question.evidence) > 0,
 }
 _CHANGE_JUDGES: Mapping[str, tuple[str, Callable[[Outcome], float]]] = {
     "current_ok": ("current", lambda o: current_ok(o.ranking, o.question.evidence, o.question.stale)),
-    "as_of_ok": ("as_of", _judge_as_of),
+    "as_of_ok": ("as_of", _as_of),
 }
 
 METRICS = (*_JUDGES, "abstention_auroc", *_CHANGE_JUDGES)
 """The names of all metrics, in the order they are shown."""
-
-VERSION = 1
-"""The version of the JSON."""
 
 _LATENCY_FIELDS = ("search_p50", "search_p95", "embed_p50", "context_p50", "context_p95")  # in the JSON
 
@@ -199,6 +181,12 @@ class Latency:
     context_p95: float | None = None
     with_embedding_p50: float | None = None  # searching and embedding together; not in the JSON
     with_embedding_p95: float | None = None
+
+    @classmethod
+    def of(cls, times: Mapping[str, Sequence[float]]) -> "Latency":
+        """Return the percentiles of times by the first part of their names."""
+        parts = [(field.name, *field.name.split("_p")) for field in fields(cls)]
+        return cls(**{name: percentile(times.get(of, ()), float(q)) for name, of, q in parts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +241,7 @@ class Evaluation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what ``jiyi evaluate --json`` writes."""
-        return {"version": VERSION, "runs": [run.as_dict() for run in self.runs]}
+        return {"version": 1, "runs": [run.as_dict() for run in self.runs]}
 
 
 def _round_all(figures: Mapping[str, float | None]) -> dict[str, float | None]:

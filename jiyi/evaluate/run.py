@@ -1,6 +1,7 @@
 """The evaluation itself: fill, ask, measure; one conversation after another."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from jiyi import wiring
 from jiyi.embeddings import Embedder
 from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
-from jiyi.evaluate.dataset import Conversation, Dataset, Question, with_opaque_ids
+from jiyi.evaluate.dataset import Conversation, Dataset, Question, hide_ids
 from jiyi.evaluate.metrics import (
     DEPTH,
     SESSIONS,
@@ -22,7 +23,6 @@ from jiyi.evaluate.metrics import (
     Run,
     Scores,
     measure,
-    percentile,
     share_found,
 )
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
@@ -56,13 +56,13 @@ def evaluate(
 ) -> Evaluation:
     """Fill a fresh memory with each conversation, ask its questions, and say what was found.
 
-    Ids are replaced by random ones first. A conversation is loaded whole before its first
-    question. The same seed gives the same metrics.
+    Ids are replaced by random ones first. A conversation is loaded whole before its first question. The same
+    seed gives the same metrics.
 
     Args:
         dataset: see `load_dataset`.
-        open: opens an empty memory; or several that do, by what results call the places where
-            those memories live: jiyi then runs on each of them with the same conversations.
+        open: opens an empty memory; or several that do, by what results call the places where those memories
+            live: jiyi then runs on each of them with the same conversations.
         backend: what results call the place, where there is one.
         embedder: the one the settings name where it is left out.
         budgets: sizes of the windows to build for each question, in tokens.
@@ -70,10 +70,7 @@ def evaluate(
         seed: of the random ids, and of the order of what a baseline finds equally good.
         progress: see `Progress`.
 
-    Raises:
-        InputError: an unknown baseline, a budget that is none.
-        EmbeddingError: the embedder failed.
-        StorageError: a memory could not be written.
+    Raises InputError (an unknown baseline, a budget that is none), EmbeddingError and StorageError.
     """
     sizes = tuple(dict.fromkeys(Budget(max_input_tokens=size).max_input_tokens for size in budgets))
     places = {backend: open} if callable(open) else dict(open)
@@ -93,7 +90,7 @@ def evaluate(
         )
         for i, conversation in enumerate(dataset.conversations):
             # One generator each, so that no system changes the random numbers of another.
-            anonymous = with_opaque_ids(conversation, Random(f"{seed}/{i}"))
+            anonymous = hide_ids(conversation, Random(f"{seed}/{i}"))
             for tally in tallies:
                 runner.run(tally, anonymous, Random(f"{seed}/{i}/{tally.system}"))
     name = runner.embedder.name
@@ -117,19 +114,22 @@ class _Tally:
     open: Opener | None = None
     outcomes: list[Outcome] = field(default_factory=list)
     in_context: dict[int, list[float]] = field(default_factory=dict)  # shares, by budget
-    search: list[float] = field(default_factory=list)  # milliseconds, as the two below
-    embed: list[float] = field(default_factory=list)
-    search_and_embed: list[float] = field(default_factory=list)
-    context: list[float] = field(default_factory=list)
+    times: Mapping[str, list[float]] = field(default_factory=lambda: defaultdict(list))  # see `Latency.of`
     seconds_text: float = 0.0
     seconds_vectors: float = 0.0
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
 
+    def _by_category(self) -> dict[str, list[Outcome]]:
+        groups: dict[str, list[Outcome]] = {}
+        for outcome in self.outcomes:
+            groups.setdefault(outcome.question.category, []).append(outcome)
+        return groups
+
     def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
         """Return the results as a run; only the first system embeds the messages."""
-        shares = {size: self.in_context.get(size) for size in budgets}
-        means = {size: fmean(values) if values else None for size, values in shares.items()}
+        shares = self.in_context
+        means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
         too_large = [
             f"{budget} tokens are too few for {count} of the questions alone: no window was made for "
             "them, and their evidence counts as not shown"
@@ -141,18 +141,10 @@ class _Tally:
             system=self.system,
             backend=self.backend,
             embedder=embedder if self.system in _VECTOR_SYSTEMS else None,
-            scores=_score_outcomes(self.outcomes),
-            by_category=_score_categories(self.outcomes),
+            scores=_score(self.outcomes),
+            by_category={name: _score(of_it) for name, of_it in sorted(self._by_category().items())},
             evidence_in_context=means,
-            latency=Latency(
-                search_p50=percentile(self.search, 50),
-                search_p95=percentile(self.search, 95),
-                embed_p50=percentile(self.embed, 50),
-                context_p50=percentile(self.context, 50),
-                context_p95=percentile(self.context, 95),
-                with_embedding_p50=percentile(self.search_and_embed, 50),
-                with_embedding_p95=percentile(self.search_and_embed, 95),
-            ),
+            latency=Latency.of(self.times),
             ingest=Ingest(
                 messages=dataset.messages,
                 seconds_text=self.seconds_text,
@@ -188,11 +180,11 @@ class _Runner:
     def _fill(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
         if tally.open is None:
-            started = time.perf_counter()
-            counted = tally.system in _VECTOR_SYSTEMS
-            with self._report_loading(count) if counted else nullcontext(_do_nothing) as advance:
+            started, name = time.perf_counter(), tally.system
+            counted = self._report_loading(count) if name in _VECTOR_SYSTEMS else nullcontext(_do_nothing)
+            with counted as advance:
                 baseline = make_baseline(
-                    tally.system,
+                    name,
                     conversation,
                     embedder=self.embedder,
                     counter=self.counter,
@@ -226,21 +218,20 @@ class _Runner:
         ranking = system.rank(question, DEPTH)
         seconds, cost = time.perf_counter() - started, self.embedder.read() - before
         if ranking.ranked:
-            tally.search.append(1000 * (seconds - cost.seconds))
+            tally.times["search"].append(1000 * (seconds - cost.seconds))
         if cost.query_seconds:
-            tally.embed.append(1000 * cost.query_seconds)
-            tally.search_and_embed.append(1000 * (seconds - cost.seconds + cost.query_seconds))
+            tally.times["embed"].append(1000 * cost.query_seconds)
+            tally.times["with_embedding"].append(1000 * (seconds - cost.seconds + cost.query_seconds))
         tally.notes |= dict.fromkeys(ranking.notes)
-        tally.outcomes.append(
-            Outcome(
-                question=question,
-                ranking=ranking.ids[:DEPTH],
-                sessions=_find_sessions(system, question, ranking.ids, session_ids),
-                evidence_sessions=_unique(session_ids[id_] for id_ in question.evidence),
-                nothing_relevant=ranking.nothing_relevant,
-                ranked=ranking.ranked,
-            )
+        outcome = Outcome(
+            question=question,
+            ranking=ranking.ids[:DEPTH],
+            sessions=_find_sessions(system, question, ranking.ids, session_ids),
+            evidence_sessions=_unique(session_ids[id_] for id_ in question.evidence),
+            nothing_relevant=ranking.nothing_relevant,
+            ranked=ranking.ranked,
         )
+        tally.outcomes.append(outcome)
         if question.answerable:
             for budget in self.budgets:
                 self._build_window(system, question, budget, tally)
@@ -256,7 +247,7 @@ class _Runner:
         else:
             cost, shown = self.embedder.read() - before, window.ids
             if window.is_new:
-                tally.context.append(1000 * (time.perf_counter() - started - cost.seconds))
+                tally.times["context"].append(1000 * (time.perf_counter() - started - cost.seconds))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
 
@@ -282,12 +273,5 @@ def _unique(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
 
 
-def _score_outcomes(outcomes: Sequence[Outcome]) -> Scores:
+def _score(outcomes: Sequence[Outcome]) -> Scores:
     return Scores(questions=len(outcomes), metrics=measure(outcomes))
-
-
-def _score_categories(outcomes: Sequence[Outcome]) -> dict[str, Scores]:
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault(outcome.question.category, []).append(outcome)
-    return {name: _score_outcomes(groups[name]) for name in sorted(groups)}

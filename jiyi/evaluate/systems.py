@@ -56,11 +56,7 @@ class System(Protocol):
         """Return the best ``limit`` messages, or as many as were found."""
 
     def window(self, question: Question, budget: int) -> InWindow:
-        """Return the messages in a window of ``budget`` tokens made for the question.
-
-        Raises:
-            BudgetTooSmall: the question alone is larger.
-        """
+        """Return the messages in a window of ``budget`` tokens; BudgetTooSmall: the question is larger."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +78,8 @@ class MemorySystem:
     def rank(self, question: Question, limit: int) -> Ranking:
         """Search as of the moment the question is asked."""
         hits = self.memory.search(question.text, limit=limit, kinds="message", asked_at=question.asked_at)
-        return Ranking(
-            ids=tuple(hit.id for hit in hits), nothing_relevant=hits.nothing_relevant, notes=hits.notes
-        )
+        ids = tuple(hit.id for hit in hits)
+        return Ranking(ids=ids, nothing_relevant=hits.nothing_relevant, notes=hits.notes)
 
     def window(self, question: Question, budget: int) -> InWindow:
         """Build the window of a new session; a message shown as an excerpt is in it, too."""
@@ -94,56 +89,42 @@ class MemorySystem:
 
 
 Opener = Callable[[Embedder], AbstractContextManager[MemoryManager]]
-"""Opens an empty memory of a new user, with this embedder and without a worker.
-
-Leaving the context closes it and removes what it wrote.
-"""
+"""Opens an empty memory of a new user without a worker; leaving the context removes what it wrote."""
 
 SQLITE = "sqlite"
 """The name of the embedded backend."""
 
 _POSTGRES = "postgresql"
-
 _PREFIX = "jiyi-evaluate-"  # of every user of an evaluation on a server
 
 
 @contextmanager
 def open_sqlite(embedder: Embedder) -> Iterator[MemoryManager]:
-    """Open an empty memory in a file of its own, in a temporary folder that goes with it.
-
-    Raises:
-        StorageError: no temporary folder can be made.
-    """
+    """Open an empty memory in a temporary folder that goes with it; StorageError: none can be made."""
     try:
         folder = TemporaryDirectory(prefix="jiyi-evaluate-")
     except OSError as error:
         raise StorageError(
             f"no temporary folder can be made: {error.strerror}; set TMPDIR to a folder with room"
         ) from error
-    with (
-        folder as path,
-        open_memory(
-            Path(path) / "memory.db", user_id=secrets.token_hex(16), embedder=embedder, background=False
-        ) as memory,
-    ):
-        yield memory
+    user_id = secrets.token_hex(16)
+    with folder as path:
+        file = Path(path) / "memory.db"
+        with open_memory(file, user_id=user_id, embedder=embedder, background=False) as memory:
+            yield memory
 
 
 def openers_for(backends: list[str]) -> dict[str, Opener]:
     """Return the openers of several backends, by their names in results; raises as `opener_for`."""
     openers: dict[str, Opener] = {}
-    for backend in dict.fromkeys(backends):
-        name, opener = opener_for(backend)
+    for name, opener in map(opener_for, dict.fromkeys(backends)):
         number = sum(known.split()[0] == name for known in openers)
         openers[f"{name} {number + 1}" if number else name] = opener
     return openers
 
 
 def opener_for(backend: str) -> tuple[str, Opener]:
-    """Return the name of a backend, without passwords, and what opens memories on it.
-
-    Args:
-        backend: "sqlite", or ``postgresql://…``: a database for evaluations alone.
+    """Return the name of a backend, "sqlite" or a database ``postgresql://…``, and what opens memories on it.
 
     Raises:
         SettingsError: jiyi has no such backend.

@@ -1,14 +1,22 @@
 """Reads the answers of OpenAI-compatible /chat/completions endpoints, checking every field."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jiyi.llm.llm import Reply, Turn
 from jiyi.records import ToolCall
 from jiyi.records.checks import new_id
 
-__all__ = ["WithoutThoughts", "encodable", "read_reply", "read_turn", "strip_thoughts", "text_of"]
+__all__ = [
+    "WithoutThoughts",
+    "encodable",
+    "first_choice",
+    "read_reply",
+    "read_turn",
+    "strip_thoughts",
+    "text_of",
+]
 
 _THOUGHT_START, _THOUGHT_END = "<think>", "</think>"
 _UNNAMED_TOOL = "unnamed"  # endpoints refuse a call without a name when it is sent back
@@ -23,8 +31,7 @@ def read_reply(body: bytes) -> Reply:
 def read_turn(body: bytes) -> Turn:
     """Return the turn in an answer: its text without thoughts, and its tool calls; ValueError: it is none.
 
-    A call without an id, or with another one's, gets one of its own; arguments that are no
-    text become JSON.
+    A call without an id, or with another one's, gets one of its own; arguments that are no text become JSON.
     """
     fields, message = _read_answer(body)
     return Turn(**fields, tool_calls=tuple(_read_calls(message.get("tool_calls"))))
@@ -43,13 +50,9 @@ def text_of(content: Any) -> str:
 
 
 def strip_thoughts(content: Any) -> str:
-    """Return the text of a message without the thoughts that some models put in front of it.
-
-    Raises:
-        ValueError: it is neither text nor parts.
-    """
-    filter = WithoutThoughts()
-    return filter(text_of(content)) + filter.rest()
+    """Return the text of a message without its thoughts; raises as `text_of`."""
+    thought_filter = WithoutThoughts()
+    return thought_filter(text_of(content)) + thought_filter.rest()
 
 
 class WithoutThoughts:
@@ -83,13 +86,16 @@ class WithoutThoughts:
 
 
 def encodable(value: Any) -> Any:
-    """Return a copy with lone surrogates, which JSON can spell and UTF-8 cannot, as U+FFFD.
-
-    Raises:
-        TypeError, ValueError: it cannot be written as JSON.
-    """
+    """Return a copy with lone surrogates as U+FFFD; TypeError, ValueError: it cannot be written as JSON."""
     text = json.dumps(value, ensure_ascii=False)
     return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+
+
+def first_choice(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first object under "choices", empty if there is none."""
+    choices = answer.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    return choice if isinstance(choice, dict) else {}
 
 
 def _read_answer(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -98,10 +104,9 @@ def _read_answer(body: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
-    choices = answer.get("choices") if isinstance(answer, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
+    choice = first_choice(answer) if isinstance(answer, dict) else {}
+    message = choice.get("message")
+    if not isinstance(message, dict):
         raise ValueError("it has no message under 'choices'")
     if isinstance(message.get("refusal"), str) and message["refusal"]:
         raise ValueError(f"the model declined, saying: {message['refusal']}")

@@ -61,12 +61,12 @@ class LLM(Protocol):
 
         Args:
             messages: OpenAI Chat Completions dicts, at least one.
-            max_tokens: most tokens of the reply; None leaves it to the model. A reply cut
-                off by it has ``finish="length"``.
-            temperature: 0 for the likeliest words, which is not the same text every time
-                everywhere. A model without this choice takes its own.
-            schema: a JSON schema of an object. The model is held to it as far as it can be;
-                the text is not checked: `jiyi.llm.ask_json` does that.
+            max_tokens: most tokens of the reply, which then has ``finish="length"``; None leaves it to the
+                model.
+            temperature: 0 for the likeliest words, which is not the same text every time everywhere. A model
+                without this choice takes its own.
+            schema: a JSON schema of an object. The model is held to it as far as it can be; the text is not
+                checked: `jiyi.llm.ask_json` does that.
             stop: the reply ends before the first of these strings.
 
         Raises:
@@ -77,11 +77,7 @@ class LLM(Protocol):
 
 @runtime_checkable
 class ChatLLM(Protocol):
-    """Takes the next turn of a conversation.
-
-    Guarantees: `chat` returns a whole turn or raises, within a time that the model's maker or its
-    settings bound; the messages are not changed; safe to call from several threads.
-    """
+    """Takes the next turn of a conversation; guarantees are those of `LLM`."""
 
     def chat(
         self,
@@ -92,19 +88,13 @@ class ChatLLM(Protocol):
         temperature: float = 0,
         on_text: Callable[[str], object] | None = None,
     ) -> Turn:
-        """Return what the model says next.
+        """Return what the model says next; raises as `LLM.complete`, also after pieces have come.
 
         Args:
-            messages: OpenAI Chat Completions dicts, at least one.
-            tools: OpenAI tool definitions the model may call. What it calls is not checked:
-                names may be unknown and arguments no JSON.
-            max_tokens: most tokens of the turn; None leaves it to the model.
-            temperature: 0 for the likeliest words.
-            on_text: called with each piece of the text as it comes, in the caller's thread;
-                all pieces together are ``Turn.text``. What it raises ends the call and is
-                raised here, as is KeyboardInterrupt.
-
-        Raises:
-            InputError: the messages, tools or options cannot be sent.
-            LLMError: there is no usable turn; says what to do. Pieces may have come before.
+            messages, max_tokens, temperature: as for `LLM.complete`.
+            tools: OpenAI tool definitions the model may call. What it calls is not checked: names may be
+                unknown and arguments no JSON.
+            on_text: called with each piece of the text as it comes, in the caller's thread; all pieces
+                together are ``Turn.text``. What it raises ends the call and is raised here, as is
+                KeyboardInterrupt.
         """

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
@@ -24,11 +25,6 @@ __all__ = ["OpenAILLM"]
 _T = TypeVar("_T")
 
 _FIELD_REFUSED = frozenset({400, 422})  # for a field that an endpoint does not know
-
-_WEAKER_FORMS: Mapping[str, Literal["json_object", "prompt"]] = {
-    "json_schema": "json_object",
-    "json_object": "prompt",
-}
 
 _FAULTS = Faults(
     unreachable=LLMUnreachable,
@@ -60,9 +56,9 @@ class _Request:
 class _Dialect:
     """What an endpoint understands; everything, until it refuses something.
 
-    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor
-    stop words; DeepSeek and others know no JSON schema, some servers no JSON mode at all;
-    Ollama and vLLM refuse tools where the model or the set-up knows none.
+    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor stop words;
+    DeepSeek and others know no JSON schema, some servers no JSON mode, Ollama and vLLM no tools for some
+    models.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # what the field is called
@@ -88,15 +84,14 @@ class _Dialect:
             body["stream"] = True
             if self.usage:
                 body["stream_options"] = {"include_usage": True}
-        if request.schema is None:
-            return body
-        if self.form == "json_schema":
+        if request.schema is not None:
             json_schema = {"name": "answer", "strict": True, "schema": dict(request.schema)}
-            body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-            return body
-        body["messages"] = _add_schema(request.messages, request.schema)
-        if self.form == "json_object":
-            body["response_format"] = {"type": "json_object"}
+            if self.form == "json_schema":
+                body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
+            else:
+                body["messages"] = _add_schema(request.messages, request.schema)
+            if self.form == "json_object":
+                body["response_format"] = {"type": "json_object"}
         return body
 
     def adapt(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
@@ -105,7 +100,7 @@ class _Dialect:
             if field in body and pattern.search(words):
                 return replace(self, **change)
         if "response_format" in body:
-            return replace(self, form=_WEAKER_FORMS[self.form])
+            return replace(self, form="json_object" if self.form == "json_schema" else "prompt")
         return None
 
 
@@ -125,31 +120,24 @@ class OpenAILLM:
     """An `LLM` and a `ChatLLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
     - Making one connects to nothing; the first question does.
-    - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, with growing
-      pauses or after the time named in Retry-After, as often as `endpoint.retries` says,
-      as long as `time_limit` lets it; not once text was handed to `on_text`. A model that
-      kept failing is skipped for a while, from 1 second up to 5 minutes.
-    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all
-      tries included, whatever the endpoint does.
-    - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode
-      with the schema in the prompt; where it refuses that too, in the prompt alone. A
-      field it refuses otherwise (`max_tokens` for `max_completion_tokens`, `temperature`,
-      `stop`, `tools`, `stream`) is renamed or left out. What worked is remembered.
-    - Stop words end the reply even where the endpoint does not know them.
+    - Tries again as `jiyi.endpoint.retry_within` does, but not once text was handed to `on_text`.
+    - Never hangs: `complete` and `chat` return or raise within `time_limit` and a second, all tries included.
+    - A schema is asked for as JSON schema; where the endpoint refuses that, as JSON mode with the schema in
+      the prompt; where it refuses that too, in the prompt alone. A field it refuses otherwise (`max_tokens`
+      for `max_completion_tokens`, `temperature`, `stop`, `tools`, `stream`) is renamed or left out. What
+      worked is remembered. Stop words end the reply even where the endpoint does not know them.
     - The key appears in no error, name or repr.
 
     Args:
         model: the model's name at the endpoint.
-        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An
-            answer in one piece takes long, so its `timeout` must be as long as one takes;
-            in the default it is `time_limit`.
-        time_limit: most seconds a call may take, all tries included.
+        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An answer in one piece
+            takes long, so its `timeout` must be as long as one takes; in the default it is `time_limit`.
+        time_limit: most seconds a call may take.
         extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
 
     Raises:
         MissingExtra: the package `openai` is not installed.
-        SettingsError: an argument has an unusable value.
-        InputError: `extra_body` cannot be written as JSON.
+        SettingsError, InputError: an argument has an unusable value; `extra_body` is no JSON.
     """
 
     def __init__(
@@ -189,12 +177,10 @@ class OpenAILLM:
         schema: Mapping[str, Any] | None = None,
         stop: Sequence[str] = (),
     ) -> Reply:
-        """Return the reply to a conversation, as `LLM.complete`.
+        """Return the reply to a conversation, as `LLM.complete`, or raise as it does.
 
-        Raises:
-            InputError: there are no messages, or something cannot be written as JSON.
-            LLMUnreachable: refused, timed out or kept failing until the time was over.
-            LLMRefused: the endpoint or the model said no, or answered with something unusable.
+        LLMUnreachable: refused, timed out or kept failing until the time was over; LLMRefused: the endpoint
+        or the model said no, or answered with something unusable.
         """
         request = _Request(
             messages=_check_messages("complete", messages),
@@ -217,10 +203,7 @@ class OpenAILLM:
         temperature: float = 0,
         on_text: Callable[[str], object] | None = None,
     ) -> Turn:
-        """Return the next turn of a conversation, as `ChatLLM.chat`; raises as `complete`.
-
-        It is also LLMUnreachable where the endpoint broke off in the middle of its answer.
-        """
+        """Return the next turn, as `ChatLLM.chat`; raises as `complete`, also if the answer broke off."""
         request = _Request(
             messages=_check_messages("chat", messages),
             max_tokens=_check_max_tokens(max_tokens),
@@ -228,12 +211,10 @@ class OpenAILLM:
             tools=_check_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
         )
-        relay = None if on_text is None else Relay()
-
-        def turn() -> Turn:
-            return self._retry(lambda left, attempt: self._request_turn(request, left, attempt, relay))
-
-        return turn() if relay is None or on_text is None else relay.run(turn, on_text)
+        if on_text is None:
+            return self._retry(partial(self._request_turn, request, None))
+        relay = Relay()
+        return relay.run(lambda: self._retry(partial(self._request_turn, request, relay)), on_text)
 
     def close(self) -> None:
         """Close the connections; a later `complete` opens new ones."""
@@ -249,7 +230,7 @@ class OpenAILLM:
             probe_aside=probe_aside,
         )
 
-    def _request_turn(self, request: _Request, left: float, attempt: int, relay: Relay | None) -> Turn:
+    def _request_turn(self, request: _Request, relay: Relay | None, left: float, attempt: int) -> Turn:
         raw, dialect = self._request(request, left, attempt, relay)
         turn = self._parse(read_turn, raw)
         if relay is not None and not relay.has_passed_text:
@@ -309,16 +290,16 @@ def _add_schema(
     messages: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
 ) -> Sequence[Mapping[str, Any]]:
     """Add the schema to the last message, where models look and every server allows it."""
-    last = messages[-1]
+    *before, last = messages
     content = last.get("content")
-    schema_text = json.dumps(schema, ensure_ascii=False)
     spoken = language(content if isinstance(content, str) else json.dumps(content, ensure_ascii=False))
-    instruction = load_prompt("answer_in_json", spoken).substitute(schema=schema_text)
+    words = load_prompt("answer_in_json", spoken).substitute(schema=json.dumps(schema, ensure_ascii=False))
     if last.get("role") != "user":
-        return [*messages, {"role": "user", "content": instruction}]
-    if isinstance(content, list):
-        return [*messages[:-1], {**last, "content": [*content, {"type": "text", "text": instruction}]}]
-    return [*messages[:-1], {**last, "content": f"{content}\n\n{instruction}"}]
+        return [*messages, {"role": "user", "content": words}]
+    added = (
+        [*content, {"type": "text", "text": words}] if isinstance(content, list) else f"{content}\n\n{words}"
+    )
+    return [*before, {**last, "content": added}]
 
 
 def _cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:

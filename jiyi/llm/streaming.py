@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jiyi.llm.answers import WithoutThoughts, text_of
+from jiyi.llm.answers import WithoutThoughts, first_choice, text_of
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["GivenUp", "Relay", "assemble_stream", "read_stream"]
 
 _T = TypeVar("_T")
-
 _Call = dict[str, Any]  # a tool call being assembled
-
 _OTHER_FIELDS = ("event:", "id:", "retry:", ":")  # of server-sent events, other than data
 
 
@@ -28,14 +26,10 @@ class GivenUp(Exception):
 
 
 class Relay:
-    """Passes on text from the thread that reads a stream to the one that asked for it.
-
-    Attributes:
-        has_passed_text: whether any text was passed on; asking again would repeat it.
-    """
+    """Passes on text from the thread that reads a stream to the one that asked for it."""
 
     def __init__(self) -> None:
-        self.has_passed_text = False
+        self.has_passed_text = False  # asking again would repeat it
         self._pieces: SimpleQueue[str | None] = SimpleQueue()
         self._given_up = threading.Event()
 
@@ -80,9 +74,7 @@ class Relay:
 def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> bytes:
     """Ask for a stream, pass its text without thoughts to the relay, and return the whole answer.
 
-    Raises:
-        openai.OpenAIError: the endpoint failed, or its answer broke off.
-        GivenUp: nobody waits for the text any more.
+    Raises openai.OpenAIError (the endpoint failed, or its answer broke off) or `GivenUp`.
     """
     import openai
 
@@ -101,11 +93,7 @@ def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> b
 
 
 def assemble_stream(stream: bytes) -> bytes:
-    """Return the answer of a whole stream as an endpoint gives it that does not stream.
-
-    Raises:
-        ValueError: the stream says it failed, or broke off.
-    """
+    """Return the answer of a whole stream as if it were not streamed; ValueError: it failed or broke off."""
     assembly = _Assembly()
     try:
         for line in _split_lines([stream]):
@@ -123,9 +111,7 @@ def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
     while True:
         relay.check()
         try:
-            chunk = next(chunks)
-        except StopIteration:
-            return
+            chunk = next(chunks, None)
         except openai.OpenAIError:
             raise
         # The HTTP package below, and so the class of its errors, depends on the version of openai.
@@ -133,6 +119,8 @@ def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
             if "Timeout" in type(error).__name__:
                 raise openai.APITimeoutError(response.http_request) from error
             raise openai.APIConnectionError(request=response.http_request) from error
+        if chunk is None:
+            return
         yield chunk
 
 
@@ -196,10 +184,7 @@ class _Assembly:
         for name in ("model", "usage"):
             if event.get(name):
                 self._answer_fields[name] = event[name]
-        choices = event.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
-            return ""
+        choice = first_choice(event)
         if isinstance(choice.get("finish_reason"), str):
             self._finish_reason = choice["finish_reason"]
         delta = choice.get("delta") or choice.get("message")
@@ -244,11 +229,7 @@ class _Assembly:
 
 
 def _split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the lines of a stream as soon as they are whole.
-
-    Lines end where the standard of server-sent events says, not at the other line ends of
-    Unicode, which JSON may hold.
-    """
+    """Yield the lines of a stream as soon as they are whole; JSON may hold other line ends of Unicode."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

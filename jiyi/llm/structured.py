@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -26,10 +27,9 @@ class Unfit(ValueError):
 
 
 def checker(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    """Return a function that raises `Unfit` for what does not fit an object's schema.
+    """Return a function that raises `Unfit` for what does not fit an object's schema (drafts 4, 6 and 7).
 
-    Drafts 4, 6 and 7; any other schema is an InputError. Defaults are not filled in, and ``$ref``
-    reach nothing outside.
+    Defaults are not filled in, ``$ref`` reach nothing outside. InputError: it is no such schema.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         raise InputError('the schema must describe an object: {"type": "object", "properties": {...}}')
@@ -70,45 +70,34 @@ def ask_json(
     language: Language = "en",
     max_tokens: int | None = None,
 ) -> dict[str, Any]:
-    """Return an answer to `messages` that fits `schema`.
+    """Return an answer to `messages`, which should say themselves that JSON is wanted, that fits `schema`.
 
     - The object is found in plain JSON, in a fenced block, and within prose.
-    - An answer that does not fit is shown to the model once, with what is wrong and the
-      schema, in `language`; it may answer again. At most two calls.
+    - An answer that does not fit is shown to the model once, with what is wrong and the schema, in
+      `language`; it may answer again. At most two calls.
     - Every string in the result can be encoded; numbers are finite.
-    - Defaults of the schema are not filled in, and its ``$ref`` reach nothing outside it.
-
-    Args:
-        llm: the model.
-        messages: OpenAI Chat Completions dicts; they should say themselves that JSON is wanted.
-        schema: a JSON schema (drafts 4, 6 and 7) whose type is "object".
-        language: of the words around a bad answer.
-        max_tokens: most tokens of each answer.
 
     Raises:
-        InputError: `schema` is no JSON schema of an object.
+        InputError: `schema` is none as `checker` takes it.
         BadReply: the second answer did not fit either; quotes how it begins.
         LLMError: the model could not be asked.
     """
-    check = checker(schema)
-    reply = llm.complete(messages, max_tokens=max_tokens, schema=schema)
-    try:
-        return _find_valid_object(reply, check)
-    except Unfit as error:
-        reason = str(error)
-    shown = json.dumps(schema, ensure_ascii=False)
-    repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
-    bad_answer = reply.text[:_MAX_QUOTED_CHARS] or "…"  # some endpoints refuse an empty message
-    retried = [*messages, {"role": "assistant", "content": bad_answer}, {"role": "user", "content": repair}]
-    reply = llm.complete(retried, max_tokens=max_tokens, schema=schema)
-    try:
-        return _find_valid_object(reply, check)
-    except Unfit as error:
-        beginning = " ".join(reply.text[:200].split()) or "nothing"
-        raise BadReply(
-            f"the model gave no usable JSON, twice: {error}; use a larger model, or one that "
-            f"follows JSON schemas; its answer begins: {beginning}"
-        ) from None
+    check, reason = checker(schema), ""
+    for _ in range(2):
+        reply = llm.complete(messages, max_tokens=max_tokens, schema=schema)
+        try:
+            return _find_valid_object(reply, check)
+        except Unfit as error:
+            reason = str(error)
+        shown = json.dumps(schema, ensure_ascii=False)
+        repair = load_prompt("repair_json", language).substitute(error=reason, schema=shown)
+        bad = reply.text[:_MAX_QUOTED_CHARS] or "…"  # some endpoints refuse an empty message
+        messages = [*messages, {"role": "assistant", "content": bad}, {"role": "user", "content": repair}]
+    beginning = " ".join(reply.text[:200].split()) or "nothing"
+    raise BadReply(
+        f"the model gave no usable JSON, twice: {reason}; use a larger model, or one that "
+        f"follows JSON schemas; its answer begins: {beginning}"
+    )
 
 
 def ask_each(
@@ -116,15 +105,8 @@ def ask_each(
 ) -> list[Any]:
     """Return the model's answer for each of `texts`, in one call; none can be left out or invented.
 
-    Args:
-        llm: the model.
-        prompt: the name of the prompt; its ``passages`` are the texts, numbered and quoted.
-        texts: what is asked about.
-        value: the JSON schema of one answer.
-        language: of the prompt, whose other fields are ``words``.
-
-    Raises:
-        LLMError: as `ask_json`.
+    ``prompt`` names the prompt: its ``passages`` are the texts, numbered and quoted, its other fields
+    ``words``. ``value`` is the JSON schema of one answer. Raises LLMError as `ask_json`.
     """
     numbers = [str(number) for number in range(1, len(texts) + 1)]
     passages = "\n\n".join(f"[{n}]\n{quote(text)}" for n, text in zip(numbers, texts, strict=True))
@@ -163,18 +145,13 @@ def _find_objects(text: str) -> Iterator[dict[str, Any]]:
             continue
         if isinstance(found, dict):
             yield found
-    place = -1
-    for _ in range(_MAX_OBJECT_STARTS):
-        place = text.find("{", place + 1)
-        if place < 0:
-            return
-        try:
-            found, end = _DECODER.raw_decode(text, place)
-            found = encodable(found)
-        except (ValueError, RecursionError):
-            continue
-        yield found
-        place = end - 1
+    end = starts = 0
+    while (place := text.find("{", end)) >= 0 and starts < _MAX_OBJECT_STARTS:
+        end, starts = place + 1, starts + 1
+        with suppress(ValueError, RecursionError):
+            found, past = _DECODER.raw_decode(text, place)
+            yield encodable(found)
+            end = past
 
 
 def _read_finite(word: str) -> float:

@@ -2,30 +2,24 @@
 
 Each step has a nearness to the goal from 0 to 1. Terms of the step that the goal has weigh 1, those of an
 earlier step half the nearness of that step: "tail error.log" after "look at the logs of nginx" is still
-near, and a chain of small digressions fades out. A weight of `FULL_WEIGHT` is nearness 1.
+near, and a chain of small digressions fades out. A weight of 1.5 is nearness 1.
 
 The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is 1 minus that. A
-run drifts when the score is at `DRIFT_SCORE` or above after `MIN_STEPS` steps, or when one action failed
-`repeats` times without success between.
+run drifts when the score is at a limit or above after four steps, or when one action failed several times
+without success between.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from jiyi.text import analyse, language, query_terms
+from jiyi.text import analyse, first_words, language, query_terms
 
-__all__ = ["DRIFT_SCORE", "FULL_WEIGHT", "MIN_STEPS", "Drift", "Step", "find_drift", "last_run"]
+__all__ = ["Drift", "Step", "find_drift", "last_run"]
 
-DRIFT_SCORE = 0.7
-"""The score from which a run counts as drifting."""
-
-FULL_WEIGHT = 1.5
-"""The weight of shared terms from which the nearness of a step is 1."""
-
-MIN_STEPS = 4
-"""The steps a run needs before it can drift."""
-
+_DRIFT_SCORE = 0.7  # from which a run drifts
+_FULL_WEIGHT = 1.5  # of shared terms, from which the nearness of a step is 1
+_MIN_STEPS = 4  # of a run before it can drift
 _SMOOTHING = 0.35  # weight of the newest step in the average
 _INHERITED_WEIGHT = 0.5  # weight of the terms of a near step in later steps
 _FAILURE_STEPS = 12  # newest steps whose failures are counted
@@ -52,31 +46,27 @@ class Drift:
     why: str  # explanation
 
 
-def find_drift(goal: str, steps: Sequence[Step], *, drifted: float = DRIFT_SCORE, repeats: int = 3) -> Drift:
+def find_drift(goal: str, steps: Sequence[Step], *, drifted: float = _DRIFT_SCORE, repeats: int = 3) -> Drift:
     """Return how far the steps have moved away from the goal.
 
-    The same goal and steps give the same answer. A step in another language than the goal that shares no
-    term with it is skipped. Only the first 2,000 characters of each and failures of the last 12 steps count.
-
-    Args:
-        goal: the original request; if it has fewer than two words, only failures count.
-        steps: what was done, oldest first.
-        drifted: the score from which the run drifts.
-        repeats: failures of one action that make the run drift.
+    Steps come oldest first; the run drifts from the score ``drifted`` or from ``repeats`` failures of one
+    action. If the goal has fewer than two words, only failures count. A step in another language than the
+    goal that shares no term with it is skipped. Only the first 2,000 characters of each and failures of the
+    last 12 steps count.
     """
     failures, action = _count_failures(steps)
     comparable = len(query_terms(goal[:_MAX_CHARS])) >= _MIN_TERMS
     nearness = _step_nearness(goal, steps) if comparable else []
     score = 1 - reduce(lambda mean, new: mean + _SMOOTHING * (new - mean), nearness) if nearness else 0.0
-    far = len(nearness) >= MIN_STEPS and score >= drifted
+    far = len(nearness) >= _MIN_STEPS and score >= drifted
     why = f"{len(steps)} steps, near the request"
     if failures >= repeats:
-        why = f"the same step failed {failures} times: {_shorten(action)}"
+        why = f"the same step failed {failures} times: {first_words(action, 80)}"
     elif far:
-        why = f"the last steps have little to do with the request, such as: {_shorten(steps[-1].text)}"
+        why = f"the last steps have little to do with the request, such as: {first_words(steps[-1].text, 80)}"
     elif not comparable:
         why = "the request has too few words to tell"
-    elif len(nearness) < MIN_STEPS:
+    elif len(nearness) < _MIN_STEPS:
         why = f"{len(nearness)} steps are too few to tell"
     return Drift(score=round(score, 4), failures=failures, drifting=far or failures >= repeats, why=why)
 
@@ -107,7 +97,7 @@ def _step_nearness(goal: str, steps: Sequence[Step]) -> list[float]:
         shared = sum(weights.get(term, 0.0) for term in terms)
         if not shared and language(step.text) != goal_language:
             continue  # words of two languages cannot be compared
-        nearness.append(min(1.0, shared / FULL_WEIGHT))
+        nearness.append(min(1.0, shared / _FULL_WEIGHT))
         for term in terms:
             weights[term] = max(weights.get(term, 0.0), _INHERITED_WEIGHT * nearness[-1])
     return nearness
@@ -124,8 +114,3 @@ def _count_failures(steps: Sequence[Step]) -> tuple[int, str]:
         if not step.ok:
             failed.append((count + 1, step.text, terms))
     return max(((count, text) for count, text, _ in failed), default=(0, ""))
-
-
-def _shorten(text: str) -> str:
-    flat = " ".join(text[:400].split())
-    return flat if len(flat) <= 80 else flat[:79] + "…"

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -39,14 +39,10 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})  # in the value
 def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None) -> str:
     """Return the figures in the text format 0.0.4 of Prometheus, to be served as `CONTENT_TYPE`.
 
-    Every name starts with ``jiyi_`` and contains its unit; every sample has the label ``task_type``, and
-    totals are sums over it. Quantiles are of the values that the monitor keeps, ``_sum`` and ``_count`` of
-    all since the start. A ratio that is not known yet has no sample.
-
-    With ``reading``, from `memory.reading()`, the state of the background reader is added without labels:
-    it is the same in every process on a database.
-
-    Format: prometheus.io/docs/instrumenting/exposition_formats.
+    Every sample has the label ``task_type``, and totals are sums over it. Quantiles are of the values that
+    the monitor keeps, ``_sum`` and ``_count`` of all since the start. A ratio that is not known yet has no
+    sample. With ``reading``, from `memory.reading()`, the state of the background reader is added without
+    labels: it is the same in every process on a database.
     """
     figures, text = monitor.by_task_type(), ""
     for name, metric in _metrics("monitor").items():
@@ -63,10 +59,7 @@ def prometheus_text(monitor: ContextMonitor, reading: ReadingState | None = None
 
 
 def metric_text(name: str, kind: str, about: str, samples: Sequence[Sample]) -> str:
-    """Return a metric in the text format 0.0.4 of Prometheus, "" without samples.
-
-    ``name`` is without ``jiyi_``, and without the ``_total`` of a counter.
-    """
+    """Return a metric in that format, "" without samples; ``name`` is without "jiyi_" and "_total"."""
     if not samples:
         return ""
     full_name = f"jiyi_{name}_total" if kind == "counter" else f"jiyi_{name}"
@@ -86,32 +79,24 @@ def otel_metrics(monitor: ContextMonitor, meter: "Meter") -> None:
     gauges are read when the reader of the meter collects; their names are those of `prometheus_text` with
     dots. Every value has the attribute ``task_type``.
 
-    Raises:
-        MissingExtra: the package `opentelemetry-api` is not installed.
+    MissingExtra: the package `opentelemetry-api` is not installed.
     """
     try:
         from opentelemetry.metrics import Observation
     except ImportError as error:
-        raise MissingExtra(
-            'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
-        ) from error
+        hint = 'OpenTelemetry metrics need an optional package: pip install "jiyi[otel]"'
+        raise MissingExtra(hint) from error
 
-    def callback_for(metric: _Metric) -> Callable[["CallbackOptions"], Iterator["Observation"]]:
-        def observe(_: "CallbackOptions") -> Iterator["Observation"]:
-            for gauges in monitor.by_task_type():
-                for labels, value in _labelled_values(metric, gauges):
-                    yield Observation(value, {"task_type": gauges.task_type or "", **labels})
-
-        return observe
+    def observe(metric: _Metric, _: "CallbackOptions") -> Iterator["Observation"]:
+        for gauges in monitor.by_task_type():
+            for labels, value in _labelled_values(metric, gauges):
+                yield Observation(value, {"task_type": gauges.task_type or "", **labels})
 
     for name, metric in _metrics("monitor").items():
         if metric["kind"] != "summary":
             create = getattr(meter, f"create_observable_{metric['kind']}")
-            create(f"jiyi.{name.replace('_', '.')}", [callback_for(metric)], metric["unit"], metric["help"])
-    monitor.listen(_histograms(meter))
-
-
-def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
+            full_name = f"jiyi.{name.replace('_', '.')}"
+            create(full_name, [partial(observe, metric)], metric["unit"], metric["help"])
     histograms = {
         metric["figure"]: meter.create_histogram(
             name, metric["unit"], metric["help"], explicit_bucket_boundaries_advisory=metric["buckets"]
@@ -119,11 +104,11 @@ def _histograms(meter: "Meter") -> Callable[[Figure, float, str], None]:
         for name, metric in _metrics("listener").items()
     }
 
-    def listener(figure: Figure, value: float, task_type: str) -> None:
+    def record(figure: Figure, value: float, task_type: str) -> None:
         scaled = value / 1000 if figure == "build_milliseconds" else value
         histograms[figure].record(scaled, {"task_type": task_type})
 
-    return listener
+    monitor.listen(record)
 
 
 @cache
@@ -158,7 +143,6 @@ def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
 
 
 _T = TypeVar("_T")
-
 _CAPTURE_TEXT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_VALUES = frozenset({"true", "span_only", "span_and_event"})
 
@@ -169,32 +153,25 @@ class _SpanResult:
 
     count: int | None = None  # of records
     record_id: str | None = None  # of a single record
-    attributes: Mapping[str, str | int | float] = field(default_factory=dict)  # further attributes
+    attributes: Mapping[str, str | int | float | None] = field(default_factory=dict)  # further attributes
     records: Iterable[Mapping[str, Any]] = ()  # with text, exported only on request
 
 
 def _records_result(records: Sequence[Searchable]) -> _SpanResult:
-    return _SpanResult(
-        count=len(records),
-        record_id=records[0].id if len(records) == 1 else None,
-        records=({"id": record.id, "content": record.search_text} for record in records),
-    )
+    texts = ({"id": record.id, "content": record.search_text} for record in records)
+    only = records[0].id if len(records) == 1 else None
+    return _SpanResult(count=len(records), record_id=only, records=texts)
 
 
 def _learned_result(learned: Learned) -> _SpanResult:
-    return _SpanResult(
-        count=len(learned.facts),
-        record_id=learned.kept,
-        records=({"id": fact.id, "content": fact.text} for fact in learned.facts),
-    )
+    records = ({"id": fact.id, "content": fact.text} for fact in learned.facts)
+    return _SpanResult(count=len(learned.facts), record_id=learned.kept, records=records)
 
 
 def _hits_result(hits: Hits) -> _SpanResult:
-    return _SpanResult(
-        count=len(hits),
-        attributes=_nothing_relevant(hits.nothing_relevant),
-        records=({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits),
-    )
+    records = ({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits)
+    attributes = {"jiyi.nothing_relevant": hits.nothing_relevant}
+    return _SpanResult(count=len(hits), attributes=attributes, records=records)
 
 
 def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _SpanResult:
@@ -203,24 +180,17 @@ def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _S
 
 
 def _window_result(window: Window) -> _SpanResult:
-    report = window.report
-    tokens = {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
-    return _SpanResult(
-        count=len({block.key for block in window.blocks}),
-        attributes={
-            "jiyi.window.tokens": report.tokens,
-            "jiyi.window.max_tokens": report.budget.max_input_tokens,
-            "jiyi.window.left_out": len(report.left_out),
-            "jiyi.window.notes": len(report.notes),
-            **tokens,
-            **_nothing_relevant(report.nothing_relevant),
-        },
-        records=({"id": block.source_id, "content": block.text} for block in window.blocks),
-    )
-
-
-def _nothing_relevant(nothing_relevant: float | None) -> Mapping[str, float]:
-    return {} if nothing_relevant is None else {"jiyi.nothing_relevant": nothing_relevant}
+    report, blocks = window.report, window.blocks
+    attributes = {
+        "jiyi.window.tokens": report.tokens,
+        "jiyi.window.max_tokens": report.budget.max_input_tokens,
+        "jiyi.window.left_out": len(report.left_out),
+        "jiyi.window.notes": len(report.notes),
+        "jiyi.nothing_relevant": report.nothing_relevant,
+    }
+    attributes |= {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
+    records = ({"id": block.source_id, "content": block.text} for block in blocks)
+    return _SpanResult(count=len({block.key for block in blocks}), attributes=attributes, records=records)
 
 
 _SPANS: Mapping[str, tuple[str, Callable[[Any], _SpanResult]]] = {

@@ -32,8 +32,7 @@ __all__ = [
 class Usage:
     """Tokens of one call of a model as its endpoint counted them; None where it did not.
 
-    Raises:
-        InputError: a number is no whole number or below 0, or more is cached than in the prompt.
+    InputError: a number is no whole number or below 0, or more is cached than in the prompt.
     """
 
     prompt_tokens: int | None = None  # of what the model read
@@ -52,12 +51,9 @@ class Usage:
 
     @classmethod
     def of(cls, given: object) -> "Usage":
-        """Convert the ``usage`` of a chat completion, an object of the package `openai` or a dict.
+        """Convert the ``usage`` of a chat completion: a `Usage`, an object of the package `openai` or a dict.
 
-        A `Usage` is returned as it is.
-
-        Raises:
-            InputError: it has neither ``prompt_tokens`` nor ``completion_tokens``, or invalid counts.
+        InputError: it has neither ``prompt_tokens`` nor ``completion_tokens``, or invalid counts.
         """
         if isinstance(given, cls):
             return given
@@ -99,11 +95,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The figures of one task type, or of all together.
-
-    Counts and sums are of everything since the start or the last `reset`; means,
-    percentiles and rates are of the newest values, as many as the monitor keeps.
-    """
+    """The figures of one task type, or of all together, as `ContextMonitor` keeps them."""
 
     task_type: str | None  # None: all together
     windows: int  # built
@@ -156,9 +148,8 @@ class Limits:
 class Thresholds:
     """The limits from which the monitor alerts.
 
-    Raises:
-        SettingsError: a limit is not finite, the critical one is reached before the warning, or
-            ``fewest`` is below 1.
+    SettingsError: a limit is not finite, the critical one is reached before the warning, or ``fewest`` is
+    below 1.
     """
 
     context_share: Limits = Limits(warning=0.95, critical=0.99)  # median window / input budget, at least
@@ -171,17 +162,13 @@ class Thresholds:
     fewest: int = 20  # windows or replies needed for an alert
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, Limits):
-                continue
-            if not (isfinite(value.warning) and isfinite(value.critical)):
-                raise SettingsError(f"the limits of {field.name} must be finite numbers")
-            low, high = sorted((value.warning, value.critical))
-            if (value.warning, value.critical) != ((high, low) if field.name == "hit_rate" else (low, high)):
+        for name in (field.name for field in fields(self) if field.name != "fewest"):
+            warning, critical = getattr(self, name).warning, getattr(self, name).critical
+            if not (isfinite(warning) and isfinite(critical)):
+                raise SettingsError(f"the limits of {name} must be finite numbers")
+            if (critical > warning) if name in _LOWER_IS_WORSE else (critical < warning):
                 raise SettingsError(
-                    f"{field.name} would be critical before it warns: swap {value.critical:g} and "
-                    f"{value.warning:g}"
+                    f"{name} would be critical before it warns: swap {critical:g} and {warning:g}"
                 )
         if self.fewest < 1:
             raise SettingsError(f"fewest must be at least 1, not {self.fewest}")
@@ -204,14 +191,15 @@ class Alert:
 def find_alerts(
     gauges: Iterable[Gauges], runs: Mapping[SessionKey, tuple[str, Drift]], thresholds: Thresholds
 ) -> tuple[Alert, ...]:
-    """Return the alerts, critical ones first; `runs` are task type and drift by session.
-
-    Figures of fewer than ``fewest`` windows or replies are skipped.
-    """
+    """Return the alerts, critical ones first; `runs` are task type and drift by session."""
     alerts = [alert for figures in gauges for alert in _figure_alerts(figures, thresholds)]
     for (user, session), (task_type, drift) in runs.items():
         source = {"task_type": task_type, "session_id": session, "user_id": user}
-        alerts += _run_alerts(drift, thresholds, source)
+        details = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
+        if drift.failures >= thresholds.failures.warning:
+            alerts += _threshold_alert("failures", drift.failures, thresholds, details, source)
+        elif drift.drifting:
+            alerts += _threshold_alert("drift", drift.score, thresholds, details, source)
     return tuple(sorted(alerts, key=lambda alert: alert.level != "critical"))
 
 
@@ -233,15 +221,6 @@ def _figure_alerts(gauges: Gauges, limits: Thresholds) -> Iterator[Alert]:
             yield from _threshold_alert(name, value, limits, details, {"task_type": gauges.task_type or ""})
 
 
-def _run_alerts(drift: Drift, limits: Thresholds, source: Mapping[str, str]) -> Iterator[Alert]:
-    session = source["session_id"]
-    details = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
-    if drift.failures >= limits.failures.warning:
-        yield from _threshold_alert("failures", drift.failures, limits, details, source)
-    elif drift.drifting:
-        yield from _threshold_alert("drift", drift.score, limits, details, source)
-
-
 def _threshold_alert(
     name: str, value: float, limits: Thresholds, details: Mapping[str, Any], source: Mapping[str, str]
 ) -> Iterator[Alert]:
@@ -261,8 +240,6 @@ _alert_texts = cache(partial(read_toml, __package__, "alerts"))
 class RecentValues:
     """The newest values of a figure, and the number and sum of all values."""
 
-    __slots__ = ("_values", "count", "total")
-
     def __init__(self, keep: int) -> None:
         self._values: deque[float] = deque(maxlen=keep)
         self.count = 0
@@ -275,18 +252,13 @@ class RecentValues:
         self.total += value
 
     def spread(self) -> Spread:
-        """Return the distribution of the newest values."""
+        """Return the distribution of the newest values (Hyndman and Fan 1996, definition 1)."""
         values = sorted(self._values)
         if not values:
             return Spread(count=self.count, total=self.total)
-        return Spread(
-            count=self.count,
-            total=self.total,
-            mean=sum(values) / len(values),
-            p50=_percentile(values, 0.5),
-            p95=_percentile(values, 0.95),
-            largest=values[-1],
-        )
+        p50, p95 = (values[ceil(fraction * len(values)) - 1] for fraction in (0.5, 0.95))
+        mean = sum(values) / len(values)
+        return Spread(count=self.count, total=self.total, mean=mean, p50=p50, p95=p95, largest=values[-1])
 
 
 class Series:
@@ -295,7 +267,7 @@ class Series:
     def __init__(self, keep: int) -> None:
         self._rings = {name: RecentValues(keep) for name in _SPREAD_FIELDS}
         self.counts: Counter[str] = Counter()  # fields of `Gauges` that are sums
-        self._sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
+        self._sections: Counter[Section] = Counter(dict.fromkeys(SECTIONS, 0))
         self._saved: Counter[str] = Counter()
         self._hits: deque[tuple[int, int]] = deque(maxlen=keep)  # blocks shown and used, by reply
 
@@ -305,9 +277,7 @@ class Series:
         self._rings["share"].add(report.tokens / report.budget.max_input_tokens)
         if milliseconds is not None:
             self._rings["milliseconds"].add(milliseconds)
-        for name, tokens in report.sections.items():
-            if tokens:
-                self._sections[name] += tokens
+        self._sections.update({name: tokens for name, tokens in report.sections.items() if tokens})
         self._saved.update(report.saved)
 
     def add_reply(self, tokens: int, reserve: int) -> None:
@@ -351,8 +321,3 @@ class Series:
             drifting=drifting,
             **figures,
         )
-
-
-def _percentile(values: Sequence[float], fraction: float) -> float:
-    """Return the value of nearest rank in sorted values (Hyndman and Fan 1996, definition 1)."""
-    return values[max(ceil(fraction * len(values)), 1) - 1]

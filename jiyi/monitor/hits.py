@@ -2,8 +2,8 @@
 
 The distinctive terms of a block are those that the question does not have. Each weighs by how few blocks of
 the window have it (idf, Spärck Jones 1972), three times that with a digit, twice as a name. A block was used
-if the reply contains at least `USED_SHARE` of their weight; of a long block no more than `MAX_WEIGHT` is
-required, since a reply takes one thing from it and leaves the rest.
+if the reply contains at least `USED_SHARE` of their weight; of a long block no more than 14 is required (a
+rare plain word weighs 1), since a reply takes one thing from it and leaves the rest.
 
 Not detected: a reply in another language than the block (except for numbers, names and identifiers), one
 that only says yes or no, and a date that is above the text and not in it.
@@ -18,7 +18,7 @@ from math import log
 from jiyi.records import Block, Section
 from jiyi.text import analyse, query_terms
 
-__all__ = ["MAX_WEIGHT", "RETRIEVED_SECTIONS", "USED_SHARE", "Hit", "Hits", "find_hits"]
+__all__ = ["RETRIEVED_SECTIONS", "USED_SHARE", "Hit", "Hits", "find_hits"]
 
 RETRIEVED_SECTIONS: tuple[Section, ...] = ("knowledge", "episodes", "recalled")
 """The sections with blocks that a search found; only these can be hits."""
@@ -26,9 +26,7 @@ RETRIEVED_SECTIONS: tuple[Section, ...] = ("knowledge", "episodes", "recalled")
 USED_SHARE = 0.2
 """The share of the weight of a block from which it counts as used."""
 
-MAX_WEIGHT = 14.0
-"""The maximum weight of a block; a rare plain word weighs 1."""
-
+_MAX_WEIGHT = 14.0  # of a block
 _NUMBER_FACTOR = 3.0
 _NAME_FACTOR = 2.0
 _MAX_CHARS = 4_000  # of a block and of a question
@@ -65,15 +63,10 @@ class Hits:
 
 
 def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
-    """Return which of the retrieved blocks the reply used.
+    """Return which blocks in `RETRIEVED_SECTIONS` the reply used; words of the question prove nothing.
 
     Takes some two milliseconds for each thousand characters of blocks. The first 4,000 characters of a block
     and 20,000 of the reply are read. A block without distinctive terms is not used.
-
-    Args:
-        question: its words prove nothing.
-        blocks: those of the window; only sections in `RETRIEVED_SECTIONS` are read.
-        reply: the answer of the model.
     """
     question_terms = set(analyse(question[:_MAX_CHARS]))
     reply_terms = set(analyse(reply[:_MAX_REPLY_CHARS])) - question_terms
@@ -85,7 +78,7 @@ def find_hits(question: str, blocks: Sequence[Block], reply: str) -> Hits:
     for block, factors in zip(candidates, terms, strict=True):
         weights = {t: factor * log(1 + len(candidates) / counts[t]) / rarest for t, factor in factors.items()}
         shared = sum(weight for term, weight in weights.items() if term in reply_terms)
-        share = min(1.0, shared / min(MAX_WEIGHT, sum(weights.values()))) if weights else 0.0
+        share = min(1.0, shared / min(_MAX_WEIGHT, sum(weights.values()))) if weights else 0.0
         used = share >= USED_SHARE
         hits.append(Hit(section=block.section, source_id=block.source_id, share=share, used=used))
     return Hits(blocks=tuple(hits))

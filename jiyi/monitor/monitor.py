@@ -36,14 +36,7 @@ _NO_QUESTION = {"role": "user", "content": ""}
 _ACTIVE_PERIOD = timedelta(minutes=30)  # a run without a step in this time is over
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingReply:
-    """A reply to be compared with the blocks of its window."""
-
-    task_type: str
-    question: str
-    blocks: tuple[Block, ...]
-    reply: str
+_PendingReply = tuple[str, str, tuple[Block, ...], str]  # task type, question and blocks; the reply to them
 
 
 @dataclass(slots=True)
@@ -66,8 +59,8 @@ class ContextMonitor:
 
     - `window`, `reply`, `summarised` and `step` only record their arguments, in some microseconds;
       replies are compared with windows when figures are read.
-    - Counts and sums are exact. Means, percentiles and rates are exact for the newest `keep` values of
-      each figure.
+    - Counts and sums are of everything since the start or the last `reset`; means, percentiles and rates are
+      of the newest `keep` values of each figure.
     - Memory is bounded: `keep` values of each figure for at most 50 task types (later ones are counted as
       `OTHER`); 50 steps and the blocks of the last window for each of the 500 sessions used last; 100
       replies to compare. Of more the oldest are not compared, and `Gauges.unjudged` counts them.
@@ -75,8 +68,7 @@ class ContextMonitor:
     - Nothing is stored or sent.
     - Safe to share between threads.
 
-    Raises:
-        SettingsError: ``keep`` is below 1.
+    SettingsError: ``keep`` is below 1.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)  # of `alerts`
@@ -86,7 +78,6 @@ class ContextMonitor:
     user_id: str = ""  # of sessions by default; the monitor of a memory has the user of `jiyi.open`
 
     def __post_init__(self) -> None:
-        """Check ``keep``, and start empty."""
         if self.keep < 1:
             raise SettingsError(f"keep must be at least 1, not {self.keep}")
         self._lock = free_after_fork(threading.Lock())  # guards what is recorded
@@ -103,21 +94,16 @@ class ContextMonitor:
         milliseconds: float | None = None,
         user_id: str | None = None,
     ) -> None:
-        """Record a window that was built.
+        """Record a window that was built in so many milliseconds for a session.
 
-        Args:
-            window: the window; its retrieved blocks are kept until the reply comes.
-            session_id: the conversation, so that a reply finds its window.
-            task_type: the task type whose figures include it.
-            milliseconds: the time to build it.
-            user_id: the user of the session, by default that of the monitor.
+        Its retrieved blocks are kept until the reply comes; the figures of ``task_type`` include it.
         """
         report = window.report
         asked = (m for m in reversed(window.messages) if m.get("role") == "user")
         question = Message.from_openai(next(asked, _NO_QUESTION)).text
         with self._lock:
             task_type = self._counted_type(task_type)
-            for series in (self._total, self._types[task_type]):
+            for series in self._series_of(task_type):
                 series.add_window(report, milliseconds)
             session = self._session(session_id, user_id)
             session.task_type, session.question = task_type, question
@@ -131,21 +117,12 @@ class ContextMonitor:
     def reply(
         self, session_id: str, text: str, *, usage: object | None = None, user_id: str | None = None
     ) -> None:
-        """Record the reply to the last window of a session, and its usage.
+        """Record the reply to the last window of a session, "" if it only called tools, and its usage.
 
         The first reply with text is compared with the blocks of that window; of later ones only the tokens
         count. The same text again is the same reply, of which only the prompt is recorded: a memory records
-        every reply saved in it. So pass a reply with its usage before it is saved.
-
-        Args:
-            session_id: as given to `window`, or to the verbs of a memory.
-            text: the answer of the model; "" if it only called tools.
-            usage: the counts of the endpoint: a `Usage`, or an argument of `Usage.of`. Without it the
-                tokens of the text are counted.
-            user_id: the user of the session, by default that of the monitor.
-
-        Raises:
-            InputError: the usage is invalid.
+        every reply saved in it. So pass a reply with its usage before it is saved. ``usage`` is an argument
+        of `Usage.of`; without it the tokens of the text are counted.
         """
         counts = Usage() if usage is None else Usage.of(usage)
         tokens = counts.completion_tokens
@@ -155,13 +132,13 @@ class ContextMonitor:
             session = self._session(session_id, user_id)
             task_type = self._counted_type(session.task_type)
             repeated = text_hash is not None and text_hash == session.reply
-            for series in (self._total, self._types[task_type]):
+            for series in self._series_of(task_type):
                 if not repeated:
                     series.add_reply(count, session.reserve)
                 series.add_usage(counts)
             session.reply = text_hash
             if session.blocks and text_hash is not None:
-                self._queue(_PendingReply(task_type, session.question, session.blocks, text))
+                self._queue((task_type, session.question, session.blocks, text))
                 session.blocks = ()
         if not repeated:
             self._notify("output_tokens", count, task_type)
@@ -173,17 +150,12 @@ class ContextMonitor:
         with self._lock:
             session = self._sessions.get(self._key(session_id, user_id))
             counted_type = self._counted_type(task_type or (session.task_type if session else ""))
-            for series in (self._total, self._types[counted_type]):
-                series.counts["summaries"] += 1
+            self._count("summaries", counted_type)
 
     def step(self, session_id: str, text: str, ok: bool = True, *, user_id: str | None = None) -> None:
-        """Record a step of a run; its goal is the question of the last window of the session.
+        """Record a step of a run, such as a tool call, of which 1,000 characters are kept, and how it went.
 
-        Args:
-            session_id: as given to `window`.
-            text: what was done, such as the tool call; its first 1,000 characters are kept.
-            ok: whether it went well.
-            user_id: the user of the session, by default that of the monitor.
+        The goal of the run is the question of the last window of the session.
         """
         now = self.clock()
         step = Step(text=text[:_MAX_STEP_CHARS], ok=ok)
@@ -191,9 +163,9 @@ class ContextMonitor:
             session = self._session(session_id, user_id)
             session.steps.append((session.question, step))
             session.stepped_at, session.drift = now, None
-            for series in (self._total, self._types[self._counted_type(session.task_type)]):
-                series.counts["steps"] += 1
-                series.counts["failed_steps"] += not ok
+            task_type = self._counted_type(session.task_type)
+            self._count("steps", task_type)
+            self._count("failed_steps", task_type, int(not ok))
 
     @property
     def task_types(self) -> tuple[str, ...]:
@@ -202,13 +174,9 @@ class ContextMonitor:
             return tuple(self._types)
 
     def gauges(self, task_type: str | None = None) -> Gauges:
-        """Return the figures of a task type, or of all together.
+        """Return the figures of a task type, or of all together; pending replies are compared first.
 
-        Compares pending replies first: some two milliseconds for each thousand characters that their windows
-        recalled.
-
-        Raises:
-            InputError: no window, reply, summary or step of this task type was seen.
+        InputError: no window, reply, summary or step of this task type was seen.
         """
         self._catch_up()
         with self._lock:
@@ -255,13 +223,11 @@ class ContextMonitor:
     def _session(self, session_id: str, user_id: str | None) -> _Session:
         """Return a session; a new one replaces the one used longest ago if there are too many."""
         key = self._key(session_id, user_id)
-        if key in self._sessions:
-            self._sessions.move_to_end(key)
-        else:
-            if len(self._sessions) >= _MAX_SESSIONS:
-                self._sessions.popitem(last=False)
-            self._sessions[key] = _Session()
-        return self._sessions[key]
+        session = self._sessions.setdefault(key, _Session())
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > _MAX_SESSIONS:
+            self._sessions.popitem(last=False)
+        return session
 
     def _active_runs(self) -> list[tuple[SessionKey, _Session]]:
         earliest = self.clock() - _ACTIVE_PERIOD
@@ -271,8 +237,7 @@ class ContextMonitor:
     def _queue(self, reply: _PendingReply) -> None:
         """Queue a reply to be compared; it replaces the oldest if there are too many."""
         if len(self._pending) == _MAX_PENDING:
-            for series in (self._total, self._types[self._pending.popleft().task_type]):
-                series.counts["unjudged"] += 1
+            self._count("unjudged", self._pending.popleft()[0])
         self._pending.append(reply)
 
     def _counted_type(self, task_type: str) -> str:
@@ -282,6 +247,13 @@ class ContextMonitor:
                 task_type = OTHER
             self._types.setdefault(task_type, Series(self.keep))
         return task_type
+
+    def _series_of(self, task_type: str) -> tuple[Series, Series]:
+        return self._total, self._types[task_type]
+
+    def _count(self, figure: str, task_type: str, more: int = 1) -> None:
+        for series in self._series_of(task_type):
+            series.counts[figure] += more
 
     def _notify(self, figure: Figure, value: float, task_type: str) -> None:
         for listener in self._listeners:
@@ -303,20 +275,14 @@ class ContextMonitor:
                 pending, self._pending = list(self._pending), deque()
                 types, everything = self._types, self._total
                 runs = [(run, list(run.steps)) for _, run in self._active_runs() if run.drift is None]
-            for item in pending:
-                hits = find_hits(item.question, item.blocks, item.reply)
+            for task_type, question, blocks, reply in pending:
+                hits = find_hits(question, blocks, reply)
                 with self._lock:
-                    for series in (everything, types[item.task_type]):
+                    for series in (everything, types[task_type]):
                         series.add_hits(hits)
+            far, often = self.thresholds.drift.warning, max(int(self.thresholds.failures.warning), 1)
             for session, steps in runs:
-                self._update_drift(session, steps)
-
-    def _update_drift(self, session: _Session, steps: list[tuple[str, Step]]) -> None:
-        goal, run = last_run(steps)
-        limits = self.thresholds
-        drift = find_drift(
-            goal, run, drifted=limits.drift.warning, repeats=max(int(limits.failures.warning), 1)
-        )
-        with self._lock:
-            if session.steps[-1] is steps[-1]:  # no step came meanwhile
-                session.drift = drift
+                drift = find_drift(*last_run(steps), drifted=far, repeats=often)
+                with self._lock:
+                    if session.steps[-1] is steps[-1]:  # no step came meanwhile
+                        session.drift = drift

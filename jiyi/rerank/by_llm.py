@@ -19,21 +19,14 @@ _SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
 class LLMReranker:
     """A `Reranker` that asks a language model for a score from 0 to 10 for each passage.
 
-    - Passages and query are quoted as data; what they say is no instruction to the model.
+    - Passages and query are quoted as data, up to `passage_tokens` of each by o200k_base; what they say is
+      no instruction to the model.
     - The model answers by a JSON schema with one entry a passage, checked, and repaired
       once; an answer that still leaves one out is an error, never a guess.
-    - Costs one call of the model for every `batch_size` passages, one after the other, and
-      `passage_tokens` a passage; scores of different batches are given apart, on one scale.
+    - One call for every `batch_size` passages, one after the other, on one scale.
+    - The prompt is in `language`, by default that of the query.
 
-    Args:
-        llm: the model.
-        language: of the prompt; "auto": as the query.
-        batch_size: passages in one prompt, at most.
-        passage_tokens: tokens shown of a passage and of the query, by o200k_base; of a
-            longer one the beginning.
-
-    Raises:
-        SettingsError: a number is below 1.
+    SettingsError: a number is below 1.
     """
 
     def __init__(
@@ -63,20 +56,14 @@ class LLMReranker:
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a whole number from 0 to 10 for each of `texts`; errors are those of `Reranker`."""
         question, items = check_query(query, texts, _MAX_TEXT_CHARS)
+        language = language_of(question) if self._language == "auto" else self._language
+        asked, *shown = (self._counter.truncate(t.strip(), self._passage_tokens) for t in (question, *items))
         scores: list[float] = []
-        for start in range(0, len(items), self._batch_size):
-            scores += self._score_batch(question, items[start : start + self._batch_size])
+        for start in range(0, len(shown), self._batch_size):
+            batch = shown[start : start + self._batch_size]
+            try:
+                answers = ask_each(self._llm, "rerank", batch, _SCORE, language=language, query=quote(asked))
+            except LLMError as error:
+                raise RerankError(f"the language model gave no scores: {error}") from error
+            scores += map(float, answers)
         return scores
-
-    def _score_batch(self, query: str, texts: list[str]) -> list[float]:
-        language = language_of(query) if self._language == "auto" else self._language
-        shown = [self._truncate(text) for text in texts]
-        query = quote(self._truncate(query))
-        try:
-            scores = ask_each(self._llm, "rerank", shown, _SCORE, language=language, query=query)
-        except LLMError as error:
-            raise RerankError(f"the language model gave no scores: {error}") from error
-        return [float(score) for score in scores]
-
-    def _truncate(self, text: str) -> str:
-        return self._counter.truncate(text.strip(), self._passage_tokens)

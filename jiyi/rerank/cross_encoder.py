@@ -18,22 +18,15 @@ _MAX_CHARS_PER_TOKEN = 16  # of a text, for each token of `max_length`
 class CrossEncoderReranker:
     """A `Reranker` that runs a model here (`pip install "jiyi[cross-encoder]"`).
 
-    - The model is loaded by the first `score`, once; making a reranker costs nothing.
-    - Nothing is downloaded: a model is a folder, or a name that is in the cache of the
-      Hugging Face hub on this machine (``hf download NAME`` puts it there).
-    - Query and text count together up to `max_length` tokens, or up to the model's own
-      window where that is smaller; the rest of the longer of the two is not read.
-    - One call at a time uses the model, others wait for it.
+    - The model is loaded by the first `score`, once. Nothing is downloaded: a model is a folder, or a name
+      such as "BAAI/bge-reranker-v2-m3" that is in the cache of the Hugging Face hub on this machine (``hf
+      download NAME`` puts it there). It runs on ``device``: "cpu", "cuda:1", "mps", ...; None is the fastest
+      there is.
+    - Query and text count together up to `max_length` tokens, or up to the model's own window where that is
+      smaller; the rest of the longer of the two is not read.
+    - One call at a time uses the model, others wait for it; it reads `batch_size` pairs together.
 
-    Args:
-        model_name_or_path: a folder, or a name such as "BAAI/bge-reranker-v2-m3".
-        device: "cpu", "cuda", "cuda:1", "mps", ...; None: the fastest there is.
-        max_length: most tokens of a pair.
-        batch_size: pairs that go through the model together.
-
-    Raises:
-        MissingExtra: the package `sentence-transformers` is not installed.
-        SettingsError: an argument has an unusable value.
+    Raises MissingExtra (the package `sentence-transformers` is not installed), SettingsError (an argument).
     """
 
     def __init__(
@@ -75,11 +68,8 @@ class CrossEncoderReranker:
             try:
                 if self._model is None:
                     self._model = self._load()
-                scores = self._model.predict(
-                    [(question, item) for item in items],
-                    batch_size=self._batch_size,
-                    show_progress_bar=False,
-                )
+                pairs = [(question, item) for item in items]
+                scores = self._model.predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
                 return [float(score) for score in scores]
             except Exception as error:
                 raise RerankError(f"{self.name} failed: {error}") from error

@@ -1,8 +1,8 @@
 """Reranking by a /rerank API: Jina, Cohere, SiliconFlow, vLLM, llama.cpp, Text Embeddings Inference, ..."""
 
+import sys
 import time
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -30,24 +30,14 @@ _FAULTS = Faults(
 class EndpointReranker:
     """A `Reranker` behind an HTTP API, asked with the standard library.
 
-    - Making one connects to nothing. Each call is one connection and one request.
-    - Tries again after time-outs, broken connections, 408, 409, 429 and 5xx, as often as
-      `endpoint.retries` says and `time_limit` lets it. An endpoint that kept failing is
-      skipped for a while, from 1 second up to 5 minutes.
-    - Redirects are refused, answers above 10 MB too; answers are checked: number, indexes,
-      finite scores.
+    - Making one connects to nothing. Each call is one connection and one request, to the endpoint's address
+      with "/rerank" appended, unless it ends in "/rerank" or "/reranks".
+    - Tries again as `jiyi.endpoint.retry_within` does, for `time_limit` seconds.
+    - Redirects are refused, answers above 10 MB too; answers are checked: number, indexes, finite scores.
     - Texts are sent up to `max_chars` characters, an empty one as a space.
     - The key appears in no error, name or repr.
 
-    Args:
-        model: the model's name at the endpoint.
-        endpoint: where it is; "/rerank" is appended to its address, unless that ends in
-            "/rerank" or "/reranks".
-        time_limit: seconds after which nothing further is tried.
-        max_chars: longest text sent; the rest of a longer one is not read.
-
-    Raises:
-        SettingsError: an argument has an unusable value.
+    SettingsError: an argument has an unusable value.
     """
 
     def __init__(
@@ -63,7 +53,7 @@ class EndpointReranker:
         self._time_limit = time_limit
         self._max_chars = max_chars
         self._breaker = get_breaker(endpoint, model, _FAULTS)
-        self._write = _write_documents
+        self._bare = False  # whether it takes a request without a model
 
     def __repr__(self) -> str:
         return f"EndpointReranker({self.name!r} at {self._endpoint.shown})"
@@ -88,21 +78,28 @@ class EndpointReranker:
         )
 
     def _request_scores(self, query: str, texts: list[str], left: float, attempt: int) -> list[float]:
-        endpoint, deadline = self._endpoint, time.monotonic() + left
+        deadline = time.monotonic() + left
+
+        def ask(body: dict[str, Any]) -> bytes:
+            left = max(deadline - time.monotonic(), 0.001)
+            return post(self._endpoint, self._url, body, _FAULTS, left=left, attempt=attempt)
+
+        # As Text Embeddings Inference reads it, which serves one model.
+        bare = {"query": query, "texts": texts, "truncate": True, "raw_scores": False}
+        # As Jina, Cohere and SiliconFlow read it.
+        named = {"model": self._model, "query": query, "documents": texts, "top_n": len(texts)}
         try:
-            payload = self._write(self._model, query, texts)
-            body = post(endpoint, self._url, payload, _FAULTS, left=left, attempt=attempt)
+            body = ask(bare if self._bare else {**named, "return_documents": False})
         except Failure as failure:
             # Text Embeddings Inference says that a field `texts` is missing.
             if failure.status not in (400, 422) or "texts" not in failure.words:
                 raise
-            payload, left = _write_texts(self._model, query, texts), max(deadline - time.monotonic(), 0.001)
-            body = post(endpoint, self._url, payload, _FAULTS, left=left, attempt=attempt)
-            self._write = _write_texts
+            body = ask(bare)
+            self._bare = True
         try:
             return _read_scores(body, len(texts))
         except ValueError as error:
-            raise _FAULTS.unusable(endpoint, error, body) from None
+            raise _FAULTS.unusable(self._endpoint, error, body) from None
 
 
 def _rerank_url(endpoint: Endpoint) -> str:
@@ -113,22 +110,6 @@ def _rerank_url(endpoint: Endpoint) -> str:
     if not path.endswith(("/rerank", "/reranks")):
         path += "/rerank"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-
-
-def _write_documents(model: str, query: str, texts: list[str]) -> dict[str, Any]:
-    """Write a request as Jina, Cohere and SiliconFlow read it."""
-    return {
-        "model": model,
-        "query": query,
-        "documents": texts,
-        "top_n": len(texts),
-        "return_documents": False,
-    }
-
-
-def _write_texts(model: str, query: str, texts: list[str]) -> dict[str, Any]:  # noqa: ARG001
-    """Write a request as Text Embeddings Inference reads it, which serves one model."""
-    return {"query": query, "texts": texts, "truncate": True, "raw_scores": False}
 
 
 def _read_scores(body: bytes, count: int) -> list[float]:
@@ -145,10 +126,6 @@ def _read_scores(body: bytes, count: int) -> list[float]:
 def _read_score(value: Any, index: int) -> float:
     if type(value) not in (int, float):
         raise ValueError(f"the score of text {index} is no number but {type(value).__name__}")
-    try:
-        score = float(value)
-    except OverflowError:
-        score = float("inf")
-    if not isfinite(score):
+    if not abs(value) <= sys.float_info.max:
         raise ValueError(f"the score of text {index} is not finite")
-    return score
+    return float(value)

@@ -29,11 +29,10 @@ class Reranker(Protocol):
         ...
 
     def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return a score for each of ``texts``; none for none.
+        """Return a score for each of ``texts``, none for none; no partial answer is given.
 
-        Raises:
-            InputError: ``texts`` is a bare string or holds something else than text.
-            RerankError: the model failed; no partial answer is given.
+        InputError: ``texts`` is a bare string or holds something else than text. RerankError: the model
+        failed.
         """
 
 
@@ -62,14 +61,12 @@ def rerank(
 ) -> Reranked:
     """Return the reranker's scores, or a note, after at most `time_limit` seconds.
 
-    - A reranker that is too slow, raises, or answers with nonsense (another number of
-      scores than of texts, not finite numbers) gives a note instead of scores.
-    - A call that takes too long goes on in a daemon thread, which keeps no process from ending.
-    - With a `breaker`, the same at each call, one that was too slow is skipped for a while: the
-      note comes at once, and a call in the background finds out when it is fast enough again.
+    - A reranker that is too slow, raises, or answers with nonsense gives a note instead of scores.
+    - A call that takes too long goes on in a daemon thread, which keeps no process from ending. With a
+      `breaker`, the same at each call, one that was too slow is skipped for a while: the note comes at once,
+      and a call in the background finds out when it is fast enough again.
 
-    Raises:
-        InputError: `texts` is a bare string or holds something else than text.
+    InputError: `texts` is a bare string or holds something else than text.
     """
     items = check_texts(texts, "rerank(r, query, [text], ...)")
     if not items:

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from jiyi.skills.registry import SkillRegistry
 from jiyi.skills.route import Routed, Router, Swapped, choose_swap
 from jiyi.text import TokenCounter, counter_for, language
 
-__all__ = ["OPEN_SKILL", "Cards", "Disclosure", "SkillShelf", "cards", "open_skill_tool"]
+__all__ = ["OPEN_SKILL", "Disclosure", "SkillShelf", "cards", "open_skill_tool"]
 
 _MAX_CHANGES = 20  # kept for the report of the next window
 _MAX_SESSIONS = 10_000  # with opened skills
@@ -26,86 +26,59 @@ OPEN_SKILL = "open_skill"
 """The name of the tool, which the sentence above the cards repeats."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cards:
-    """The text of the cards."""
-
-    text: str  # "" without skills
-    tokens: int  # of the text
-    note: str = ""  # for the report, if there are names only
-
-
-def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Cards:
-    """Return a line for each skill, in order.
+def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tokens: int) -> Block:
+    """Return the required block with a line for each skill, in order; its text is "" without skills.
 
     If they have more than ``max_tokens``, only the names are shown, and ``note`` says so.
 
-    Raises:
-        InputError: the language is unknown.
+    InputError: the language is unknown.
     """
     intro = wording("skills", language)["intro"]
-    if not skills:
-        return Cards(text="", tokens=0)
     lines = (f"- {skill.name}: {skill.description} {skill.when_to_use}" for skill in skills)
-    text, note = "\n".join([intro, *(" ".join(line.split()) for line in lines)]), ""
+    text, note = "\n".join([intro, *(" ".join(line.split()) for line in lines)]) if skills else "", ""
     tokens = counter.count_text(text)
     if tokens > max_tokens:
         note = f"{len(skills)} cards over {max_tokens:,} tokens: names only"
         text = "\n".join([intro, ", ".join(skill.name for skill in skills)])
         tokens = counter.count_text(text)
-    return Cards(text=text, tokens=tokens, note=note)
+    title = f"cards of {len(skills)} skills"
+    return _block(
+        source_id="cards", title=title, text=text, tokens=tokens, score=1.0, required=True, note=note
+    )
 
 
 def open_skill_tool(registry: SkillRegistry, language: str = "en") -> dict[str, Any]:
-    """Return the tool as an OpenAI definition; ``name`` is an enum of the skills.
+    """Return the tool as an OpenAI definition, whose arguments are those of `Disclosure.open`.
 
-    The arguments of a call are those of `Disclosure.open`: ``open(**arguments)``.
-
-    Raises:
-        InputError: there are no skills, or the language is unknown.
+    InputError: there are no skills, or the language is unknown.
     """
     if not registry.names:
         raise InputError("there are no skills to open; offer this tool only where the registry has some")
     words = wording("skill_tool", language)
-    return {
-        "type": "function",
-        "function": {
-            "name": OPEN_SKILL,
-            "description": words["tool"],
-            "parameters": {
-                "type": "object",
-                "properties": {
-                    "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
-                    "resource": {"type": "string", "description": words["resource"]},
-                },
-                "required": ["name"],
-                "additionalProperties": False,
-            },
-        },
+    properties = {
+        "name": {"type": "string", "enum": list(registry.names), "description": words["name"]},
+        "resource": {"type": "string", "description": words["resource"]},
     }
+    closed = {"required": ["name"], "additionalProperties": False}
+    parameters = {"type": "object", "properties": properties, **closed}
+    function = {"name": OPEN_SKILL, "description": words["tool"], "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 class Disclosure:
     """Skills shown step by step in one session: cards, then a body, then a single file.
 
-    - The window starts with cards only; their text and order stay the same until a reload of the registry
-      finds other skills, so that they can be part of a cached prefix. Their sentences are in the language
-      of the first call of `blocks`.
+    - The window starts with cards only, by names alone above ``max_card_tokens`` together; their text and
+      order stay the same until a reload of the registry finds other skills, so that they can be part of a
+      cached prefix. Their sentences are in the language of the first call of `blocks`.
     - At most ``max_open`` skills are open; opening another closes the one opened first.
     - `begin` and `follow` close what they opened; skills opened by `open` and `swap` stay until they are
       closed or swapped, or a task begins.
     - A call that fails changes nothing.
-    - Safe to share between threads. Nothing is stored: after a restart, pass the value of `opened`.
+    - Safe to share between threads. Nothing is stored: after a restart, pass the value of `opened`, of which
+      unknown names are skipped.
 
-    Args:
-        registry: the available skills.
-        max_open: bodies open at a time.
-        max_card_tokens: of all cards together, above which only names are shown.
-        router: chooses skills for `route`, by default without an embedder.
-        opened: names of skills to open first, such as those before a restart; unknown ones are skipped.
-
-    Raises:
-        InputError: ``max_open`` or ``max_card_tokens`` is below 1.
+    InputError: ``max_open`` or ``max_card_tokens`` is below 1.
     """
 
     def __init__(
@@ -130,7 +103,7 @@ class Disclosure:
         self._task_id = ""
         self._changes: deque[Swapped] = deque(maxlen=_MAX_CHANGES)
         self._language = ""
-        self._cards: tuple[tuple[int, str], Cards] | None = None
+        self._cards: tuple[tuple[int, str], Block] | None = None
 
     def __repr__(self) -> str:
         return f"Disclosure({len(self.registry)} skills, opened: {', '.join(self.opened) or 'none'})"
@@ -145,11 +118,7 @@ class Disclosure:
         """Open a skill and return its text: body, examples, and the paths of its other files.
 
         It stays in the window until it is closed. Examples that would bring it over 5,000 tokens are listed
-        as files instead. With ``resource`` only the text of that file is returned.
-
-        Raises:
-            NotFound: there is no such skill or file; the message lists those there are.
-            InputError: the file cannot be read, or its path leads out of the folder.
+        as files instead. With ``resource`` only the text of that file is returned; raises as `SkillRegistry`.
         """
         if resource is not None:
             return self.registry.resource(name, resource)
@@ -170,11 +139,7 @@ class Disclosure:
     def swap(self, names: Sequence[str]) -> tuple[str, ...]:
         """Open exactly these skills, as for a new task, and return the names of those closed.
 
-        Open ones keep their order; an empty list closes all.
-
-        Raises:
-            NotFound: one is unknown.
-            InputError: one cannot be read, or there are more than ``max_open``.
+        Raises as `SkillRegistry.open`, and InputError where there are more than ``max_open``.
         """
         if isinstance(names, str):
             raise InputError(f"swap() takes a list of names; write swap([{names!r}])")
@@ -191,10 +156,7 @@ class Disclosure:
             return tuple(name for name in before if name not in wanted)
 
     def begin(self, task_id: str, request: str = "") -> Swapped:
-        """Close all skills for a new task and open the one that fits its request, if any.
-
-        A skill that cannot be read is not opened.
-        """
+        """Close all skills for a new task and open the one that fits its request, if it can be read."""
         matches = self._router.route(request)
         names = [match.skill.name for match in matches if self._readable(match.skill.name)]
         with self._lock:
@@ -207,10 +169,10 @@ class Disclosure:
             return self._record_change(Swapped(opened=opened, closed=closed, why=why))
 
     def follow(self, question: str) -> Swapped:
-        """Open the skill that fits a question, and close those of routing that fit clearly less.
+        """Open and close skills for a question, as `choose_swap` says.
 
-        See `jiyi.skills.route.choose_swap`. Skills opened by `open` or `swap` stay; if these fill
-        ``max_open``, or the skill cannot be read, nothing changes.
+        Skills opened by `open` or `swap` stay; if these fill ``max_open``, or the skill cannot be read,
+        nothing changes.
         """
         matches = self._router.scores(question)
         with self._lock:
@@ -240,11 +202,7 @@ class Disclosure:
             return changes
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
-        """Return the skills that fit a query, best first, without opening them.
-
-        Raises:
-            InputError: ``limit`` is below 1.
-        """
+        """Return the skills that fit a query, as `Router.route`, without opening them."""
         return self._router.route(query, limit)
 
     def blocks(self, counter: TokenCounter, language: str) -> list[Block]:
@@ -252,19 +210,13 @@ class Disclosure:
 
         Bodies are in the order they were opened, and the newest has the highest score. One that cannot be
         read any more is left out and named in the note of the cards. Without skills the list is empty.
-
-        Args:
-            counter: counts tokens.
-            language: "zh" or "en", of the sentences; the first call decides.
-
-        Raises:
-            InputError: the language is unknown.
+        The first call decides the language of the sentences, "zh" or "en"; InputError: it is another one.
         """
-        cards_shown = self._current_cards(counter, language)
-        if not cards_shown.text:
+        shown = self._current_cards(counter, language)
+        if not shown.text:
             return []
         opened, bodies = self.opened, list[Block]()
-        notes = [cards_shown.note] if cards_shown.note else []
+        notes = [shown.note] if shown.note else []
         for position, name in enumerate(opened, 1):
             try:
                 text = _skill_text(self.registry.open(name))
@@ -273,22 +225,10 @@ class Disclosure:
             else:
                 tokens, score = counter.count_text(text), position / len(opened)
                 bodies.append(_block(source_id=name, title=name, text=text, tokens=tokens, score=score))
-        cards_block = _block(
-            source_id="cards",
-            title=f"cards of {len(self.registry)} skills",
-            text=cards_shown.text,
-            tokens=cards_shown.tokens,
-            score=1.0,
-            required=True,
-            note="; ".join(notes),
-        )
-        return [cards_block, *bodies]
+        return [replace(shown, note="; ".join(notes)), *bodies]
 
     def saved(self, counter: TokenCounter) -> int:
-        """Return the tokens of bodies and examples that are not in the window.
-
-        The first call reads each body to count it; the texts are not kept.
-        """
+        """Return the tokens of bodies and examples that are not in the window; the first call reads them."""
         opened = set(self.opened)
         return self.tokens([name for name in self.registry.names if name not in opened], counter)
 
@@ -308,7 +248,7 @@ class Disclosure:
             return False
         return True
 
-    def _current_cards(self, counter: TokenCounter, language: str) -> Cards:
+    def _current_cards(self, counter: TokenCounter, language: str) -> Block:
         with self._lock:
             cards_language = self._language or language
             key = (self.registry.version, counter.name)
@@ -320,11 +260,7 @@ class Disclosure:
 
 
 class SkillShelf:
-    """Keeps the `Disclosure` of each session.
-
-    Open skills are kept in this process: of more than 10,000 sessions those used longest ago start with
-    cards again, and so do all after a restart.
-    """
+    """Keeps the `Disclosure` of each session in this process, of the 10,000 used last."""
 
     def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
         self.registry = registry  # the skills there are
@@ -342,15 +278,13 @@ def _skill_text(skill: Skill) -> str:
     """Return the text of an opened skill, which depends only on its files."""
     body = skill.body or ""
     words = wording("skills", language(body))
-    parts = [body]
+    parts, files = [body], list(skill.resources)
     with_examples = [body, f"## {words['examples']}", *skill.examples.values()]
-    files = list(skill.resources)
-    if skill.examples:
-        if counter_for().count_text("\n\n".join(with_examples)) <= _MAX_EXAMPLE_TOKENS:
-            parts = with_examples
-        else:
-            files = sorted([*files, *skill.examples])
+    if skill.examples and counter_for().count_text("\n\n".join(with_examples)) <= _MAX_EXAMPLE_TOKENS:
+        parts = with_examples
+    elif skill.examples:
+        files = sorted([*files, *skill.examples])
     if files:
         parts.append(words["files"] + ", ".join(files))
-    inside = "\n\n".join(part for part in parts if part)
+    inside = "\n\n".join(filter(None, parts))
     return f'<skill name="{skill.name}">\n{inside}\n</skill>'

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _MAX_FRONT_MATTER = 16_000  # bytes; cards are read at every start
 _MAX_TEXT = 1_000_000  # bytes of a body or a file
 _MAX_RESOURCES = 200
 _MAX_DEPTH = 4  # folders below that of the skill
-_EXAMPLE_FILES = frozenset({"examples.md", "example.md"})
+_EXAMPLES = re.compile(r"examples?\.md|examples/[^/]*\.md", re.IGNORECASE)
 _FENCE = re.compile(rb"^---\s*?$", re.MULTILINE)
 
 _MAX_BRACKETS = 500  # the time of the YAML reader grows with the square of their depth
@@ -37,16 +38,13 @@ _PLAIN_WITH_COLON = re.compile(r"""^([A-Za-z][\w-]*): +([^\s"'\[{>|&*!#].*: .*?)
 def read_card(folder: Path) -> Skill:
     """Return a skill without its body; only the front matter of the file is read.
 
-    Raises:
-        InputError: there is no SKILL.md, it is outside the folder, or its front matter is
-            missing, unreadable or invalid.
+    InputError: there is no SKILL.md, it is outside the folder, or its front matter is missing or invalid.
     """
     head, _ = _split_file(folder, card_only=True)
     fields = {name.lower().replace("_", "-"): value for name, value in parse(head).items()}
     metadata = fields.get("metadata")
-    extra = (
-        {str(k): v for k, v in metadata.items() if isinstance(v, str)} if isinstance(metadata, dict) else {}
-    )
+    pairs = metadata.items() if isinstance(metadata, dict) else ()
+    extra = {str(name): value for name, value in pairs if isinstance(value, str)}
     when_to_use = _text_field(fields, "when-to-use")
     return Skill(
         name=_text_field(fields, "name"),
@@ -62,14 +60,10 @@ def read_card(folder: Path) -> Skill:
 
 
 def read_body(card: Skill) -> Skill:
-    """Return the skill with body, examples (``examples.md``, or those in a folder) and names of other files.
-
-    Raises:
-        InputError: a file is not UTF-8, or too large.
-    """
+    """Return the skill with body, examples (``examples.md`` or ``examples/*.md``) and other file names."""
     _, body = _split_file(card.folder, card_only=False)
-    names = list(_files(card.folder))
-    examples = [name for name in names if _is_example(name)]
+    names = list(islice(_files(card.folder), _MAX_RESOURCES))
+    examples = [name for name in names if _EXAMPLES.fullmatch(name)]
     return replace(
         card,
         body=body.strip(),
@@ -81,9 +75,8 @@ def read_body(card: Skill) -> Skill:
 def read_resource(skill: Skill, name: str) -> str:
     """Return the text of a file in the folder of a skill, named by its relative path with "/".
 
-    Raises:
-        InputError: the path leads out of the folder, or the file is not UTF-8 or too large.
-        NotFound: the folder has no such file; the message lists those it has.
+    InputError: the path leads out of the folder, or the file is not UTF-8 or too large. NotFound: the folder
+    has no such file; the message lists those it has.
     """
     root = skill.folder.resolve()
     if not name or "\0" in name or "\\" in name or name.startswith(("/", "~")) or ".." in name.split("/"):
@@ -95,7 +88,7 @@ def read_resource(skill: Skill, name: str) -> str:
     if file is not None and not file.is_relative_to(root):
         raise InputError(f"{name!r} leads out of the folder of {skill.name}; copy the file into it")
     if file is None or not file.is_file():
-        known = ", ".join(list(_files(skill.folder))[:20]) or "no other files"
+        known = ", ".join(islice(_files(skill.folder), 20)) or "no other files"
         raise NotFound(f"the skill {skill.name} has no file {name!r}; it has {known}")
     data = _read(file, _MAX_TEXT)
     if len(data) > _MAX_TEXT:
@@ -107,10 +100,7 @@ def parse(text: str) -> dict[str, Any]:
     """Parse the fields of a front matter; every scalar is a string as written, such as "1.0".
 
     A plain value with ": " inside, which YAML forbids and most readers of skills accept, is read as if
-    quoted.
-
-    Raises:
-        InputError: it is no YAML, or has no fields; the message names the line.
+    quoted. InputError: it is no YAML, or has no fields; the message names the line.
     """
     import yaml  # type: ignore[import-untyped]
 
@@ -119,10 +109,8 @@ def parse(text: str) -> dict[str, Any]:
             f"the front matter has more than {_MAX_BRACKETS} brackets; keep it to fields and lists"
         )
     fault: yaml.YAMLError | None = None
-    for candidate in (
-        text,
-        _PLAIN_WITH_COLON.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text),
-    ):
+    quoted = _PLAIN_WITH_COLON.sub(lambda line: f"{line[1]}: {json.dumps(line[2], ensure_ascii=False)}", text)
+    for candidate in (text, quoted):
         try:
             fields = yaml.load(candidate, yaml.BaseLoader)
             break
@@ -185,21 +173,15 @@ def _decode(data: bytes, what: str) -> str:
 
 def _files(folder: Path) -> Iterator[str]:
     """Yield the paths of the other files of a skill, without hidden ones and links out of its folder."""
-    root, count = folder.resolve(), 0
+    root = folder.resolve()
     for path, folders, files in os.walk(root):
         here = Path(path)
         deep = len(here.relative_to(root).parts) >= _MAX_DEPTH
         folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in SKIPPED_FOLDERS)
         for name in sorted(files):
             file = here / name
-            if name[0] == "." or (here == root and name == SKILL_FILE):
-                continue
-            if not _is_inside(file, root):
-                continue
-            if count == _MAX_RESOURCES:
-                return
-            count += 1
-            yield file.relative_to(root).as_posix()
+            if name[0] != "." and file != root / SKILL_FILE and _is_inside(file, root):
+                yield file.relative_to(root).as_posix()
 
 
 def _is_inside(file: Path, root: Path) -> bool:
@@ -208,11 +190,6 @@ def _is_inside(file: Path, root: Path) -> bool:
         return file.is_file() and file.resolve(strict=True).is_relative_to(root)
     except (OSError, RuntimeError):
         return False
-
-
-def _is_example(name: str) -> bool:
-    *folders, last = name.lower().split("/")
-    return last in _EXAMPLE_FILES if not folders else folders == ["examples"] and last.endswith(".md")
 
 
 def _text_field(fields: Mapping[str, Any], name: str) -> str:

@@ -28,11 +28,9 @@ class SkillRegistry:
     - Each folder has skills as ``NAME/SKILL.md``; a folder with its own SKILL.md is one skill. Hidden folders
       are skipped, deeper ones are not searched.
     - At first only front matter is read; a body is read when it is opened, and kept until `reload`.
-    - A folder that cannot be used is listed in ``problems`` and affects no other. Of skills with the same
-      name the first is used, in the order of folders, then of names; so give the folder of the project
-      before that of the user.
-    - Skills are sorted by name, so that the cards are always the same.
-    - Safe to share between threads and sessions.
+    - A folder that cannot be used is listed in ``problems``. Of skills with the same name the first is used,
+      in the order of folders, then of names.
+    - Skills are sorted by name. Safe to share between threads and sessions.
 
     The content of these folders is shown to the model as instructions: name only folders you trust.
     """
@@ -78,12 +76,7 @@ class SkillRegistry:
         return cards[name]
 
     def open(self, name: str) -> Skill:
-        """Return a skill with body, examples and the paths of its other files.
-
-        Raises:
-            NotFound: there is no such skill.
-            InputError: its files cannot be read.
-        """
+        """Return a skill with body, examples and other paths; raises as `get`, InputError if unreadable."""
         with self._lock:
             if name not in self._bodies:
                 self._bodies[name] = self._read(name)
@@ -94,10 +87,7 @@ class SkillRegistry:
         return read_resource(self.get(name), resource)
 
     def body_tokens(self, name: str, counter: TokenCounter) -> int:
-        """Return the tokens of the body and examples of a skill, which are read once and not kept.
-
-        A body that cannot be read counts as 0.
-        """
+        """Return the tokens of body and examples, which are not kept; 0 if they cannot be read."""
         key = name, counter.name
         with self._lock:
             if key not in self._tokens:
@@ -122,8 +112,7 @@ class SkillRegistry:
             if card.name not in (folder.name, folder.resolve().name):
                 reason = f"the skill is named {card.name!r}; give its folder the same name"
                 problems.append(SkillProblem(folder=folder, reason=reason, usable=True))
-            first = cards.setdefault(card.name, card)
-            if first is not card:
+            if (first := cards.setdefault(card.name, card)) is not card:
                 reason = f"the name {card.name!r} is taken by {first.folder}; rename one of them"
                 problems.append(SkillProblem(folder=folder, reason=reason))
         with self._lock:

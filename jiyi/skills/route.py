@@ -24,17 +24,13 @@ from jiyi.records.skill import Skill
 from jiyi.skills.registry import SkillRegistry
 from jiyi.text import analyse, language, query_terms
 
-__all__ = ["MARGIN", "MIN_COMBINED", "MIN_WORDS", "Routed", "Router", "Swapped", "choose_swap", "route"]
-
-MIN_WORDS = 0.73
-"""The minimum words score of a skill that fits, without an embedder."""
-
-MIN_COMBINED = 0.16
-"""The minimum sum of words and meaning of a skill that fits, with an embedder."""
+__all__ = ["MARGIN", "Routed", "Router", "Swapped", "choose_swap", "route"]
 
 MARGIN = 0.5
 """The lead in score that a skill needs over open ones; 1 is the score that fits at all."""
 
+_MIN_WORDS = 0.73  # words of a skill that fits, without an embedder
+_MIN_COMBINED = 0.16  # sum of words and meaning of a skill that fits, with an embedder
 _WORDS_WEIGHT = 0.05
 _SMOOTHING_CARDS = 10  # added to the number of cards in document frequencies, since few cards say little
 _NAMED_SCORE = 10.0  # of a skill that the query names
@@ -73,9 +69,8 @@ class Swapped:
 class Router:
     """Routes queries to the skills of a registry, and follows its reloads.
 
-    - Terms and vectors are computed once for each card, and again only if it changes.
     - The first `route` embeds up to 32 cards; if more have no vector, only words count until `prepare` has
-      embedded them, and ``why`` says so.
+      embedded them, and ``why`` says so. Vectors are computed again only for cards that change.
     - Safe to share between threads and sessions.
     """
 
@@ -89,18 +84,14 @@ class Router:
         self._no_skill_vectors: dict[str, Vectors32] = {}
 
     def prepare(self) -> None:
-        """Make the vectors of all cards, about 20 to 100 ms each with the bundled embedder.
-
-        Raises:
-            EmbeddingError: the embedder failed.
-        """
+        """Make the vectors of all cards, some 20 to 100 ms each; EmbeddingError: the embedder failed."""
         if self._embedder is not None:
             self._embed(self._embedder, self._cards().texts)
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
-        """Return the skills that fit, best first.
+        """Return the skills that fit, best first; InputError: ``limit`` is below 1.
 
-        If the embedder fails, only words count and ``why`` says so; InputError: ``limit`` is below 1.
+        If the embedder fails, only words count and ``why`` says so.
         """
         if limit < 1:
             raise InputError(f"limit={limit} must be at least 1")
@@ -114,19 +105,19 @@ class Router:
         terms = query_terms(query)
         length = math.sqrt(max(len(terms), 1))
         note, similarities = "", None
-        if self._embedder is not None:
-            try:
+        try:
+            if self._embedder is not None:
                 similarities = self._similarities(self._embedder, query, cards)
                 note = "" if similarities else "; vectors are not ready"
-            except EmbeddingError as error:
-                note = f"; the embedder failed: {error}"
+        except EmbeddingError as error:
+            note = f"; the embedder failed: {error}"
         results = []
         for position, skill in enumerate(cards.skills):
             shared = [term for term in terms if term in cards.terms[position]]
             words = sum(cards.weights[term] for term in shared) / length
-            score, why = words / MIN_WORDS, f"words: {', '.join(shared[:8])}{note}"
+            score, why = words / _MIN_WORDS, f"words: {', '.join(shared[:8])}{note}"
             if similarities:
-                score = (similarities[position] + _WORDS_WEIGHT * words) / MIN_COMBINED
+                score = (similarities[position] + _WORDS_WEIGHT * words) / _MIN_COMBINED
                 why = f"meaning {similarities[position]:.2f}" + (f", {why}" if shared else "")
             if _is_named(query, skill.name):
                 score, why = max(score, _NAMED_SCORE), "named in the query"
@@ -144,10 +135,8 @@ class Router:
         """Return a vector for each card, and drop those of removed cards."""
         with self._embedding:
             if not self._no_skill_vectors:
-                self._no_skill_vectors = {
-                    lang: embedder.embed(list(wording("no_skill", lang).values()), "passage")
-                    for lang in get_args(Language)
-                }
+                others = {lang: list(wording("no_skill", lang).values()) for lang in get_args(Language)}
+                self._no_skill_vectors = {lang: embedder.embed(of, "passage") for lang, of in others.items()}
             missing = [text for text in texts if text not in self._vectors]
             vectors = {text: self._vectors[text] for text in texts if text in self._vectors}
             if missing:
@@ -176,13 +165,9 @@ class Router:
 def route(
     query: str, skills: Iterable[Skill], limit: int = 1, *, embedder: Embedder | None = None
 ) -> list[Routed]:
-    """Return the skills that fit a query, best first.
+    """Return the skills that fit a query, best first; raises as `Router.prepare` and `Router.route`.
 
     For more than one query a `Router` is faster: it keeps the terms and vectors of cards.
-
-    Raises:
-        InputError: ``limit`` is below 1.
-        EmbeddingError: the embedder failed.
     """
     router = Router(tuple(skills), embedder)
     router.prepare()
@@ -193,12 +178,8 @@ def choose_swap(matches: Sequence[Routed], opened: Collection[str], routed: Coll
     """Return the skills to open and close for a question.
 
     The best skill is opened if it leads every open one by `MARGIN`, and skills that routing opened before are
-    closed. Negative scores count as 0, and a question that fits no skill changes nothing.
-
-    Args:
-        found: every skill with its score for the question, best first.
-        opened: names of open skills.
-        routed: those of them opened by routing.
+    closed. Negative scores count as 0, and a question that fits no skill changes nothing. ``matches`` are of
+    every skill, best first; ``opened`` are the names of open ones, ``routed`` those opened by routing.
     """
     if not matches or matches[0].score < 1:
         return Swapped()
@@ -230,8 +211,7 @@ class _CardIndex:
 
 
 def _card_text(skill: Skill) -> str:
-    extra = " ".join(filter(None, (skill.when_to_use, " ".join(skill.tags))))
-    return f"{skill.name}: {skill.description}" + (f" {extra}" if extra else "")
+    return " ".join(filter(None, (f"{skill.name}: {skill.description}", skill.when_to_use, *skill.tags)))
 
 
 def _languages(text: str) -> tuple[str, ...]:

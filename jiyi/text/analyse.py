@@ -65,10 +65,7 @@ _own = threading.local()  # a stemmer must not be shared between threads
 
 
 def analyse(text: str) -> list[str]:
-    """Return the terms of ``text`` for indexing, in order, with repetitions.
-
-    English stop words are left out unless there is nothing else.
-    """
+    """Return the terms of ``text`` in order, with repetitions, without stop words unless they are all."""
     return list((_cached_terms if len(text) <= _MAX_CACHED_CHARS else _cached_terms.__wrapped__)(text))
 
 
@@ -78,10 +75,9 @@ def _cached_terms(text: str) -> tuple[str, ...]:
 
 
 def query_terms(text: str) -> list[str]:
-    """Return the terms to search with: distinct, in order.
+    """Return the terms to search with: distinct, in order; all terms where nothing else would remain.
 
-    Question and function words of both languages are left out, and Chinese pairs do not span them. If
-    nothing would remain, all terms of the text are returned.
+    Question and function words of both languages are left out, and Chinese pairs do not span them.
     """
     read = _cached_query_terms if len(text) <= _MAX_CACHED_CHARS else _cached_query_terms.__wrapped__
     return list(read(text))
@@ -89,35 +85,30 @@ def query_terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def _cached_query_terms(text: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    found: list[str] = []
     for kind, run in _runs(_normalize(text)):
         if kind == "han":
-            found.update(dict.fromkeys(_han_query_terms(run)))
+            found += _han_query_terms(run)
         elif kind == "paired":
-            found.update(dict.fromkeys(_bigrams(run)))
+            found += _bigrams(run)
         else:
             for token in _TOKEN.findall(run):
                 if token.lower() not in stopwords().english_question:
-                    found.update(dict.fromkeys(_expand(token, stopwords().english)))
-    return tuple(found) or tuple(dict.fromkeys(analyse(text)))
+                    found += _expand(token, stopwords().english)
+    return tuple(dict.fromkeys(found or analyse(text)))
 
 
 def language(text: str) -> Literal["zh", "en"]:
-    """Return "zh" if there are at least as many Han characters as Latin words, else "en".
-
-    Only the first 20,000 characters are read; a text with neither is "en".
-    """
+    """Return "zh" if the first 20,000 characters have as many Han characters as Latin words, else "en"."""
     sample = "" if text.isascii() else text[:_LANGUAGE_SAMPLE]
     han = len(_HAN_CHAR.findall(sample))
     return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
 
 
 def _normalize(text: str) -> str:
-    if text.isascii():
-        return text
     # Ordering the marks of one letter is quadratic in their number (UAX #15): 33 in a row are too many.
-    text = _MANY_MARKS.sub(lambda run: run[0][:32], text)
-    return unicodedata.normalize("NFKC", text)
+    few_marks = text if text.isascii() else _MANY_MARKS.sub(lambda run: run[0][:32], text)
+    return unicodedata.normalize("NFKC", few_marks)
 
 
 def _runs(text: str) -> Iterator[tuple[str | None, str]]:
@@ -144,13 +135,11 @@ def _bigrams(run: str) -> list[str]:
 
 
 def _han_terms(run: str) -> list[str]:
-    terms = _bigrams(run)
-    if len(run) > 1:
-        unsaid = stopwords().chinese_question
-        for word in jieba().cut_for_search(run):
-            if len(word) > 2 or (len(word) == 1 and word not in unsaid):
-                terms.append(word[:MAX_TERM])
-    return terms
+    terms, unsaid = _bigrams(run), stopwords().chinese_question
+    words = jieba().cut_for_search(run) if len(run) > 1 else ()
+    return terms + [
+        word[:MAX_TERM] for word in words if len(word) > 2 or (len(word) == 1 and word not in unsaid)
+    ]
 
 
 def _han_query_terms(run: str) -> Iterator[str]:
@@ -219,9 +208,8 @@ def _fold(token: str) -> str:
 def _stem(word: str) -> str:
     if not (word.isascii() and word.isalpha()):
         return word
-    if not hasattr(_own, "stemmer"):
+    if not hasattr(_own, "stem"):
         import Stemmer
 
-        _own.stemmer = Stemmer.Stemmer("english", 0)
-    stem: str = _own.stemmer.stemWord(word)
-    return stem
+        _own.stem = Stemmer.Stemmer("english", 0).stemWord
+    return str(_own.stem(word))

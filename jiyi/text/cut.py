@@ -16,10 +16,7 @@ _END = re.compile(r"[。！？；!?;]|\.(?=\s)")
 
 
 def word_break(text: str, place: int) -> int:
-    """Return the nearest place at or before ``place`` that is not inside a word.
-
-    That is ``place`` itself in a word of more than 40 characters, such as a key.
-    """
+    """Return the nearest place at or before ``place`` that is not inside a word of up to 40 characters."""
     if not 0 < place < len(text):
         return place
     for form, reach in ((_WORD, _MAX_WORD_CHARS), (_HAN, _CONTEXT_CHARS)):
@@ -30,9 +27,8 @@ def word_break(text: str, place: int) -> int:
         if form is _WORD:
             return place if len(before[0]) == _MAX_WORD_CHARS else before.start()
         after = form.match(text, place, place + reach)
-        ends = accumulate(
-            map(len, jieba().cut(before[0] + (after[0] if after else ""))), initial=before.start()
-        )
+        words = jieba().cut(before[0] + (after[0] if after else ""))
+        ends = accumulate(map(len, words), initial=before.start())
         return max(end for end in ends if end <= place) or place
     return place
 
@@ -86,11 +82,10 @@ _ABBREVIATED = re.compile(
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text in order, with punctuation, without white space around them.
+    """Return the sentences of a text in order; only white space around them is lost.
 
-    - Only white space is lost; the time is linear in the length of the text.
-    - A line break ends a sentence; a fenced block of code is one sentence.
-    - Full stops in numbers, versions, paths and addresses, and after common abbreviations end no sentence.
+    A line break ends a sentence; a fenced block of code is one. Full stops in numbers, versions, paths and
+    addresses, and after common abbreviations end none. The time is linear in the length of the text.
     """
     places = [0, *sentence_ends(text)]
     return [part for start, end in pairwise(places) if (part := text[start:end].strip())]

@@ -40,15 +40,18 @@ class Taken:
         self.places[place] = None
         return True
 
+    def take_while(self, places: Iterable[int], limit: float) -> None:
+        """Take places in order until one does not fit."""
+        for place in places:
+            if not self.take(place, limit):
+                return
+
     def shown(self, write: Callable[[list[int]], str], fits: Callable[[str], bool]) -> str:
         """Return the text that ``write`` makes of the places, dropping the last taken until it fits."""
         order = list(self.places)
-        while order:
-            text = write(sorted(order))
-            if fits(text):
-                return text
+        while order and not fits(write(sorted(order))):
             order = order[: len(order) * 9 // 10]
-        return ""
+        return write(sorted(order)) if order else ""
 
 
 GAP = "…"
@@ -67,10 +70,9 @@ _Piece = tuple[str, int]  # its text and the number of its line
 def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[str], int]) -> str:
     """Return the parts of ``text`` that match ``terms`` best, within ``max_tokens`` by ``count``.
 
-    ``terms`` come from `jiyi.text.query_terms`. A text that fits is returned unchanged. Lines are complete,
-    except very long ones; omitted lines are replaced by a line with "…". If no term is found, the excerpt is
-    the beginning and the end. If no piece fits, it is the words around the rarest term found, without "…".
-    It never takes more than ``max_tokens``; zero or less gives "".
+    A text that fits is returned unchanged. Lines are complete, except very long ones; omitted lines are
+    replaced by a line with "…". If no term is found, the excerpt is the beginning and the end. If no piece
+    fits, it is the words around the rarest term found, without "…". No tokens give "".
     """
     if max_tokens <= 0 or not text:
         return ""
@@ -92,11 +94,8 @@ def excerpt(text: str, terms: Iterable[str], max_tokens: int, count: Callable[[s
     if hits:
         _take_hits(taken, pieces, hits, max_tokens)
     else:
-        places = range(len(pieces))
-        for ordered, share in ((places, max_tokens * _HEAD_SHARE), (reversed(places), max_tokens)):
-            for place in ordered:
-                if not taken.take(place, share):
-                    break
+        taken.take_while(range(len(pieces)), max_tokens * _HEAD_SHARE)
+        taken.take_while(reversed(range(len(pieces))), max_tokens)
     joined = taken.shown(lambda places: _join_pieces(pieces, places), lambda text: count(text) <= max_tokens)
     if joined or not hits:
         return joined or _longest_prefix(text.lstrip(), max_tokens, count)
@@ -185,9 +184,6 @@ def _longest_prefix(text: str, max_tokens: int, count: Callable[[str], int]) -> 
         low, high = high, min(len(text), 2 * high)
     while low < high:
         middle = (low + high + 1) // 2
-        if count(text[:middle]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
+        low, high = (middle, high) if count(text[:middle]) <= max_tokens else (low, middle - 1)
     words = text[: word_break(text, low)]
     return words if words and count(words) <= max_tokens else text[:low]

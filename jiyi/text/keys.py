@@ -1,7 +1,4 @@
-"""Keys of entity and predicate names: different spellings of a name have the same key.
-
-"nginx 容器", "nginx container", "the nginx container", "Nginx-Container" and "nginx的容器" have
-one key; "edge-02" and "edge-03" have two.
+"""Keys of entity and predicate names: "nginx 容器", "the nginx container" and "Nginx-Container" have one.
 
 * NFKC, case folded; a determiner at the beginning (the, our, 这个, 我的), 's and 的 are left out.
 * White space, brackets, quotation marks and hyphens separate words, except hyphens between digits. A
@@ -17,8 +14,8 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from jiyi.text.lexicon import read_toml
 
@@ -49,10 +46,7 @@ _DETERMINERS = frozenset(["the", "an", "this", "that", "these", "those", "our", 
 _IRREGULAR = {"child": "children", "person": "people", "mouse": "mice"}
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyWords:
-    """A table of synonyms."""
-
+class _KeyWords(NamedTuple):
     single: Mapping[str, str]  # word -> its key
     phrases: Mapping[tuple[str, ...], str]  # two or three keys in a row -> their common key
     ends: frozenset[str]  # the last words of phrases
@@ -90,10 +84,9 @@ def _normalize_once(name: str, words: _KeyWords) -> str:
     for stretch in _STRETCH.findall(_A.sub("", text, count=1) if text.startswith("a ") else text):
         read = _han_words if stretch[0] > "\u3004" and _IS_HAN.match(stretch) else _latin_words
         found.extend(read(stretch, words))
-    first = 0
-    while first < len(found) - 1 and found[first] in _DETERMINERS:
-        first += 1
-    found = _join_words(found[first:], words)
+    while len(found) > 1 and found[0] in _DETERMINERS:
+        del found[0]
+    found = _join_words(found, words)
     if len(found) > 1 and found[0] == "a":  # "A 服务" is another one than "服务"
         found[:2] = [f"a-{found[1]}"]
     return " ".join(found) or text
@@ -108,8 +101,7 @@ def _normalize_text(name: str) -> str:
         text = text.translate(_DASHES)
     if not text.isprintable():
         text = _UNREADABLE.sub("", text)
-    text = " ".join(text.split())
-    return text if text.isascii() else _BETWEEN_HAN.sub("", text)
+    return _BETWEEN_HAN.sub("", " ".join(text.split()))
 
 
 def _latin_words(stretch: str, words: _KeyWords) -> Iterator[str]:
@@ -138,22 +130,16 @@ def _han_words(stretch: str, words: _KeyWords) -> Iterator[str]:
         stretch = stretch[found.end() :]
     if "的" in stretch:
         stretch = _OF_ZH.sub("", stretch)
-    start = at = 0
+    parts, at = [""], 0  # unknown and known ones in turn
     while at < len(stretch):
-        for size in range(min(words.longest.get(stretch[at], 0), len(stretch) - at), 1, -1):
-            known = words.single.get(stretch[at : at + size])
-            if known is not None:
-                if start < at:
-                    rest = stretch[start:at]
-                    yield words.single.get(rest, rest)
-                yield known
-                start = at = at + size
-                break
+        sizes = range(min(words.longest.get(stretch[at], 0), len(stretch) - at), 1, -1)
+        size = next((size for size in sizes if stretch[at : at + size] in words.single), 0)
+        if size:
+            parts += stretch[at : at + size], ""
         else:
-            at += 1
-    if start < at:
-        rest = stretch[start:at]
-        yield words.single.get(rest, rest)
+            parts[-1] += stretch[at]
+        at += size or 1
+    yield from (words.single.get(part, part) for part in parts if part)
 
 
 def _join_words(found: list[str], words: _KeyWords) -> list[str]:
@@ -176,32 +162,26 @@ def _load_words(points: bool) -> _KeyWords:
     lines = (tables["nouns"] + (tables["points"] if points else "")).split("\n")
     groups = [line.split() for line in lines if line]
     single: dict[str, str] = {}
-    for key, *others in groups:
-        for word in (key, *others):
-            if "_" not in word:
-                single[word] = key
-                if word.isascii() and len(word) > 1:
-                    single.setdefault(_singular_to_plural(word), key)
+    for group in groups:
+        for word in (word for word in group if "_" not in word):
+            single[word] = group[0]
+            if word.isascii() and len(word) > 1:
+                single.setdefault(_singular_to_plural(word), group[0])
     for word in list(single):
         while single[word] != single[single[word]]:  # its key may belong to a later group
             single[word] = single[single[word]]
     phrases: dict[tuple[str, ...], str] = {}
-    for key, *others in groups:
-        for phrase in others:
-            if "_" in phrase:
-                *first, last = (single.get(part, part) for part in phrase.split("_"))
-                phrases[*first, last] = phrases[*first, _singular_to_plural(last)] = single[key]
-    longest: dict[str, int] = {}
-    for word in single:
-        if not word.isascii():
-            longest[word[0]] = max(len(word), longest.get(word[0], 0))
+    for group in groups:
+        for phrase in (phrase for phrase in group if "_" in phrase):
+            *first, last = (single.get(part, part) for part in phrase.split("_"))
+            phrases[*first, last] = phrases[*first, _singular_to_plural(last)] = single[group[0]]
+    # Of words with the same first character, the longest comes last and stays.
+    longest = {word[0]: len(word) for word in sorted(single, key=len) if not word.isascii()}
     ends = frozenset(phrase[-1] for phrase in phrases)
     return _KeyWords(single=single, phrases=phrases, ends=ends, longest=longest)
 
 
 def _singular_to_plural(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
     if word.endswith("y") and word[-2] not in "aeiou":
         return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"
+    return _IRREGULAR.get(word) or (f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s")

@@ -48,14 +48,13 @@ class Hints:
 
 
 def lexicon(package: str, name: str, *, flags: int = 0) -> SimpleNamespace:
-    """Return the content of the file ``name``.toml of a package as attributes.
+    """Return the content of the file ``name``.toml of a package as attributes, for callers that cache it.
 
     The values of its table ``lists`` become frozensets of words, those of ``patterns`` compiled patterns
-    without line breaks; all others are unchanged. Callers cache the result.
+    without line breaks; all others are unchanged.
     """
     data = read_toml(package, name)
-    lists: dict[str, str] = data.pop("lists", {})
-    patterns: dict[str, str] = data.pop("patterns", {})
-    words = {key: frozenset(value.split()) for key, value in lists.items()}
-    compiled = {key: re.compile(value.replace("\n", ""), flags) for key, value in patterns.items()}
+    words = {key: frozenset(listed.split()) for key, listed in data.pop("lists", {}).items()}
+    patterns = data.pop("patterns", {}).items()
+    compiled = {key: re.compile(pattern.replace("\n", ""), flags) for key, pattern in patterns}
     return SimpleNamespace(**words, **compiled, **data)

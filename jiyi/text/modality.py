@@ -84,9 +84,8 @@ def _modes(sample: str) -> int:
 
 
 def _english(sample: str) -> int:
-    found = 0
     lower = sample.lower()
-    words = _words(lower)
+    words, found = _words(lower), 0
     for value, hints, pattern in _phrases("en"):
         if not words.isdisjoint(hints) and pattern.search(lower):
             found |= value
@@ -96,14 +95,13 @@ def _english(sample: str) -> int:
 def _mostly_asks(text: str) -> bool:
     if _SUGGESTS.search(text):  # "isn't it at five?" suggests the belief of its speaker
         return True
-    asking: list[str] = []
-    stated: list[str] = []
+    parts: dict[bool, list[str]] = {True: [], False: []}
     for part in _PART.findall(text):
-        (asking if _ENDS_ASKING.search(part) else stated).append(part)
-    asks, tells = sum(map(len, asking)), sum(map(len, stated))
-    if asks >= tells:
+        parts[_ENDS_ASKING.search(part) is not None].append(part)
+    asking, stated = parts[True], parts[False]
+    if sum(map(len, asking)) >= sum(map(len, stated)):
         return True
-    return any(_VALUE.search(part) for part in asking) and not any(map(_VALUE.search, stated))
+    return any(map(_VALUE.search, asking)) and not any(map(_VALUE.search, stated))
 
 
 @cache
@@ -111,14 +109,13 @@ def _phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
     """Return each mode with its hints (English words or a pattern of first characters) and its pattern."""
     table = read_toml(__package__, "modality")[language]
     parts = {name: f"(?:{part})" for name, part in table.pop("parts").items()}
-    return [
-        (
-            Mode[name].value,
-            _words(fill_parts(row["hints"], parts)) if "hints" in row else re.compile(f"[{row['starts']}]"),
-            re.compile("|".join(fill_parts(row["phrases"], parts).split("\n")[:-1])),
-        )
-        for name, row in table.items()
-    ]
+    rows: list[tuple[int, Any, re.Pattern[str]]] = []
+    for name, row in table.items():
+        pattern = re.compile("|".join(fill_parts(row["phrases"], parts).split("\n")[:-1]))
+        by_words = "hints" in row
+        hints = _words(fill_parts(row["hints"], parts)) if by_words else re.compile(f"[{row['starts']}]")
+        rows.append((Mode[name].value, hints, pattern))
+    return rows
 
 
 def _words(text: str) -> frozenset[str]:

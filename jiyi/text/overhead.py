@@ -35,15 +35,14 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
     """Return the tokens of a message in a request, without the priming of the reply.
 
     The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name). Tool
-    calls count with name, arguments and their measured overhead [3]. A tool result is shown with the name of
-    its function; without a name ``tool_call_id`` is counted, which is never shorter. Other fields of the
-    API, such as ``refusal``, count as text or JSON.
+    calls count with name, arguments and their measured overhead [3], a tool result without a name with its
+    ``tool_call_id``, which is never shorter; other fields, such as ``refusal``, as text or JSON.
     """
     total = per_message + count(str(message.extra.get("role") or message.role))
     if isinstance(message.content, str):
         total += count(message.content)
-    elif message.content is not None:
-        total += sum(_part_tokens(part, count) for part in message.content)
+    else:
+        total += sum(_part_tokens(part, count) for part in message.content or ())
     if message.name is not None:
         total += _NAME + count(message.name)
     elif message.tool_call_id is not None:
@@ -59,21 +58,16 @@ def message_tokens(message: Message, count: Count, per_message: int) -> int:
 def openai_tools(tools: Sequence[Mapping[str, Any]], count: Count, func_init: int) -> int:
     """Return the tokens of tool definitions for models of OpenAI, by the rule of [1].
 
-    7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property,
-    -3 and 3 each item for an enum, 12 at the end, and the tokens of ``name:description`` and
-    ``name:type:description``. Parts of a schema without a rule (items, nested objects, anyOf) count as
-    JSON.
+    7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property, -3 and 3 each
+    item for an enum, 12 at the end, and the tokens of ``name:description`` and ``name:type:description``.
+    Parts of a schema without a rule (items, nested objects, anyOf) count as JSON.
     """
-    if not tools:
-        return 0
-    return 12 + sum(func_init + _function_tokens(tool, count) for tool in tools)
+    return sum(func_init + _function_tokens(tool, count) for tool in tools) + 12 if tools else 0
 
 
 def template_tools(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     """Return the tokens of tool definitions in chat templates that show them as JSON (Qwen and others)."""
-    if not tools:
-        return 0
-    return _TEMPLATE_TOOLS + sum(count(_json(tool)) + 1 for tool in tools)
+    return sum(count(_json(tool)) + 1 for tool in tools) + _TEMPLATE_TOOLS if tools else 0
 
 
 def _part_tokens(part: ContentPart, count: Count) -> int:
@@ -97,13 +91,11 @@ def _function_tokens(tool: Mapping[str, Any], count: Count) -> int:
     total = count(f"{body.get('name') or ''}:{_description(body)}")
     schema = body.get("parameters")
     if not isinstance(schema, Mapping):
-        rest = {k: v for k, v in body.items() if k not in ("name", "description", "strict", "type")}
-        return total + _value_tokens(rest, count)
+        return total + _rest_tokens(body, count, "name", "description", "strict", "type")
     properties = schema.get("properties")
     if isinstance(properties, Mapping) and properties:
         total += 3 + sum(3 + _property_tokens(str(name), p, count) for name, p in properties.items())
-    known = ("type", "properties", "required", "additionalProperties")
-    return total + _value_tokens({k: v for k, v in schema.items() if k not in known}, count)
+    return total + _rest_tokens(schema, count, "type", "properties", "required", "additionalProperties")
 
 
 def _property_tokens(name: str, schema: object, count: Count) -> int:
@@ -113,9 +105,11 @@ def _property_tokens(name: str, schema: object, count: Count) -> int:
     items = schema.get("enum")
     if isinstance(items, Sequence) and not isinstance(items, str):
         total += -3 + sum(3 + count(item if isinstance(item, str) else _json(item)) for item in items)
-    return total + _value_tokens(
-        {k: v for k, v in schema.items() if k not in ("type", "description", "enum")}, count
-    )
+    return total + _rest_tokens(schema, count, "type", "description", "enum")
+
+
+def _rest_tokens(schema: Mapping[str, Any], count: Count, *known: str) -> int:
+    return _value_tokens({name: value for name, value in schema.items() if name not in known}, count)
 
 
 def _description(body: Mapping[str, Any]) -> str:

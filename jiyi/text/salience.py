@@ -33,9 +33,7 @@ def salience(text: str) -> float:
     statements of people about themselves and stressed ones; .65 to .8 for details (numbers, dates, names,
     errors, paths, commands, code: more kinds score higher); .5 for ordinary text; .3 and below for greetings,
     acknowledgements and phrases; 0 for no text. The highest that applies counts. Questions and suppositions
-    are no decisions.
-
-    Only the first 2,000 characters are read.
+    are no decisions. Only the first 2,000 characters are read.
     """
     sample = text[:_SAMPLE]
     if not sample.strip():
@@ -45,19 +43,12 @@ def salience(text: str) -> float:
     if signs & _GREETING:
         return _SMALL_TALK
     details = _count_details(sample, lower, signs)
-    nods = (
-        len(text) <= _MAX_ACKNOWLEDGEMENT
-        and len(text.encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
-        and details <= bool(signs & _NAME)
-        and _signs().nods.match(lower)
-    )  # "Hey Ana!"
-    if (
-        nods
-        and not signs & _QUESTION
-        and not (signs & _CHANGED or _decides(lower, signs) or _signs().todo.search(lower))
-    ):
+    short = len(text[: _MAX_ACKNOWLEDGEMENT + 1].encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
+    nods = short and details <= bool(signs & _NAME) and _signs().nods.match(lower)  # "Hey Ana!"
+    says_more = signs & (_QUESTION | _CHANGED)
+    if nods and not (says_more or _decides(lower, signs) or _signs().todo.search(lower)):
         return _NODDED
-    worth = _ORDINARY if not details else min(_MOST_DETAIL, 0.6 + 0.05 * details)
+    worth = min(_MOST_DETAIL, 0.6 + 0.05 * details) if details else _ORDINARY
     if signs & _DATE and details == 1:
         worth = _ORDINARY + 0.05  # "today" alone is no detail
     if not signs & _ASKS:
@@ -70,13 +61,9 @@ def salience(text: str) -> float:
 
 
 def _count_details(sample: str, lower: str, signs: int) -> int:
-    return (
-        bool(signs & _NUMBER)
-        + bool(signs & _DATE)
-        + bool(signs & _NAME or _signs().person_zh.search(sample))
-        + bool(_signs().error.search(lower))
-        + bool(_signs().code.search(sample))
-    )
+    named = signs & _NAME or _signs().person_zh.search(sample)
+    kinds = signs & _NUMBER, signs & _DATE, named, _signs().error.search(lower), _signs().code.search(sample)
+    return sum(map(bool, kinds))
 
 
 def _statement_score(lower: str, signs: int) -> float:

@@ -46,9 +46,9 @@ def secrets(text: str, *wordings: str) -> tuple[Secret, ...]:
 
     ``wordings`` are other forms of the same text: their secrets are also secrets of the text that has them.
     """
-    found = [*(own_secrets := _cached_secrets(text))]
+    found = [*(own := _cached_secrets(text))]
     for wording in wordings:
-        for other in own_secrets if wording == text else _cached_secrets(wording):
+        for other in own if wording == text else _cached_secrets(wording):
             value = wording[other.start : other.end]
             start = text.rfind(value)
             end = start + len(value)
@@ -78,10 +78,9 @@ def _find_secrets(text: str) -> tuple[Secret, ...]:
 
 @dataclass(eq=False)
 class Secrecy:
-    """Hides the secrets in texts found for a question, unless the question asks for them.
+    """Hides the secrets in texts found for a question, unless the question asks for their kind.
 
-    A question for a password shows passwords. If any text is about the subject of the question ("the password
-    of the router"), only such texts show theirs.
+    If any text is about its subject ("the password of the router"), only such texts show theirs.
     """
 
     question: InitVar[str]
@@ -93,10 +92,8 @@ class Secrecy:
         self._requested = {kind for kind, asks in rules.asks.items() if asks.search(question)}
         self._subjects: set[str] = set()
         if self._requested:
-            rest = " ".join(
-                asks.sub(" ", question) for kind, asks in rules.asks.items() if kind in self._requested
-            )
-            wanted = set(query_terms(rest)) if rest.strip() else set[str]()
+            rest = " ".join(rules.asks[kind].sub(" ", question) for kind in self._requested)
+            wanted = set(query_terms(rest))
             holders = [t for t in texts if any(secret.kind in self._requested for secret in secrets(t))]
             self._subjects = {term for text in holders for term in wanted & set(query_terms(text))}
 
@@ -120,16 +117,12 @@ _Check = Callable[[str, str], bool]  # decides by a value and the text after it 
 
 
 class _Rule(NamedTuple):
-    """A pattern of one kind of secret."""
-
     kind: SecretKind
     pattern: re.Pattern[str]  # its group "value" is the secret
     check: _Check
 
 
 class _SecretRules(NamedTuple):
-    """The compiled data file."""
-
     rules: list[_Rule]  # the first match of a place counts
     hints: Hints  # a text with the secret of a rule contains one of the rule's
     asks: Mapping[SecretKind, re.Pattern[str]]  # matches a question for the secret
@@ -144,7 +137,7 @@ def _load_rules() -> _SecretRules:
         _Rule(
             rule["kind"],
             re.compile(fill_parts(rule["pattern"], data["parts"])),
-            globals()[f"_is_{rule.get('check', 'any')}"],
+            _CHECKS[rule.get("check", "any")],
         )
         for rule in data["rule"]
     ]
@@ -160,42 +153,24 @@ def _load_rules() -> _SecretRules:
     )
 
 
+def _digits(value: str) -> int:
+    return sum(letter.isdigit() for letter in value)
+
+
+def _letters(value: str) -> int:
+    return sum(letter.isalpha() for letter in value)
+
+
 def _is_word(value: str, after: str) -> bool:
     """Accept a value after "is"; letters alone only at the end of a clause."""
-    if value.casefold() in _load_rules().harmless["en"]:
-        return False
-    return not _PLAIN.fullmatch(value) or _END.match(after) is not None
+    harmless = value.casefold() in _load_rules().harmless["en"]
+    return not harmless and (not _PLAIN.fullmatch(value) or _END.match(after) is not None)
 
 
-def _is_mixed(value: str, _: str) -> bool:
+def _is_mixed(value: str, _: str = "") -> bool:
     """Accept a value without an introduction: letters with digits or signs, or digits alone."""
-    digits = sum(letter.isdigit() for letter in value)
     year = len(value) == 4 and value.startswith(("19", "20"))
-    return len(value) >= 4 and digits > 0 and (digits < len(value) or not year)
-
-
-def _is_both(value: str, after: str) -> bool:
-    """Accept a value some words away: letters and digits together, unlike words of a language."""
-    letters = sum(letter.isalpha() for letter in value)
-    return letters >= 2 and _is_mixed(value, after) and any(letter.isdigit() for letter in value)
-
-
-def _is_token(value: str, _: str) -> bool:
-    digits, letters = sum(c.isdigit() for c in value), sum(c.isalpha() for c in value)
-    return digits >= 2 and letters >= 2 and not value.startswith(("/", "./", "~"))
-
-
-def _is_phrase(value: str, _: str) -> bool:
-    return not any(word in value for word in _load_rules().harmless["zh"])
-
-
-def _is_number(value: str, _: str) -> bool:
-    digits = sum(letter.isdigit() for letter in value)
-    return not _DATE.fullmatch(value) and (digits >= 5 or (digits >= 2 and value.isupper()))
-
-
-def _is_digits(value: str, _: str) -> bool:
-    return sum(letter.isdigit() for letter in value) >= 6 and not _DATE.fullmatch(value)
+    return len(value) >= 4 and _digits(value) > 0 and (_digits(value) < len(value) or not year)
 
 
 def _is_luhn(value: str, _: str) -> bool:
@@ -217,5 +192,19 @@ def _is_iban(value: str, _: str) -> bool:
     return 15 <= len(plain) <= 34 and int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
-def _is_any(value: str, _: str) -> bool:
-    return bool(value)
+_CHECKS: Mapping[str, _Check] = {
+    "any": lambda value, _: bool(value),
+    "word": _is_word,
+    "mixed": _is_mixed,
+    # Some words away: letters and digits together, unlike words of a language.
+    "both": lambda value, _: _letters(value) >= 2 and _is_mixed(value),
+    "token": lambda value, _: (
+        _digits(value) >= 2 and _letters(value) >= 2 and not value.startswith(("/", "./", "~"))
+    ),
+    "phrase": lambda value, _: not any(word in value for word in _load_rules().harmless["zh"]),
+    "number": lambda value, _: not _DATE.fullmatch(value) and _digits(value) >= (2 if value.isupper() else 5),
+    "digits": lambda value, _: _digits(value) >= 6 and not _DATE.fullmatch(value),
+    "luhn": _is_luhn,
+    "resident": _is_resident,
+    "iban": _is_iban,
+}

@@ -49,16 +49,14 @@ class _Sign:
     raw: bool = False  # also inside quotation marks
 
     def holds(self, text: str) -> bool:
-        def matches(part: str) -> bool:
-            return all(pattern.search(part) for pattern in self.all)
+        return self._fits(text) and (self.anywhere or any(map(self._fits, _SENTENCE.split(text))))
 
-        return matches(text) and (self.anywhere or any(map(matches, _SENTENCE.split(text))))
+    def _fits(self, part: str) -> bool:
+        return all(pattern.search(part) for pattern in self.all)
 
 
 @cache
 def _load_signs() -> tuple[tuple[_Sign, ...], Hints]:
-    signs = tuple(
-        _Sign(**{**sign, "all": tuple(map(re.compile, sign["all"]))})
-        for sign in read_toml(__package__, "suspicious")["signs"]
-    )
+    table = read_toml(__package__, "suspicious")["signs"]
+    signs = tuple(_Sign(**sign | {"all": tuple(map(re.compile, sign["all"]))}) for sign in table)
     return signs, Hints(sign.hints for sign in signs)

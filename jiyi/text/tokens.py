@@ -19,12 +19,12 @@ ENCODINGS = ("o200k_base", "cl100k_base", "o200k_harmony", "qwen3.5")
 """The vocabularies with exact counts."""
 
 _MODELS = (  # the first pattern that matches the start of the name of a model
-    (re.compile(r"gpt-oss"), "o200k_harmony", None),
-    (re.compile(r"gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-|o[134](?![a-z0-9])"), "o200k_base", None),
-    (re.compile(r"gpt-4|gpt-3\.?5|text-embedding-(?:3|ada-002)"), "cl100k_base", None),
-    (re.compile(r"qwen3\.5"), "qwen3.5", None),
-    (re.compile(r"\A.*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)"), "cl100k_base", 1.35),
-    (re.compile(r""), "o200k_base", 1.25),
+    (r"gpt-oss", "o200k_harmony", None),
+    (r"gpt-4o|gpt-4\.[15]|gpt-5|chatgpt-|o[134](?![a-z0-9])", "o200k_base", None),
+    (r"gpt-4|gpt-3\.?5|text-embedding-(?:3|ada-002)", "cl100k_base", None),
+    (r"qwen3\.5", "qwen3.5", None),
+    (r".*(?:claude|llama-?2|mistral-7b|mixtral|vicuna)", "cl100k_base", 1.35),
+    (r"", "o200k_base", 1.25),
 )
 _MAX_CACHED_CHARS = 500  # of a text whose count is cached
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -38,11 +38,9 @@ class TokenCounter:
     * Cheap to create, and safe to share between threads; the first count loads the vocabulary.
     * Counts any text: "" is 0, NUL is a character, lone surrogates count as U+FFFD, and names of special
       tokens such as "<|endoftext|>" count as ordinary text.
-    * ``factor=None`` counts exactly; a number makes an estimate: the count of the vocabulary times
-      ``factor``, rounded up.
+    * ``factor=None`` counts exactly; with a number the count of the vocabulary times it, rounded up.
 
-    Raises:
-        InputError: unknown encoding, or a factor that is not a positive number.
+    InputError: unknown encoding, or a factor that is not a positive number.
     """
 
     encoding: str = "o200k_base"  # one of ENCODINGS
@@ -70,15 +68,13 @@ class TokenCounter:
         return found if self.factor is None else _scale(found, self.factor)
 
     def count(self, message: Message) -> int:
-        """Return the tokens of a message in a request.
+        """Return the tokens of a message in a request, or the count in the message if this counter made it.
 
         They are those of its text and 3 more (4 with vocabularies other than OpenAI's, whose chat templates
         have another line break), and those of names, tool calls and content parts by `jiyi.text.overhead`:
         1,445 for a picture or sound, the upper bound of the rule for pictures; for a file a sixteenth of
         its bytes, but not less; for any other part its JSON. Models with other prices for pictures
         (gpt-4o-mini; the patches of gpt-4.1-mini and -nano) and more than a minute of sound can take more.
-
-        A count in the message is used if this counter made it.
         """
         if message.tokens is not None and message.tokens_by == self.name:
             return message.tokens
@@ -86,38 +82,28 @@ class TokenCounter:
 
     def counted(self, message: Message) -> Message:
         """Return ``message`` with its token count."""
-        if message.tokens is not None and message.tokens_by == self.name:
-            return message
-        return replace(message, tokens=self.count(message), tokens_by=self.name)
+        known = message.tokens is not None and message.tokens_by == self.name
+        return message if known else replace(message, tokens=self.count(message), tokens_by=self.name)
 
     def count_all(self, messages: Iterable[Message]) -> int:
         """Return the tokens of a whole request: every message, and 3 for the start of the reply."""
         return PRIMING + sum(self.count(message) for message in messages)
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
-        """Return the tokens of tool definitions of OpenAI's form in a request.
-
-        For OpenAI's models by its published rule, for all others as JSON with 200 tokens for the sentences
-        around it. See `jiyi.text.overhead`.
-        """
+        """Return the tokens of tool definitions of OpenAI's form in a request; see `jiyi.text.overhead`."""
         if not self._is_openai:
             return template_tools(tools, self.count_text)
         return openai_tools(tools, self.count_text, 10 if self.encoding == "cl100k_base" else 7)
 
     def truncate(self, text: str, max_tokens: int) -> str:
-        """Return the longest prefix of ``text`` with at most ``max_tokens``.
-
-        The cut is between characters, at the end of a token. ``max_tokens`` of zero or less gives "".
-        """
+        """Return the longest prefix of ``text`` with at most ``max_tokens``, "" for zero or less."""
         limit = max_tokens
         if self.factor is not None:
             limit = int(max_tokens / self.factor) + 1
             while limit > 0 and _scale(limit, self.factor) > max_tokens:
                 limit -= 1
         prefix = _truncate(self.encoding, text, limit) if limit > 0 else ""
-        while (
-            prefix and self.count_text(prefix) > max_tokens
-        ):  # a shorter text may be split into other tokens
+        while prefix and self.count_text(prefix) > max_tokens:  # it may be split into other tokens
             prefix = prefix[:-1]
         return prefix
 
@@ -148,17 +134,13 @@ class TokenCounter:
 def counter_for(model: str = "gpt-4o") -> TokenCounter:
     """Return the counter for the name of a model or encoding.
 
-    It understands provider prefixes ("openai/gpt-4o"), fine-tuned names ("ft:gpt-4o:..."),
-    tags ("llama3:8b") and the names of counters. Exact: gpt-4o, gpt-4.1,
-    gpt-4.5, gpt-5, o1, o3, o4, chatgpt-* (o200k_base); gpt-4, gpt-3.5, text-embedding-3,
-    text-embedding-ada-002 (cl100k_base); gpt-oss (o200k_harmony); qwen3.5.
+    It understands provider prefixes ("openai/gpt-4o"), fine-tuned names ("ft:gpt-4o:..."), tags ("llama3:8b")
+    and the names of counters. Exact are models of OpenAI and qwen3.5. Every other model gets an estimate
+    meant to err upwards: o200k_base x 1.25, or cl100k_base x 1.35 for claude, llama-2, mixtral, mistral-7b
+    and vicuna. How it was checked: docs/text.md. ``TokenCounter(encoding=..., factor=...)`` takes a ratio of
+    your own.
 
-    Every other model gets an estimate meant to err upwards (``exact`` is False): o200k_base x 1.25, or
-    cl100k_base x 1.35 for claude, llama-2, mixtral, mistral-7b and vicuna. How it was checked: docs/text.md.
-    ``TokenCounter(encoding=..., factor=...)`` takes a ratio of your own.
-
-    Raises:
-        InputError: ``model`` is empty.
+    InputError: ``model`` is empty.
     """
     name = model.strip().lower()
     if not name:
@@ -168,10 +150,8 @@ def counter_for(model: str = "gpt-4o") -> TokenCounter:
     if found := re.fullmatch(r"estimate:([\w.]+)\*([\d.e+-]+)", name):
         return TokenCounter(encoding=found[1], factor=float(found[2]))
     name = name.rpartition("/")[2].removeprefix("ft:").partition(":")[0]
-    for pattern, encoding, factor in _MODELS:
-        if pattern.match(name):
-            return TokenCounter(encoding=encoding, factor=factor)
-    raise AssertionError("the last pattern fits every name")
+    encoding, factor = next((known, by) for pattern, known, by in _MODELS if re.match(pattern, name))
+    return TokenCounter(encoding=encoding, factor=factor)
 
 
 def _scale(tokens: int, factor: float) -> int:
@@ -218,9 +198,6 @@ def _truncate(encoding: str, text: str, limit: int) -> str:
 
 def _prepare(encoding: str, text: str) -> str:
     """Return the form that the vocabulary reads: NFC for Qwen, the text itself for others."""
-    if encoding != "qwen3.5" or text.isascii():
-        return text
     # Ordering the marks of a letter is quadratic in their number; no normal text has a thousand.
-    if _MANY_MARKS.search(text) or unicodedata.is_normalized("NFC", text):
-        return text
-    return unicodedata.normalize("NFC", text)
+    as_it_is = encoding != "qwen3.5" or text.isascii() or _MANY_MARKS.search(text)
+    return text if as_it_is or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)

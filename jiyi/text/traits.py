@@ -102,22 +102,21 @@ def _punctuation(text: str) -> int:
 
 def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -> int:
     found = 0
-    for listed, trait in ((signs.numbers, _NUMBER), (signs.first_person, _I), (signs.second_person, _YOU)):
+    for listed, trait in (
+        (signs.numbers, _NUMBER),
+        (signs.dates, _DATE),
+        (signs.first_person, _I),
+        (signs.second_person, _YOU),
+        (signs.denials, _NO),
+        (signs.decides, _DECISION),
+    ):
         if not words.isdisjoint(listed):
             found |= trait
-    if not words.isdisjoint(signs.dates) or (
-        not words.isdisjoint(signs.pointers) and signs.pointed.search(lower)
-    ):
+    if not words.isdisjoint(signs.pointers) and signs.pointed.search(lower):
         found |= _DATE
-    if signs.capitalised.search(sample):
-        found |= _NAME
-    if "n't" in lower or not words.isdisjoint(signs.denials):
-        found |= _NO
-    if not words.isdisjoint(signs.decides) or (
-        not words.isdisjoint(signs.decides_hints) and signs.decides_phrase.search(lower)
-    ):
+    if not words.isdisjoint(signs.decides_hints) and signs.decides_phrase.search(lower):
         found |= _DECISION
-    return found
+    return found | (_NAME if signs.capitalised.search(sample) else 0) | (_NO if "n't" in lower else 0)
 
 
 def _chinese(sample: str, signs: SimpleNamespace) -> int:

@@ -11,7 +11,7 @@ from tables import read_tables
 
 from jiyi.errors import ImportFailed
 from jiyi.evaluate import load_dataset, read_dataset
-from jiyi.evaluate.dataset import with_opaque_ids
+from jiyi.evaluate.dataset import hide_ids
 
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared" / "data"
@@ -56,7 +56,7 @@ def test_tool_calls_are_kept(data):
 
 def test_opaque_ids_say_nothing_and_lose_nothing():
     plain = load_dataset(HERE / "small-en.json").conversations[0]
-    hidden = with_opaque_ids(plain, Random(1))
+    hidden = hide_ids(plain, Random(1))
     text_of = {m.id: m.content for m in plain.messages}
     hidden_text_of = {m.id: m.content for m in hidden.messages}
     assert sorted(text_of.values()) == sorted(hidden_text_of.values())
@@ -68,14 +68,14 @@ def test_opaque_ids_say_nothing_and_lose_nothing():
             assert [text_of[id_] for id_ in old] == [hidden_text_of[id_] for id_ in new]
     assert not {session.id for session in plain.sessions} & {session.id for session in hidden.sessions}
     assert len({session.id for session in hidden.sessions}) == len(plain.sessions)
-    assert with_opaque_ids(plain, Random(1)) == hidden
-    assert with_opaque_ids(plain, Random(2)) != hidden
+    assert hide_ids(plain, Random(1)) == hidden
+    assert hide_ids(plain, Random(2)) != hidden
 
 
 def test_opaque_ids_are_in_no_order():
     plain = load_dataset(HERE / "small-en.json").conversations[0]
     orders = {
-        tuple(sorted(range(6), key=lambda i: with_opaque_ids(plain, Random(seed)).messages[i].id))
+        tuple(sorted(range(6), key=lambda i: hide_ids(plain, Random(seed)).messages[i].id))
         for seed in range(20)
     }
     assert len(orders) > 10
@@ -84,12 +84,12 @@ def test_opaque_ids_are_in_no_order():
 def test_sessions_come_in_time_and_those_of_one_moment_in_any_order(data):
     sessions = data["conversations"][0]["sessions"]
     sessions.reverse()
-    hidden = with_opaque_ids(read_dataset(data).conversations[0], Random(1))
+    hidden = hide_ids(read_dataset(data).conversations[0], Random(1))
     assert hidden.messages[0].content == "The gateway edge-02 listens on port 8443."
     for session in sessions:
         session["started_at"] = "2026-03-02T09:00:00"
     conversation = read_dataset(data).conversations[0]
-    firsts = {with_opaque_ids(conversation, Random(seed)).messages[0].content for seed in range(20)}
+    firsts = {hide_ids(conversation, Random(seed)).messages[0].content for seed in range(20)}
     assert len(firsts) == 2
 
 

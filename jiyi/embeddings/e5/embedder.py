@@ -27,27 +27,16 @@ _MAX_CHARS = 4_096  # read of a text at most; a window of prose is about 2,300
 class E5Embedder:
     """Embeds Chinese, English and some 90 other languages without a network or a key.
 
-    - The model is loaded by the first `embed`, or ahead of it by `load_in_background`; once
-      per process, shared by all instances. Making an embedder and asking its name and size
-      cost nothing.
-    - "query" and "passage" texts get the model's own two prefixes.
-    - A text counts up to the model's window of 512 tokens (about 2,000 characters of
-      English, 800 of Chinese); the rest of a longer one is not read. That also bounds what
-      a text can cost. Split long records first: `split_parts`.
-    - A text's vector does not depend on what else is in the call, nor on other threads.
-      Engines and processors differ by about 0.001 in a component, which changes no ranking
-      to speak of: all share one name.
-    - Each text takes one thread and lets go of the interpreter lock, so calls from several
-      threads run side by side.
+    - The model is loaded by the first `embed`, or ahead of it by `load_in_background`; once per process,
+      shared by all instances. Its file is by default that which `jiyi model where` names.
+    - "query" and "passage" texts get the model's own two prefixes. A text counts up to the window of 512
+      tokens (about 2,000 characters of English, 800 of Chinese). Split long records first: `split_parts`.
+    - A text's vector does not depend on what else is in the call, nor on other threads. Engines ("auto" is
+      onnxruntime where it is installed, else numpy) and processors differ by about 0.001 in a component.
+    - Each text takes one thread and lets go of the interpreter lock; of one call ``threads`` texts are
+      embedded side by side.
 
-    Args:
-        threads: how many texts of one call are embedded side by side, at least 1.
-        engine: what computes: "onnxruntime", "numpy", or "auto", which is onnxruntime where
-            it is installed.
-        file: the model's data file; by default where `jiyi model where` finds it.
-
-    Raises:
-        SettingsError: `threads` is below 1, or there is no such engine.
+    SettingsError: `threads` is below 1, or there is no such engine.
     """
 
     def __init__(self, threads: int = 1, engine: EngineName = "auto", *, file: Path | None = None) -> None:
@@ -74,31 +63,21 @@ class E5Embedder:
 
     @property
     def engine(self) -> str:
-        """What computes, with its version: "onnxruntime 1.32.0". Loads the model.
-
-        Raises:
-            EmbeddingError: the model cannot be loaded.
-        """
+        """What computes, with its version: "onnxruntime 1.32.0". Loads the model, as `load_model`."""
         return load_model(self._engine, self._file).engine.name
 
     def load_in_background(self) -> None:
-        """Start to load the model in a thread, once; the thread ends when the model is there.
+        """Start to load the model in a thread, once; what goes wrong is raised by the first `embed`."""
 
-        What goes wrong is raised by the first `embed`.
-        """
+        def load() -> None:
+            with suppress(EmbeddingError, RuntimeError):  # RuntimeError: the program is ending
+                load_model(self._engine, self._file)
+
         if (self._engine, self._file) not in _models and not _loading.locked():  # nor being loaded
-            threading.Thread(target=self._load_quietly, name="jiyi-e5-load").start()
-
-    def _load_quietly(self) -> None:
-        with suppress(EmbeddingError, RuntimeError):  # RuntimeError: the program is ending
-            load_model(self._engine, self._file)
+            threading.Thread(target=load, name="jiyi-e5-load").start()
 
     def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
-        """Return a matrix of shape (len(texts), 384).
-
-        Raises, besides what `Embedder` does:
-            ModelMissing: its data file is not on this machine.
-        """
+        """Return a matrix of shape (len(texts), 384); raises as `Embedder` and `load_model`."""
         items = check_inputs(texts, kind)
         out = np.empty((len(items), DIMS), dtype=np.float32)
         if not items:
@@ -109,13 +88,11 @@ class E5Embedder:
             out[row] = model.embed(items[row], kind)
 
         # One text a call: padding several to one length costs more than it saves.
-        if self._threads == 1 or len(items) == 1:
-            for row in range(len(items)):
-                fill(row)
+        if (threads := min(self._threads, len(items))) == 1:
+            list(map(fill, range(len(items))))
         else:
-            with ThreadPoolExecutor(min(self._threads, len(items)), "jiyi-e5") as pool:
-                for _ in pool.map(fill, range(len(items))):
-                    pass
+            with ThreadPoolExecutor(threads, "jiyi-e5") as pool:
+                list(pool.map(fill, range(len(items))))
         return out
 
 

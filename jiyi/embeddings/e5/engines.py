@@ -24,9 +24,8 @@ EngineName = Literal["auto", "onnxruntime", "numpy"]
 
 _Floats = NDArray[np.float32]
 
+# Read once, as onnxruntime is imported: without it, it reports the models it loads to its maker.
 _NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
-"""Read once, as onnxruntime is imported: without it, it reports the models it loads to its maker."""
-
 _TOKENS = "tokens"  # the input: embedded tokens, of shape (count, 384)
 _ONNX_IR_VERSION, _ONNX_OPSET = 8, 17
 _ORT_DOMAIN = "com.microsoft"  # operators that onnxruntime adds
@@ -49,26 +48,23 @@ class Engine(Protocol):
 def make_engine(name: EngineName, weights: Weights) -> Engine:
     """Return the engine; "auto" is onnxruntime where it can be imported.
 
-    Raises:
-        EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
+    EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
     """
-    if name != "numpy":
-        was_set = _NO_TELEMETRY in os.environ
-        os.environ.setdefault(_NO_TELEMETRY, "1")
-        try:
-            import onnxruntime
-        except ImportError as error:
-            if name == "onnxruntime":
-                raise EmbeddingError(
-                    f"onnxruntime cannot be imported ({error}): `pip install onnxruntime`, "
-                    "or set embedding_engine to auto"
-                ) from error
-        else:
-            return _OnnxEngine(onnxruntime, weights)
-        finally:
-            if not was_set:
-                del os.environ[_NO_TELEMETRY]
-    return _NumpyEngine(weights)
+    if name == "numpy":
+        return _NumpyEngine(weights)
+    was_set = _NO_TELEMETRY in os.environ
+    os.environ.setdefault(_NO_TELEMETRY, "1")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        if name == "auto":
+            return _NumpyEngine(weights)
+        advice = "`pip install onnxruntime`, or set embedding_engine to auto"
+        raise EmbeddingError(f"onnxruntime cannot be imported ({error}): {advice}") from error
+    finally:
+        if not was_set:
+            del os.environ[_NO_TELEMETRY]
+    return _OnnxEngine(onnxruntime, weights)
 
 
 class _NumpyEngine:
@@ -82,11 +78,8 @@ class _NumpyEngine:
             for name in ("q", "k", "v", "ao", "fi", "fo"):
                 matrix = weights.blocks(f"{layer}{name}.w", INNER if name == "fo" else DIMS).rows()
                 self._matrices[layer + name] = matrix.T, weights.floats(f"{layer}{name}.b")
-            for name in ("aln", "oln"):
-                self._norms[layer + name] = (
-                    weights.floats(f"{layer}{name}.w"),
-                    weights.floats(f"{layer}{name}.b"),
-                )
+            for name in (f"{layer}aln", f"{layer}oln"):
+                self._norms[name] = weights.floats(f"{name}.w"), weights.floats(f"{name}.b")
 
     def compute_mean(self, tokens: _Floats) -> _Floats:
         with one_blas_thread():
@@ -155,10 +148,9 @@ class _OnnxEngine:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.enable_cpu_mem_arena = False  # it would keep what the longest text took
         options.log_severity_level = 3  # errors
+        model = _build_onnx_model(weights)
         try:
-            self._session = runtime.InferenceSession(
-                _build_onnx_model(weights), options, providers=["CPUExecutionProvider"]
-            )
+            self._session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no common class
             raise EmbeddingError(
                 f"onnxruntime {runtime.__version__} refuses the model ({error}): upgrade it, "
@@ -228,7 +220,9 @@ class _Graph:
         return self.add("Reshape", self.add("Transpose", mixed, perm=[1, 0, 2]), self._joined_shape)
 
     def _add_const(self, name: str, values: NDArray[np.generic]) -> str:
-        self.tensors.append(_make_tensor(name, values))
+        shape = b"".join(_field(1, size) for size in values.shape)
+        data = _field(9, np.ascontiguousarray(values).tobytes())
+        self.tensors.append(shape + _field(2, _ONNX_TYPES[values.dtype.name]) + _field(8, name) + data)
         return name
 
 
@@ -240,13 +234,6 @@ def _make_node(
     parts += [_field(4, operator), _field(7, _ORT_DOMAIN if from_ort else "")]
     parts += [_field(5, _make_attribute(name, value)) for name, value in attributes.items()]
     return b"".join(parts)
-
-
-def _make_tensor(name: str, values: NDArray[np.generic]) -> bytes:
-    """Return a named constant."""
-    shape = b"".join(_field(1, size) for size in values.shape)
-    data = _field(9, np.ascontiguousarray(values).tobytes())
-    return b"".join((shape, _field(2, _ONNX_TYPES[values.dtype.name]), _field(8, name), data))
 
 
 def _make_model(nodes: Sequence[bytes], tensors: Sequence[bytes], source: _Shape, result: _Shape) -> bytes:
@@ -281,9 +268,4 @@ def _field(number: int, value: int | str | bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     value &= (1 << 64) - 1  # a negative number is written as two's complement
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return bytes([value & 0x7F | 0x80]) + _varint(value >> 7) if value > 0x7F else bytes([value])

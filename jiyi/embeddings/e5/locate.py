@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from jiyi.errors import EmbeddingError, ModelMissing
@@ -28,29 +29,22 @@ SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 
 
 def model_file(given: str | Path | None = None) -> Path:
-    """Return the path of the data file.
+    """Return ``given``, else what the variable JIYI_MODEL_FILE names, else what `find_model` finds.
 
-    That is ``given``, else what the environment variable JIYI_MODEL_FILE names, else what
-    `find_model` finds. Its content is not checked here.
-
-    Raises:
-        ModelMissing: there is none; says how to get it.
+    ModelMissing: there is no such file; says how to get it. Its content is not checked.
     """
-    path = given or os.environ.get("JIYI_MODEL_FILE")
-    if path:
-        if not Path(path).is_file():
-            raise ModelMissing(
-                f"model_file names {path}, which is no file: name {NAME}, or unset it and run "
-                "`jiyi model fetch`"
-            )
-        return Path(path)
-    file = find_model()
-    if file is None:
+    if path := given or os.environ.get("JIYI_MODEL_FILE"):
+        if Path(path).is_file():
+            return Path(path)
         raise ModelMissing(
-            "the data file of the bundled model is not on this machine: get it with `jiyi model fetch`, "
-            f"or name your copy of {NAME} by the setting model_file"
+            f"model_file names {path}, which is no file: name {NAME}, or unset it and run `jiyi model fetch`"
         )
-    return file
+    if file := find_model():
+        return file
+    raise ModelMissing(
+        "the data file of the bundled model is not on this machine: get it with `jiyi model fetch`, "
+        f"or name your copy of {NAME} by the setting model_file"
+    )
 
 
 def find_model() -> Path | None:
@@ -73,11 +67,7 @@ def cache_folder() -> Path:
 
 
 def check_model(file: Path) -> None:
-    """Verify a data file by its hash.
-
-    Raises:
-        EmbeddingError: it is another file, damaged, or cannot be read; names it and its hash.
-    """
+    """Verify a data file by its hash; EmbeddingError: it is another file, damaged, or cannot be read."""
     try:
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
@@ -106,7 +96,6 @@ def _find_installed() -> Path | None:
 
 
 def _read_size(file: Path) -> int | None:
-    try:
+    with suppress(OSError):
         return file.stat().st_size
-    except OSError:
-        return None
+    return None

@@ -6,7 +6,7 @@ sequence with the highest sum is taken.
 
 import re
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +49,7 @@ class Tokenizer:
         self._cached_pieces = 0  # pieces in groups
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of `text`, without the marks of beginning and end.
-
-        `text` has no lone surrogates.
-        """
+        """Return the ids of `text`, which has no lone surrogates, without the marks of beginning and end."""
         text = _SPACES.sub(" ", text.translate(self._replacements))
         text = (text if text.startswith(" ") else " " + text).replace(" ", _SPACE)
         size = len(text)
@@ -76,17 +73,19 @@ class Tokenizer:
                     total[0] = score + scores[piece_id]
                     if total[0] > best[end]:
                         best[end], previous[end], chosen[end] = total[0], start, piece_id
-        return _trace_back(chosen, previous)
+        ids, place = [], size
+        while place:
+            ids.append(chosen[place])
+            place = previous[place]
+        return ids[::-1]
 
     def _find_group(self, pair: str) -> _Group:
         if len(pair) < 2:
             return _NO_GROUP
         key = int.from_bytes(pair.encode().ljust(8, b"\0"))
         suffixes: dict[str, int] = {}
-        for index in range(bisect_left(self._sorted_keys, key), len(self._sorted_keys)):
-            if self._sorted_keys[index] != key:
-                break
-            piece_id = self._sorted_ids[index]
+        first, end = bisect_left(self._sorted_keys, key), bisect_right(self._sorted_keys, key)
+        for piece_id in self._sorted_ids[first:end]:
             suffixes[self._read_piece(piece_id)[2:]] = piece_id
         if not suffixes:  # not cached: texts can have any number of such pairs
             return _NO_GROUP
@@ -111,12 +110,3 @@ def _find_beginnings(vocabulary: Vocabulary) -> tuple[NDArray[np.uint64], NDArra
     heads = text[starts[:, np.newaxis] + np.arange(8)]
     heads[np.arange(8) >= both[:, np.newaxis]] = 0
     return heads.view(">u8").ravel().astype(np.uint64), lengths == first
-
-
-def _trace_back(chosen: list[int], previous: list[int]) -> list[int]:
-    ids = []
-    place = len(previous) - 1
-    while place:
-        ids.append(chosen[place])
-        place = previous[place]
-    return ids[::-1]

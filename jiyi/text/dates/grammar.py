@@ -5,7 +5,7 @@ a date, False if it counts only as a part of a longer one ("may" in "early may")
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -27,10 +27,8 @@ _DEFINITE = ("over the ", "during the ", "since ")
 
 def _year_first(slots: Slots) -> bool | None:
     """2023.5.7 is a version after "=" or "version"."""
-    mark = slots.text("mark")
-    if mark != slots.match["mark_2"]:
-        return None
-    return None if mark == "." and (slots.head(1) == "=" or slots.word_before() == "version") else True
+    version = slots.text("mark") == "." and (slots.head(1) == "=" or slots.word_before() == "version")
+    return True if slots.text("mark") == slots.match["mark_2"] and not version else None
 
 
 def _day_in_digits(slots: Slots) -> bool | None:
@@ -46,9 +44,8 @@ def _after_preposition(slots: Slots) -> bool:
 
 def _is_verb(slots: Slots) -> bool:
     """Return whether "may" or "march" may be a verb."""
-    if slots.text("month") not in _ALSO_VERBS or slots.is_capital("month"):
-        return False
-    return slots.word_before(slots.match.start("month")) not in slots.words.before["month"]
+    known = slots.text("month") not in _ALSO_VERBS or slots.is_capital("month")
+    return not known and slots.word_before(slots.match.start("month")) not in slots.words.before["month"]
 
 
 def _day_of_month(slots: Slots) -> bool | None:
@@ -92,8 +89,8 @@ def _no_place(slots: Slots) -> bool | None:
     return None if "离" in head or "距" in head or after else True
 
 
-_Check = Callable[[Slots], bool | None]
-_CHECKS: Mapping[str, _Check] = {
+_CHECKS: Mapping[str, Callable[[Slots], bool | None]] = {
+    "always": lambda _: True,
     "year_first": _year_first,
     "day_in_digits": _day_in_digits,
     "day_of_month": _day_of_month,
@@ -193,11 +190,9 @@ class Grammar:
             found = rule.meaning(slots)
         except (ValueError, OverflowError):  # no such day; parts of the words name none either
             return Piece(at, match.end(), None)
-        if found is None:
-            return None
         if isinstance(found, Days):
             return Piece(at, match.end(), found if sure else replace(found, weak=True))
-        return Piece(at, match.end(), None, found)
+        return found and Piece(at, match.end(), None, found)
 
 
 class _Tables(NamedTuple):
@@ -227,38 +222,31 @@ def _load(language: str, rules: str, lead: str) -> _Tables:
         _Rule(
             fill(one["pattern"]),
             meaning(one["meaning"]),
-            _CHECKS[one["check"]] if "check" in one else lambda _: True,
+            _CHECKS[one.get("check", "always")],
             one.get("given", {}),
         )
         for one in data[rules]
     ]
     grouped = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in made)
-    begins = _lookahead(_beginnings(data, fill)) if rules == "rules" else ""
+    begins = _beginnings(data, fill) if rules == "rules" else ""
     return _Tables(words, made, re.compile(f"{lead}{begins}(?:{grouped})", re.ASCII))
 
 
-def _beginnings(data: Mapping[str, Any], fill: Callable[[str], str]) -> list[str]:
+def _beginnings(data: Mapping[str, Any], fill: Callable[[str], str]) -> str:
+    """Return a pattern that consumes nothing and looks for a beginning, by first characters."""
     begins = data["begins"]
     beginnings = [*map(fill, begins["patterns"]), *begins["words"].split()]
     for one in begins.get("followed", ()):
         words = one["words"].split() if "words" in one else data["words"][one["slot"]]
-        then = fill(one["then"])
-        beginnings += (f"{first}(?:{'|'.join(rests)}){then}" for first, rests in _by_first(words).items())
-    return beginnings
+        beginnings += (look + fill(one["then"]) for look in _by_first(words).values())
+    looks = _by_first(beginnings)
+    return f"(?=[{''.join(first.strip('[]') for first in looks)}])(?={'|'.join(looks.values())})"
 
 
-def _by_first(patterns: Iterable[str]) -> dict[str, list[str]]:
-    """Return the rests of patterns by the character, or class of characters, they begin with."""
+def _by_first(patterns: Iterable[str]) -> dict[str, str]:
+    """Return alternatives by the character, or class of characters, they begin with."""
     found: dict[str, list[str]] = {}
     for pattern in patterns:
         size = pattern.index("]") + 1 if pattern[0] == "[" else 1
         found.setdefault(pattern[:size], []).append(pattern[size:])
-    return found
-
-
-def _lookahead(beginnings: Sequence[str]) -> str:
-    """Return a pattern that consumes nothing and looks for a beginning, by first characters."""
-    by_first = _by_first(beginnings)
-    firsts = "".join(first.strip("[]") for first in by_first)
-    looks = "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in by_first.items())
-    return f"(?=[{firsts}])(?={looks})"
+    return {first: f"{first}(?:{'|'.join(rests)})" for first, rests in found.items()}

@@ -11,11 +11,11 @@ from functools import cache, partial
 from typing import cast
 
 from jiyi.text.dates import calendar
-from jiyi.text.dates.calendar import Amount, Days, Unit, nth, one_day
+from jiyi.text.dates.calendar import Amount, Days, Unit, one_day
 from jiyi.text.dates.slots import Context, Measure, Slots
 from jiyi.text.lexicon import read_toml
 
-__all__ = ["Change", "holiday", "holiday_week", "meaning"]
+__all__ = ["Change", "meaning"]
 
 _FIRST_YEAR = 2015  # of the table of Chinese holidays
 _tables = cache(partial(read_toml, __package__, "holidays"))
@@ -30,8 +30,7 @@ def _chinese(year: int, name: str, later: int = 0) -> Days | None:
 
 
 def _weekday_of(year: int, month: int, count: int, name: int, later: int = 0) -> Days:
-    first = date(year, month, 1).toordinal()
-    return one_day(nth(Days(first, first + 31), "day", count, name).first + later)
+    return one_day(calendar.month_day(year, month).nth("day", count, name).first + later)
 
 
 def _easter(year: int, later: int = 0) -> Days:
@@ -61,7 +60,7 @@ _COMPUTED: dict[str, Callable[[int], Days | None]] = {
 }
 
 
-def holiday(year: int, name: str) -> Days | None:
+def _day_off(year: int, name: str) -> Days | None:
     """Return the day of the holiday ``name`` in a year; None where the table does not reach."""
     if name in _COMPUTED:
         return _COMPUTED[name](year)
@@ -71,10 +70,9 @@ def holiday(year: int, name: str) -> Days | None:
     return one_day(date(year, month, day).toordinal())
 
 
-def holiday_week(year: int, name: str) -> Days | None:
+def _days_off(year: int, name: str) -> Days | None:
     """Return the days off around a holiday: three, or as many as China gives."""
-    day = holiday(year, name)
-    if day is None:
+    if (day := _day_off(year, name)) is None:
         return None
     before, length = _tables()["breaks"].get(name, (0, 3))
     return Days(day.first - before, day.first - before + length, "span", exact=False)
@@ -88,25 +86,22 @@ _VAGUE_ZH = ("几", "两", "好几", "数")
 
 
 def _part(slots: Slots, days: Days) -> Days:
-    return calendar.narrow(days, slots.part) if slots.part else days
+    return days.narrow(slots.part) if slots.part else days
 
 
 def _month_day(slots: Slots) -> Days:
     """7 May 2023, May 1-3, the fifth of May, last May, 5月7日, 2023年5月初."""
-    month, day, last = slots.month, slots.number("day"), slots.number("last_day")
-    step = slots.step
-    if step is None:
-        step = slots.words.slots["which"].get(slots.word_before())
-    found = calendar.locate(
-        lambda year: calendar.month_day(year, month, day, last), slots.context.today, slots.year, step
+    at = partial(
+        calendar.month_day, month=slots.month, day=slots.number("day"), last=slots.number("last_day")
     )
-    return _part(slots, found)
+    step = slots.words.slots["which"].get(slots.word_before()) if slots.step is None else slots.step
+    return _part(slots, calendar.locate(at, slots.context.today, slots.year, step))
 
 
 def _month_or_day_first(slots: Slots) -> Days | None:
     """05/07/2023 and 5/7, month first; 15/07/2023 and 5.7.2023 have the day first."""
-    month, day, year = slots.number("first") or 0, slots.number("second") or 0, slots.text("year")
-    mark = slots.text("mark")
+    month, day = slots.number("first") or 0, slots.number("second") or 0
+    year, mark = slots.text("year"), slots.text("mark")
     if month > 12 or (mark == "." and day <= 12):
         month, day = day, month
     if year is None:
@@ -120,61 +115,55 @@ def _month_or_day_first(slots: Slots) -> Days | None:
     return calendar.month_day(number, month, day)
 
 
+def _recurring(slots: Slots, month: int, count: int, unit: Unit, year: int | None = None) -> Days:
+    """Return months of the year that is named, or meant."""
+    at = slots.year if year is None else year
+    found = partial(calendar.months, month=month, count=count, unit=unit)
+    return calendar.locate(found, slots.context.today, at, slots.step)
+
+
 def _months(slots: Slots) -> Days | None:
     """3到5月."""
     first, last = slots.number("first_month") or 0, slots.month
-    if first >= last:
-        return None
-
-    def at(year: int) -> Days:
-        return Days(calendar.month_day(year, first).first, calendar.month_day(year, last).end, "span")
-
-    return calendar.locate(at, slots.context.today, slots.year)
+    return _recurring(slots, first, last - first + 1, "span") if first < last else None
 
 
 def _year(slots: Slots) -> Days:
     """2022, 2022年底."""
-    return _part(slots, calendar.year(slots.year or 0))
+    return _part(slots, calendar.months(slots.year or 0, 1, 12, "year"))
 
 
 def _years(slots: Slots) -> Days | None:
     """2019-2021."""
-    first, last = _year(slots), calendar.year(int(slots.match["last_year"]))
-    return Days(first.first, last.end, "span") if first.first < last.first else None
+    first, last = slots.year or 0, int(slots.match["last_year"])
+    return calendar.months(first, 1, 12 * (last - first + 1), "span") if first < last else None
 
 
 def _half_year(slots: Slots) -> Days:
     """上半年, 去年下半年."""
-    found = calendar.part_of_year(
-        slots.year or slots.context.now.year, "half", 1 if slots.text("half_year") == "上" else 2
-    )
+    month = 1 if slots.text("half_year") == "上" else 7
+    found = calendar.months(slots.year or slots.context.now.year, month, 6, "half")
     return replace(found, exact=slots.year is not None)
 
 
 def _quarter(slots: Slots) -> Days:
     """Q1 2023, 第三季度."""
-    number = slots.number("quarter") or 0
-    return calendar.locate(
-        lambda year: calendar.part_of_year(year, "quarter", number), slots.context.today, slots.year
-    )
+    return _recurring(slots, 3 * (slots.number("quarter") or 0) - 2, 3, "quarter")
 
 
 def _season(slots: Slots) -> Days:
     """Summer 2022, last summer, 去夏, 暑假."""
-    name, year = slots.value("season"), slots.year
-    if name == "winter" and slots.text("year") in ("this year", "今年") and slots.context.now.month < 3:
-        year = slots.context.now.year - 1
-    return calendar.locate(lambda at: calendar.season(at, name), slots.context.today, year, slots.step)
+    (month, count), now = slots.value("season"), slots.context.now
+    last_winter = month == 12 and slots.text("year") in ("this year", "今年") and now.month < 3
+    return _recurring(slots, month, count, "season", now.year - 1 if last_winter else None)
 
 
 def _holiday(slots: Slots) -> Days:
     """Christmas 2022, last Christmas, 国庆假期."""
     text, (start, end) = slots.context.text, slots.match.span("holiday")
-    found = [
-        (name, match.end()) for name, words in slots.words.holidays if (match := words.match(text, start))
-    ]
-    name = next((name for name, at in found if at == end), found[0][0])
-    days = holiday_week if slots.text("days_off") else holiday
+    found = {name: match.end() for name, words in slots.words.holidays if (match := words.match(text, start))}
+    name = next((name for name, at in found.items() if at == end), next(iter(found)))
+    days = _days_off if slots.text("days_off") else _day_off
     return calendar.locate(partial(days, name=name), slots.context.today, slots.year, slots.step)
 
 
@@ -183,9 +172,8 @@ def _in_year(slots: Slots) -> Days | Change | None:
     for slot in ("month", "season", "quarter", "half_year", "holiday"):
         if slots.text(slot):
             return meaning("month_day" if slot == "month" else slot)(slots)
-    if slots.text("this_day"):
-        return calendar.month_day(slots.year or 0, slots.context.now.month, slots.context.now.day)
-    return _year(slots)
+    now = slots.context.now
+    return calendar.month_day(slots.year or 0, now.month, now.day) if slots.text("this_day") else _year(slots)
 
 
 def _named_day(slots: Slots) -> Days:
@@ -209,7 +197,7 @@ def _unit_near(slots: Slots) -> Days:
     if slots.weekday is not None:
         return one_day(found.first + slots.weekday)
     day = slots.number("day")
-    return calendar.nth(found, "day", day) if day else _part(slots, found)
+    return found.nth("day", day) if day else _part(slots, found)
 
 
 def _week_or_last_days(slots: Slots) -> Days:
@@ -223,11 +211,8 @@ def _week_or_last_days(slots: Slots) -> Days:
 
 def _weekend(slots: Slots) -> Days:
     """Over the weekend, 周末: the latest that has begun."""
-    today = slots.context.today
-    found = calendar.shift_day(today, "weekend", 0)
-    if found.first > today:
-        found = calendar.shift_day(today, "weekend", -1)
-    return replace(found, exact=False, guessed="week")
+    saturday = calendar.weekday_near(slots.context.today + 1, 5, -1)
+    return Days(saturday, saturday + 2, "weekend", exact=False, guessed="week")
 
 
 def _two_away(slots: Slots) -> Days:
@@ -249,8 +234,8 @@ def _weekday_alone(slots: Slots) -> Days:
     today, name, step = slots.context.today, slots.weekday or 0, slots.step
     if step is None:
         after = slots.context.text.startswith(slots.words.after["coming"], slots.match.end())
-        ahead = after or slots.is_after("coming")
-        day = calendar.weekday_near(today - 1 if ahead else today + 1, name, 1 if ahead else -1)
+        side = 1 if after or slots.is_after("coming") else -1
+        day = calendar.weekday_near(today - side, name, side)
         return replace(one_day(day), exact=False, guessed="week")
     if step < 0:
         return one_day(calendar.weekday_near(today, name, -1))
@@ -261,13 +246,12 @@ def _weekday_alone(slots: Slots) -> Days:
 
 def _counted_from_now(slots: Slots) -> Days | None:
     """Two weeks ago, in three days, two Fridays ago, 三天前, 一个月后."""
+    today, side = slots.context.today, slots.side
     if slots.weekday is not None:
         weeks = int(slots.amount().high) - 1
-        return one_day(
-            calendar.weekday_near(slots.context.today, slots.weekday, slots.side) + 7 * slots.side * weeks
-        )
+        return one_day(calendar.weekday_near(today, slots.weekday, side) + 7 * side * weeks)
     found = slots.measured()
-    return found and _from_now(slots.context, *found, slots.side)
+    return found and _from_now(slots.context, *found, side)
 
 
 def _last_several(slots: Slots) -> Days | None:
@@ -285,69 +269,75 @@ def _from_now(context: Context, amount: Amount, unit: Measure, side: int) -> Day
     """Return the unit ``amount`` units from now; for hours and minutes, the day of that moment."""
     if unit in _CLOCK:
         size = timedelta(hours=1) if unit == "hour" else timedelta(minutes=1)
-        one, other = (
+        low, high = sorted(
             (context.now + side * number * size).toordinal() for number in (amount.low, amount.high)
         )
-        return Days(min(one, other), max(one, other) + 1, "day" if one == other else "span")
-    return calendar.count_from_day(context.today, amount, cast(Unit, unit), side)
+        return Days(low, high + 1, "day" if low == high else "span")
+    return calendar.count_from(context.today, amount, cast(Unit, unit), side)
 
 
 def _rolling(context: Context, amount: Amount, unit: Measure, side: int) -> Days:
     """Return the last ``amount`` units up to now, or the next ones from today on."""
-    number, exact = amount.high, amount.low == amount.high
-    today = context.today
+    number, exact, today = amount.high, amount.low == amount.high, context.today
     if unit in _CLOCK:
         other = _from_now(context, Amount(number, number), unit, side).first
-    elif unit in ("year", "quarter", "month"):
-        size = {"year": 12, "quarter": 3, "month": 1}[unit]
+    elif size := {"year": 12, "quarter": 3, "month": 1}.get(unit):
         other = calendar.add_months(today, side * int(number * size))
     else:
         other = today + side * int(number * (1 if unit == "day" else 7))
-    if side < 0:
-        return Days(other, today + 1, "span", exact, open=True)
-    return Days(today, other + 1, "span", exact)
+    return Days(min(today, other), max(today, other) + 1, "span", exact, open=side < 0)
 
 
 def _part_of(slots: Slots) -> Change:
     """Early, in the middle of, at the end of."""
-    return partial(calendar.narrow, part=slots.part or "start")
+    part = slots.part or "start"
+    return lambda days: days.narrow(part)
 
 
 def _unit_around(slots: Slots) -> Change:
     """The week of, 那周."""
-    return partial(calendar.around, unit=slots.unit)
+    unit = slots.unit
+    return lambda days: days.around(unit)
 
 
 def _nth_in(slots: Slots) -> Change:
     """The first week of, the last Friday of, 的最后一天, 的第一个周五."""
-    nth = slots.text("nth")
-    count = -1 if nth in (None, "last") else slots.number("nth") or 0
+    count = -1 if slots.text("nth") in (None, "last") else slots.number("nth") or 0
     name = slots.weekday
     unit: Unit = slots.unit if name is None else "day"
-    return lambda days: None if days.unit == "day" else calendar.nth(days, unit, count, name)
+    return lambda days: None if days.unit == "day" else days.nth(unit, count, name)
 
 
 def _units_beside(slots: Slots) -> Change | None:
     """The week before, 前一周, 第二天, 的上一周, 之前的周五: right before or after."""
-    if slots.weekday is not None:
-        return partial(_weekday_beside, name=slots.weekday, side=slots.side)
+    name, side = slots.weekday, slots.side
+    if name is not None:
+        return lambda days: Days(
+            day := calendar.weekday_near(days.first if side < 0 else days.end - 1, name, side),
+            day + 1,
+            exact=days.exact,
+        )
     found = slots.measured() if slots.text("n") else (Amount(1, 1), slots.unit)
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.adjacent, unit=cast(Unit, found[1]), count=slots.side * int(found[0].high))
-
-
-def _weekday_beside(days: Days, name: int, side: int) -> Days:
-    day = calendar.weekday_near(days.first if side < 0 else days.end - 1, name, side)
-    return replace(one_day(day), exact=days.exact)
+    unit, count = cast(Unit, found[1]), side * int(found[0].high)
+    return lambda days: days.adjacent(unit, count)
 
 
 def _units_from(slots: Slots) -> Change | None:
     """Two weeks after, 一周后: counted from a day."""
-    found = slots.measured()
+    found, side = slots.measured(), slots.side
     if found is None or found[1] in _CLOCK:
         return None
-    return partial(calendar.count_from, amount=found[0], unit=cast(Unit, found[1]), side=slots.side)
+    amount, unit = found[0], cast(Unit, found[1])
+
+    def change(days: Days) -> Days | None:
+        if days.unit != "day":
+            return None
+        found = calendar.count_from(days.first, amount, unit, side)
+        return replace(found, exact=found.exact and days.exact)
+
+    return change
 
 
 def _units_before_or_after(slots: Slots) -> Change | None:

@@ -15,7 +15,6 @@ Measure = Unit | Literal["hour", "minute"]  # what is counted
 _LAST_WORD = re.compile(r"(?<![a-z])([a-z]+)[ -]$")
 _DIGITS = {character: value for value, character in enumerate("〇一二三四五六七八九")}
 _DIGITS |= {"零": 0, "○": 0, "两": 2, "元": 1}
-_SECOND = {"half": "half_2", "more": "more_2", "part": "part_2", "quarter": "quarter_2"}
 _SINGLE = frozenset(("天", "日", "年", "周", "分钟"))  # units that are counted without 个
 
 
@@ -46,7 +45,7 @@ class Words:
 class Slots:
     """The named groups of a match.
 
-    A slot is None if its group did not match. A pattern can have two groups for one slot (`_SECOND`).
+    A slot is None if its group did not match. A pattern can have a second group SLOT_2 for one slot.
     """
 
     def __init__(
@@ -55,24 +54,20 @@ class Slots:
         self.match = match
         self.context = context
         self.words = words
-        self._texts: dict[str, str | None] = {**given}
-        for group, text in match.groupdict().items():
-            if text is not None:
-                self._texts[group] = text
+        self._texts = {
+            **given,
+            **{group: text for group, text in match.groupdict().items() if text is not None},
+        }
 
     def text(self, slot: str) -> str | None:
         """Return the words of a slot."""
-        for group in (slot, _SECOND[slot]) if slot in _SECOND else (slot,):
-            if group in self._texts:
-                return self._texts[group]
-        return None
+        return self._texts.get(slot, self._texts.get(f"{slot}_2"))
 
     def value(self, slot: str) -> Any:
         """Return the meaning of a slot's words, or of their first character, in the table of that name."""
-        text = self.text(slot)
+        text, table = self.text(slot), self.words.slots[slot]
         if text is None:
             return None
-        table = self.words.slots[slot]
         return table[text] if text in table else table[text[0]]
 
     def is_after(self, kind: str) -> bool:
@@ -81,8 +76,7 @@ class Slots:
 
     def word_before(self, at: int | None = None) -> str:
         """Return the Latin word that ends right before the match (or ``at``), "" if there is none."""
-        head = self.head(14, at)
-        found = _LAST_WORD.search(head)
+        found = _LAST_WORD.search(self.head(14, at))
         return found[1] if found else ""
 
     def head(self, size: int, at: int | None = None) -> str:
@@ -97,16 +91,13 @@ class Slots:
     @property
     def year(self) -> int | None:
         """The number of the year."""
-        text = self.text("year")
+        text, years = self.text("year"), self.words.slots["year"]
         if text is None:
             return None
-        years = self.words.slots["year"]
         if text in years:
             return int(self.context.now.year + years[text])
         found = _number(text.strip("' 年"))
-        if found < 100:
-            found += 2000 if found <= 50 else 1900
-        return found
+        return found if found >= 100 else found + (2000 if found <= 50 else 1900)
 
     @property
     def month(self) -> int:
@@ -144,33 +135,22 @@ class Slots:
     def part(self) -> Part | None:
         """The part of the stretch that is named."""
         text = self.text("part")
-        if text is None:
-            return None
-        part: Part = self.words.slots["part"][text.lstrip("的年月")]
+        part: Part | None = self.words.slots["part"][text.lstrip("的年月")] if text else None
         return part
 
     def number(self, slot: str) -> int | None:
         """Return the number in a slot, in digits or words."""
-        text = self.text(slot)
-        if text is None:
+        if (text := self.text(slot)) is None:
             return None
         ordinal = self.words.slots.get("ordinal", {}).get(text)
         return _number(text) if ordinal is None else int(ordinal)
 
     def amount(self) -> Amount:
-        """Return how many: three, 几, 两三, 半, 1.5; one if the slot is empty.
-
-        Raises:
-            ValueError: it is no number.
-        """
+        """Return how many: three, 几, 两三, 半, 1.5; one in an empty slot; ValueError: it is no number."""
         text = (self.text("n") or "1").removesuffix(" of")
-        known = self.words.slots["number"].get(text)
-        if isinstance(known, list):
-            return Amount(known[0], known[1])
+        known = float(text) if text.endswith(".5") else self.words.slots["number"].get(text)
         if known is not None:
-            return Amount(known, known)
-        if text.endswith(".5"):
-            return Amount(float(text), float(text))
+            return Amount(*known) if isinstance(known, list) else Amount(known, known)
         if len(text) == 2 and text[0] in _DIGITS and text[1] in _DIGITS:  # 两三, 三五
             low, high = _DIGITS[text[0]], _DIGITS[text[1]]
             if not low < high:
@@ -181,11 +161,7 @@ class Slots:
         return Amount(_number(text), _number(text))
 
     def measured(self) -> tuple[Amount, Measure] | None:
-        """Return how many of what; None where nothing is counted, as in 三月 (March) or 三个年.
-
-        Raises:
-            ValueError: it is no number.
-        """
+        """Return how many of what; None where nothing is counted, as in 三月 (March) or 三个年."""
         unit, classified = self.text("unit"), self.text("classifier")
         if (unit == "月" and not classified) or (classified and unit in _SINGLE):
             return None
@@ -203,21 +179,16 @@ class Slots:
 
 
 def _number(text: str) -> int:
-    """Return the number written in digits or Chinese, up to 999, or digit by digit (二〇二三).
-
-    Raises:
-        ValueError: it is no number.
-    """
+    """Return the number in digits or Chinese, up to 999, or digit by digit (二〇二三); ValueError: none."""
     if text.isdigit() and text.isascii():
         return int(text)
     text = text.replace("廿", "二十")
     if not any(character in text for character in "十百"):
         return int("".join(str(_DIGITS[character]) for character in text))
-    total, digit = 0, 0
+    total = digit = 0
     for character in text:
-        if character in "十百":
-            total += (digit or 1) * (10 if character == "十" else 100)
-            digit = 0
+        if power := {"十": 10, "百": 100}.get(character):
+            total, digit = total + (digit or 1) * power, 0
         else:
             digit = _DIGITS[character]
     return total + digit
