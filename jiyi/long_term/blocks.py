@@ -30,7 +30,7 @@ _PAIRED_HITS, _PARTNER_PENALTY = 5, 0.01  # best hits shown with their question 
 _EXPANDED_HITS = 12  # best hits that are shown with the talk around them
 _MAX_DISTANCE = 10  # messages on either side
 _NEIGHBOUR_WEIGHT, _DISTANCE_DECAY = 0.03, 0.95  # of the hit's: of the next message, and per message further
-_MIN_TALK_SCORE = -8.0  # beside the best hit's, of a message that is only shown for the talk around others
+_MIN_TALK_WEIGHT = math.exp(-8)  # of the best hit's: of a message that is only shown for the talk around
 _TALK_BLOCKS = 20  # times the tokens of a block, more than a window has, after which no talk is added
 
 _ONE_WORD_RELEVANCE = 0.6  # of a hit with one word of the question, unless the memory has no answer
@@ -334,8 +334,7 @@ def _add_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
 
     Scores are logarithms of weights: a message has its own weight and a small part of the weight of
     each of the best hits near it in its session. So a long discussion of the question is shown
-    at length, and an isolated hit keeps its score. Tool calls and results gain nothing; what gains too
-    little and is no hit itself is left out.
+    at length, and an isolated hit keeps its score. Tools gain nothing; what gains too little is left out.
     """
     if not any(hit.kind == "message" for hit in around):
         return [(hit.score, hit) for hit in hits]
@@ -359,8 +358,7 @@ def _add_talk(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[
     scored = [
         (top + math.log(weight), known.get(id_) or Hit(record=record, kind="message", score=0.0))
         for id_, record in records.items()
-        if (weight := weights.get(id_, 0.0) + gained[id_])
-        > (0 if id_ in known else math.exp(_MIN_TALK_SCORE))
+        if (weight := weights.get(id_, 0.0) + gained[id_]) > (0 if id_ in known else _MIN_TALK_WEIGHT)
     ]
     return sorted(scored, key=itemgetter(0), reverse=True)
 
