@@ -56,7 +56,5 @@ def connect_async(
     retries: int = 4,
 ) -> AsyncRemoteMemory:
     """Return a memory on a server with async verbs; see `connect`."""
-    memory = connect(
-        url, api_key=api_key, user_id=user_id, agent_id=agent_id, timeout=timeout, retries=retries
-    )
-    return AsyncRemoteMemory(memory)
+    owner = {"user_id": user_id, "agent_id": agent_id}
+    return AsyncRemoteMemory(connect(url, api_key=api_key, timeout=timeout, retries=retries, **owner))

@@ -1,26 +1,39 @@
-"""Calls to a server without input and output, shared by the sync and the async client.
+"""Calls to a server: connections of httpx for threads and for asyncio, attempts, and jobs.
 
-A call is a generator. It yields a `Request` to send, or the seconds to wait; it receives the `Response`, or
-a `NoResponse` with the reason; it returns the result of the call.
+A call is a coroutine over `Connections` or `AsyncConnections`; over the former it never suspends.
 """
 
+import asyncio
+import importlib.util
 import json
-from collections.abc import Callable, Generator, Mapping
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from random import SystemRandom
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
 from jiyi.endpoint import Endpoint
-from jiyi.errors import JiyiError, NotFound, ServerError, ServerUnreachable
+from jiyi.errors import Closed, InputError, JiyiError, MissingExtra, NotFound, ServerError, ServerUnreachable
+from jiyi.forks import free_after_fork
 from jiyi.wire import MARK, adapter, error_of
 
-__all__ = ["NoResponse", "Request", "Response", "Sink", "Steps", "decode", "run_job", "send"]
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["AsyncConnections", "Connections", "Request", "decode", "run_job", "send"]
 
 _T = TypeVar("_T")
 
+_CONNECT_SECONDS = 5.0  # to connect
+_CHUNK_BYTES = 1 << 16  # of a file
 _RETRIED_STATUSES = frozenset({429, 502, 503, 504})  # another attempt may succeed
 _GATEWAY_TIMEOUT = 504  # the server may still be at it: retried only with an idempotency key
 _MAX_RETRY_AFTER = 60.0  # seconds; a server that asks for more is not retried
@@ -37,56 +50,156 @@ class Request:
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Any = None  # bytes, or the path of a file
     headers: Mapping[str, str] = field(default_factory=dict)
-    sink: "Sink | None" = None  # receives the body of a successful response in chunks
+    sink: Callable[[], Callable[[bytes], object]] | None = None
+    """Called at each attempt; what it returns gets the body of a successful response in chunks."""
+
+    def to_httpx(self, endpoint: Endpoint, read_chunks: Callable[[Path], Any]) -> dict[str, Any]:
+        """Return the arguments of httpx that send it once."""
+        headers, body = dict(self.headers), self.body
+        if isinstance(body, Path):
+            headers["content-length"] = str(body.stat().st_size)
+            body = read_chunks(body)
+        url = endpoint.url.rstrip("/") + self.path
+        parts = {"method": self.method, "url": url, "params": self.query}
+        return parts | {"content": body, "headers": headers}
 
 
-class Sink(Protocol):
-    """Receives a long response in chunks; each attempt restarts it."""
+class Connections:
+    """Open connections of this process; a forked process opens its own."""
 
-    def restart(self) -> None:
-        """Discard what was written."""
+    def __init__(self, endpoint: Endpoint) -> None:
+        if importlib.util.find_spec("httpx") is None:
+            raise MissingExtra('a memory on a server needs an optional package: pip install "jiyi[client]"')
+        self.endpoint = endpoint
+        self._lock = free_after_fork(threading.Lock())
+        self._clients: dict[int, httpx.Client] = {}
+        self._closed = False
 
-    def write(self, chunk: bytes) -> None:
-        """Write the next chunk."""
+    def run(self, call: Coroutine[Any, Any, _T]) -> _T:
+        """Run a call and return its result."""
+        try:
+            call.send(None)
+        except StopIteration as end:
+            return cast("_T", end.value)
+        raise AssertionError("a call suspends over connections of asyncio only")
+
+    def close(self) -> None:
+        """Close the connections; later requests raise `Closed`."""
+        self._closed = True
+        for client in self._clients.values():
+            client.close()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait before another attempt."""
+        time.sleep(seconds)
+
+    async def fetch(self, request: Request) -> "httpx.Response":
+        """Send a request once; `httpx.HTTPError`: there is no complete response."""
+        with self._client().stream(**request.to_httpx(self.endpoint, _read_chunks)) as response:
+            if request.sink is None or not _is_of_jiyi(response):
+                response.read()
+            else:
+                write = request.sink()
+                for chunk in response.iter_bytes():
+                    write(chunk)
+            return response
+
+    def _client(self) -> "httpx.Client":
+        import httpx
+
+        with self._lock:
+            if self._closed:
+                raise Closed("this memory was closed; connect again")
+            if os.getpid() not in self._clients:
+                self._clients = {os.getpid(): httpx.Client(**_client_options(self.endpoint))}
+            return self._clients[os.getpid()]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """A complete response."""
+class AsyncConnections:
+    """The same for asyncio; each event loop has its own."""
 
-    status: int
-    headers: Mapping[str, str]  # names in lower case
-    body: bytes  # empty if a sink received it
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.sleep = asyncio.sleep
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close the connections of this loop; later requests raise `Closed`."""
+        self._closed = True
+        if client := self._clients.pop(asyncio.get_running_loop(), None):
+            await client.aclose()
+
+    async def fetch(self, request: Request) -> "httpx.Response":
+        """Send a request once; `httpx.HTTPError`: there is no complete response."""
+        parts = request.to_httpx(self.endpoint, _read_chunks_async)
+        async with self._client().stream(**parts) as response:
+            if request.sink is None or not _is_of_jiyi(response):
+                await response.aread()
+            else:
+                write = request.sink()
+                async for chunk in response.aiter_bytes():
+                    write(chunk)
+            return response
+
+    def _client(self) -> "httpx.AsyncClient":
+        import httpx
+
+        if self._closed:
+            raise Closed("this memory was closed; connect again")
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient(**_client_options(self.endpoint))
+        return self._clients[loop]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoResponse:
-    """The failure of a request without a response."""
+def _client_options(endpoint: Endpoint) -> dict[str, Any]:
+    import httpx
 
-    reason: str
-    retryable: bool  # whether another attempt may succeed
-    cause: Exception
-
-
-Steps = Generator[Request | float, Response | NoResponse | None, _T]
+    authorization = {"authorization": f"Bearer {endpoint.key}"} if endpoint.has_key else {}
+    timeout = httpx.Timeout(endpoint.timeout, connect=min(endpoint.timeout, _CONNECT_SECONDS))
+    return {"headers": {"user-agent": "jiyi", **authorization}, "timeout": timeout, "follow_redirects": False}
 
 
-def send(request: Request, endpoint: Endpoint) -> Steps[Response]:
+def _read_chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from iter(partial(file.read, _CHUNK_BYTES), b"")
+
+
+async def _read_chunks_async(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:  # opening is fast; reading may not be
+        while chunk := await asyncio.to_thread(file.read, _CHUNK_BYTES):
+            yield chunk
+
+
+async def send(request: Request, connections: Connections | AsyncConnections) -> "httpx.Response":
     """Send a request until it succeeds, with at most ``retries`` further attempts after pauses.
 
     Writes carry an ``Idempotency-Key``, so that they are done once however often they are sent. Errors of
     the server are raised as the `JiyiError` they name; without any response, `ServerUnreachable` is.
     """
+    import httpx
+
+    endpoint = connections.endpoint
     retry = 0
     while True:
-        outcome = yield request
-        error = _error(outcome, endpoint)
-        if error is None:
-            return cast("Response", outcome)
-        pause = _pause(request, outcome, retry)
+        cause: httpx.HTTPError | None = None
+        try:
+            response = await connections.fetch(request)
+            if _is_of_jiyi(response):
+                return response
+            error, pause = _read_error(response, endpoint), _pause_after(response, request, retry)
+        except httpx.InvalidURL as invalid:
+            raise InputError(f"an argument cannot be part of a URL: {invalid}") from invalid
+        except httpx.HTTPError as failure:
+            cause, reason = failure, endpoint.short(f"{type(failure).__name__} {failure}")
+            error = ServerUnreachable(f"{endpoint.shown} could not be asked ({reason}): check that it runs")
+            timed_out = isinstance(failure, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
+            retryable = isinstance(failure, httpx.TransportError) and not timed_out
+            pause = _backoff(retry) if retryable else None
         if pause is None or retry >= endpoint.retries:
-            raise error from (endpoint.shareable(outcome.cause) if isinstance(outcome, NoResponse) else None)
-        yield pause
+            raise error from (cause and endpoint.shareable(cause))
+        await connections.sleep(pause)
         retry += 1
 
 
@@ -101,37 +214,35 @@ def decode(result_type: Any, data: Any, endpoint: Endpoint) -> Any:
         raise ServerError(f"{endpoint.shown} {message}") from endpoint.shareable(error)
 
 
-def _error(outcome: Response | NoResponse | None, endpoint: Endpoint) -> JiyiError | None:
+def _is_of_jiyi(response: "httpx.Response") -> bool:
+    return response.is_success and MARK in response.headers
+
+
+def _read_error(response: "httpx.Response", endpoint: Endpoint) -> JiyiError:
     shown = endpoint.shown
-    if not isinstance(outcome, Response):
-        reason = endpoint.short(outcome.reason if outcome else "")
-        return ServerUnreachable(f"{shown} could not be asked ({reason}): check that it runs")
-    if 200 <= outcome.status < 300 and MARK in outcome.headers:
-        return None
-    if "problem+json" in outcome.headers.get("content-type", ""):
+    if "problem+json" in response.headers.get("content-type", ""):
         with suppress(ValueError, TypeError, KeyError, AttributeError):
-            return error_of(json.loads(outcome.body))
-    if 300 <= outcome.status < 400:
-        location = endpoint.short(outcome.headers.get("location", ""))
+            return error_of(json.loads(response.content))
+    if response.is_redirect:
+        location = endpoint.short(response.headers.get("location", ""))
         return ServerError(f"{shown} sends on to {location}, which is not followed: give that address")
-    text = endpoint.short(outcome.body.decode("utf-8", "replace"))
-    return ServerError(f"{shown} answered {outcome.status} ({text}), not as jiyi does: check the address")
+    what = f"{response.status_code} ({endpoint.short(response.text)})"
+    return ServerError(f"{shown} answered {what}, not as jiyi does: check the address")
 
 
-def _pause(request: Request, outcome: Response | NoResponse | None, retry: int) -> float | None:
+def _pause_after(response: "httpx.Response", request: Request, retry: int) -> float | None:
     """Return the seconds to wait before another attempt, None if none may succeed."""
-    if isinstance(outcome, Response):
-        unsafe = outcome.status == _GATEWAY_TIMEOUT and "idempotency-key" not in request.headers
-        if unsafe or outcome.status not in _RETRIED_STATUSES:
-            return None
-        try:
-            seconds = float(outcome.headers["retry-after"])
-        except (KeyError, ValueError):
-            pass
-        else:
-            return seconds if 0 <= seconds <= _MAX_RETRY_AFTER else None
-    elif outcome is None or not outcome.retryable:
+    unsafe = response.status_code == _GATEWAY_TIMEOUT and "idempotency-key" not in request.headers
+    if unsafe or response.status_code not in _RETRIED_STATUSES:
         return None
+    try:
+        seconds = float(response.headers["retry-after"])
+    except (KeyError, ValueError):
+        return _backoff(retry)
+    return seconds if 0 <= seconds <= _MAX_RETRY_AFTER else None
+
+
+def _backoff(retry: int) -> float:
     return min(_MIN_PAUSE * 2.0**retry, _MAX_PAUSE) * _RANDOM.uniform(0.75, 1)
 
 
@@ -146,18 +257,20 @@ class _Job(TypedDict):
 _MAX_JOB_STARTS = 3  # a restarted server has lost its jobs; they can be started again
 
 
-def run_job(request: Request, endpoint: Endpoint, progress: Callable[..., object] | None) -> Steps[Any]:
-    """Start a job, call ``progress`` with its progress, and return its result as JSON values.
-
-    Raises:
-        JiyiError: the job failed with it.
-    """
+async def run_job(
+    request: Request, connections: Connections | AsyncConnections, progress: Callable[..., object] | None
+) -> Any:
+    """Start a job, call ``progress`` with its progress, and return its result as JSON values."""
     for _ in range(_MAX_JOB_STARTS):
-        response = yield from send(request, endpoint)
-        events = _JobEvents(decode(_Job, response.body, endpoint), progress, endpoint)
+        response = await send(request, connections)
+        events = _JobEvents(response.content, progress, connections.endpoint)
+        path = f"/v1/jobs/{events.job['id']}"
         try:
             while events.job["state"] not in ("done", "failed"):
-                yield from _follow_job(f"/v1/jobs/{events.job['id']}", events, endpoint)
+                try:
+                    await send(Request(method="GET", path=f"{path}/events", sink=events.begin), connections)
+                except ServerUnreachable:  # the connection broke: look how far it is
+                    events.update((await send(Request(method="GET", path=path), connections)).content)
         except NotFound as error:
             lost = error
             continue
@@ -167,37 +280,28 @@ def run_job(request: Request, endpoint: Endpoint, progress: Callable[..., object
     raise lost
 
 
-def _follow_job(path: str, events: "_JobEvents", endpoint: Endpoint) -> Steps[None]:
-    """Follow the events of a job; if the connection fails, fetch its state once."""
-    try:
-        yield from send(Request(method="GET", path=f"{path}/events", sink=events), endpoint)
-    except ServerUnreachable:
-        response = yield from send(Request(method="GET", path=path), endpoint)
-        events.update(decode(_Job, response.body, endpoint))
-
-
 class _JobEvents:
     """The state of a job, updated by its events."""
 
-    def __init__(self, job: _Job, progress: Callable[..., object] | None, endpoint: Endpoint) -> None:
+    def __init__(self, job: bytes, progress: Callable[..., object] | None, endpoint: Endpoint) -> None:
         self._progress = progress
         self._endpoint = endpoint
         self._progress_values: list[Any] = []
-        self._partial_line = b""
         self.update(job)
 
-    def update(self, job: _Job) -> None:
-        self.job = job
-        if job["progress"] != self._progress_values:
-            self._progress_values = job["progress"]
+    def update(self, data: bytes) -> None:
+        self.job: _Job = decode(_Job, data, self._endpoint)
+        if self.job["progress"] != self._progress_values:
+            self._progress_values = self.job["progress"]
             if self._progress is not None:
                 self._progress(*self._progress_values)
 
-    def restart(self) -> None:
+    def begin(self) -> Callable[[bytes], None]:
         self._partial_line = b""
+        return self._write
 
-    def write(self, chunk: bytes) -> None:
+    def _write(self, chunk: bytes) -> None:
         *lines, self._partial_line = (self._partial_line + chunk).replace(b"\r\n", b"\n").split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
-                self.update(decode(_Job, line[5:], self._endpoint))
+                self.update(line[5:])

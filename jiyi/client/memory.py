@@ -1,76 +1,100 @@
 """A memory on a server: the verbs of `MemoryManager` and `AsyncMemoryManager` over HTTP."""
 
-from collections.abc import Callable, Mapping
-from functools import partial, wraps
-from typing import IO, Any, cast
+import inspect
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import is_dataclass
+from datetime import datetime
+from functools import wraps
+from os import PathLike, fspath
+from typing import Any, cast
+from urllib.parse import quote
+from uuid import uuid4
 
 from jiyi.async_manager import AsyncMemoryManager
-from jiyi.client.calls import Request, Steps, decode, run_job, send
-from jiyi.client.http import AsyncConnections, Connections
-from jiyi.client.verbs import PREFIX, Owner, bind, to_query, verb_steps
+from jiyi.client.calls import AsyncConnections, Connections, Request, decode, run_job, send
+from jiyi.clock import read_moment
 from jiyi.endpoint import Endpoint
-from jiyi.errors import InputError, WrongState
+from jiyi.errors import BadMessage, BadQuery, BadScope, InputError, WrongState
 from jiyi.importers.run import is_remote_source
 from jiyi.manager import MemoryManager
-from jiyi.records import Kind
+from jiyi.records import Kind, Message, as_mapping, check_metadata
+from jiyi.records.checks import copy_json
 from jiyi.settings import load_settings
 from jiyi.storage import ExportReceipt, ImportReceipt
 from jiyi.storage.transfer.files import atomic_file, path_to_read, unreadable
 from jiyi.text import counter_for
 from jiyi.verbs.argument_guard import guard_arguments
 from jiyi.verbs.base import Parts, as_path
-from jiyi.wire import ROUTES
+from jiyi.wire import PREFIX, ROUTES, adapter, call_of
 
-__all__ = ["AsyncRemoteMemory", "RemoteMemory", "export_steps", "import_steps"]
+__all__ = ["AsyncRemoteMemory", "RemoteMemory"]
+
+_AnyConnections = Connections | AsyncConnections
+_ROUTES = {route.verb: route for route in ROUTES}
 
 
-def export_steps(endpoint: Endpoint, owner: Owner, *args: Any, **kwargs: Any) -> Steps[ExportReceipt]:
-    """Return the steps of `MemoryManager.export`; the file appears when it is complete."""
-    arguments = bind("export", owner, args, kwargs)
+async def _call_verb(connections: _AnyConnections, verb: str, arguments: dict[str, Any]) -> Any:
+    """Call a verb by its route; ``arguments`` are those that differ from their defaults."""
+    route = _ROUTES[verb]
+    call = call_of(route)
+    progress = arguments.pop("progress", None)
+    for name in call.left_out:
+        if arguments.pop(name, None) is not None:
+            hint = "leave it out, or open the memory itself with jiyi.open"
+            raise InputError(f"{name}= is code, and cannot travel to a server: {hint}")
+    path = PREFIX + route.path.format(**{name: _quote(name, arguments.pop(name)) for name in call.in_path})
+    headers = {"idempotency-key": uuid4().hex} if route.writes else {}
+    if route.method in ("GET", "DELETE"):
+        request = Request(method=route.method, path=path, query=_to_query(arguments), headers=headers)
+    else:
+        headers["content-type"] = "application/json"
+        request = Request(method=route.method, path=path, body=_to_json(arguments), headers=headers)
+    if route.how == "job":
+        result = await run_job(request, connections, progress)
+    else:
+        result = (await send(request, connections)).content
+    return decode(call.result, result, connections.endpoint)
+
+
+async def _export(connections: _AnyConnections, _: str, arguments: dict[str, Any]) -> ExportReceipt:
+    """Call `MemoryManager.export`; the file appears when it is complete."""
     path, progress = as_path(arguments.pop("path")), arguments.pop("progress", None)
     with atomic_file(path) as file:
-        query, sink = to_query(arguments), _FileSink(file)
-        request = Request(method="GET", path=f"{PREFIX}/export", query=query, sink=sink)
-        response = yield from send(request, endpoint)
+
+        def begin_again() -> Callable[[bytes], int]:
+            file.seek(0)
+            file.truncate()
+            return file.write
+
+        query = _to_query(arguments)
+        request = Request(method="GET", path=f"{PREFIX}/export", query=query, sink=begin_again)
+        response = await send(request, connections)
         size = file.tell()
-    counts = decode(Mapping[Kind, int], response.headers.get("x-jiyi-counts", "").encode(), endpoint)
+    counts_header = response.headers.get("x-jiyi-counts", "").encode()
+    counts = decode(Mapping[Kind, int], counts_header, connections.endpoint)
     if progress is not None:
         progress(sum(counts.values()))
     return ExportReceipt(path=path, counts=counts, bytes=size)
 
 
-def import_steps(endpoint: Endpoint, owner: Owner, *args: Any, **kwargs: Any) -> Steps[ImportReceipt]:
-    """Return the steps of `MemoryManager.import_`: the file is uploaded and imported by a job."""
-    arguments = bind("import_", owner, args, kwargs)
+async def _import(connections: _AnyConnections, _: str, arguments: dict[str, Any]) -> ImportReceipt:
+    """Call `MemoryManager.import_`: the file is uploaded and imported by a job."""
     if is_remote_source(source := arguments.pop("path")):
         raise InputError("a memory on a server imports files only: run this where the memory is")
     path, progress = path_to_read(as_path(source)), arguments.pop("progress", None)
     # Messages without a session get the name of the file, which is another one on the server.
-    query = {"session_id": path.stem, **to_query(arguments), "name": path.name}
+    query = {"session_id": path.stem, **_to_query(arguments), "name": path.name}
     headers = {"content-type": "application/octet-stream"}
     request = Request(method="POST", path=f"{PREFIX}/import", query=query, body=path, headers=headers)
     try:
-        result = yield from run_job(request, endpoint, progress)
+        result = await run_job(request, connections, progress)
     except OSError as error:
         raise unreadable(path, error) from error
-    return cast("ImportReceipt", decode(ImportReceipt, result, endpoint))
+    return cast("ImportReceipt", decode(ImportReceipt, result, connections.endpoint))
 
 
-class _FileSink:
-    """Writes a response into a file, from its beginning at each attempt."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def restart(self) -> None:
-        self._file.seek(0)
-        self._file.truncate()
-
-    def write(self, chunk: bytes) -> None:
-        self._file.write(chunk)
-
-
-_FILE_VERBS = {"export": export_steps, "import_": import_steps}
+_FILE_VERBS: Mapping[str, Callable[..., Coroutine[Any, Any, Any]]] = {"export": _export, "import_": _import}
 
 
 class RemoteMemory(MemoryManager):
@@ -92,9 +116,20 @@ class RemoteMemory(MemoryManager):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._endpoint.shown!r})"
 
-    def _steps(self, verb: str, *args: Any, **kwargs: Any) -> Steps[Any]:
-        steps: Callable[..., Steps[Any]] = _FILE_VERBS.get(verb) or partial(verb_steps, verb)
-        return steps(self._endpoint, self._owner, *args, **kwargs)
+    async def _call(self, connections: _AnyConnections, verb: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a verb with the user and agent of this memory, unless the call names others."""
+        signature = inspect.signature(getattr(MemoryManager, verb))
+        bound = signature.bind(None, *args, **kwargs).arguments
+        del bound["self"]
+        parameters = signature.parameters
+        given = {name: value for name, value in bound.items() if value is not parameters[name].default}
+        owner = {name: id_ for name, id_ in self._owner.items() if id_ is not None and name in parameters}
+        arguments = {
+            name: _CONVERT[name](value) if name in _CONVERT else value
+            for name, value in (owner | given).items()
+        }
+        call: Callable[..., Coroutine[Any, Any, Any]] = _FILE_VERBS.get(verb) or _call_verb
+        return await call(connections, verb, arguments)
 
     @property
     def parts(self) -> Parts:
@@ -132,7 +167,7 @@ class AsyncRemoteMemory(AsyncMemoryManager):
 def _sync_verb(name: str) -> Callable[..., Any]:
     @wraps(getattr(MemoryManager, name))
     def verb(self: RemoteMemory, *args: Any, **kwargs: Any) -> Any:
-        return self._connections.run(self._steps(name, *args, **kwargs))
+        return self._connections.run(self._call(self._connections, name, *args, **kwargs))
 
     return verb
 
@@ -140,11 +175,81 @@ def _sync_verb(name: str) -> Callable[..., Any]:
 def _async_verb(name: str) -> Callable[..., Any]:
     @wraps(getattr(MemoryManager, name))
     async def verb(self: AsyncRemoteMemory, *args: Any, **kwargs: Any) -> Any:
-        return await self._connections.run(self._remote._steps(name, *args, **kwargs))
+        return await self._remote._call(self._connections, name, *args, **kwargs)
 
     return verb
 
 
-for _name in (*(route.verb for route in ROUTES), *_FILE_VERBS):
+for _name in (*_ROUTES, *_FILE_VERBS):
     setattr(RemoteMemory, _name, guard_arguments(_sync_verb(_name)))
     setattr(AsyncRemoteMemory, _name, _async_verb(_name))
+
+
+def _prepare_message(message: Any) -> Any:
+    if isinstance(message, Message):
+        return message
+    body = dict(as_mapping(message))
+    dates = {name: body.pop(name) for name in ("created_at", "timestamp") if body.get(name) is not None}
+    parsed = {name: read_moment(date) if isinstance(date, float) else date for name, date in dates.items()}
+    return {**copy_json(body, "message", BadMessage), **parsed}
+
+
+_CONVERT: Mapping[str, Callable[[Any], Any]] = {  # so that their errors are those of a local memory
+    "message": _prepare_message,
+    "messages": lambda messages: [_prepare_message(message) for message in messages],
+    "scratch": lambda messages: [_prepare_message(message) for message in messages],
+    "created_at": read_moment,
+    "metadata": check_metadata,
+}
+
+
+def _quote(name: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        error = BadScope if name == "session_id" else BadQuery
+        raise error(f"{name} must be non-empty text, not {value!r}")
+    return quote(value, safe="") if value.strip(".") else value.replace(".", "%2E")  # keeps ".." a name
+
+
+def _to_query(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as parameters of a URL: lists as repeated parameters, dicts as JSON."""
+    return {name: _query_value(name, value) for name, value in arguments.items()}
+
+
+def _query_value(name: str, value: object) -> Any:
+    if value is None:
+        raise BadQuery(f"{name}=None says nothing; leave it out")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return _to_json(value).decode()
+    if isinstance(value, Iterable):
+        return [_query_value(name, item) for item in value]
+    raise BadQuery(f"{name} cannot be of type {type(value).__name__}")
+
+
+def _to_json(arguments: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(arguments, default=_json_default, allow_nan=False).encode()
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"an argument cannot be written as JSON: {error}") from error
+
+
+def _json_default(value: Any) -> Any:
+    """Convert a value that JSON cannot represent into one that it can."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return adapter(type(value)).dump_python(value, mode="json")
+    if callable(getattr(value, "model_dump", None)):
+        return as_mapping(value)
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+        return list(value)
+    raise InputError(f"a value of type {type(value).__name__} cannot be written as JSON")

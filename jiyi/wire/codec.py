@@ -1,26 +1,39 @@
-"""The JSON form of what verbs take and return.
+"""How verbs' arguments, results and errors travel as JSON, and whose users they are about.
 
 Every result of a verb is a dataclass or is made of some; pydantic reads their annotations. Two
 have a form of their own: a message is an envelope around its OpenAI dict, so that no field of the
 dict can be mistaken for one of the record, and a scope shows its user as their tenant knows them.
+
+Tenants share a database, and no two of them share a user: the user "ana" of the tenant "acme" is stored as
+"acme//ana". A tenant's name has no slash, so each stored id is read in one way; users without a tenant
+may not have ids of that form.
+
+Errors are RFC 9457 problems, written from the classes of `jiyi.errors` and read back. ``type`` is an anchor
+of the page ``/errors`` that the server itself shows; ``detail`` is the error's message; its attributes
+travel as members of their own.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
+from inspect import get_annotations
 from typing import Any, Literal, NotRequired, cast
 
 from pydantic import GetCoreSchemaHandler, TypeAdapter
 from pydantic_core import CoreSchema, PydanticSerializationError, core_schema
 from typing_extensions import TypedDict
 
-from jiyi.errors import BadMessage
+from jiyi import errors
+from jiyi.errors import BadMessage, BadScope, JiyiError
 from jiyi.records import Message, Scope
-from jiyi.wire.tenants import shown_user
+from jiyi.text.lexicon import read_toml
 
-__all__ = ["adapter", "message_of", "to_json"]
+__all__ = [
+    "adapter", "check_tenant", "error_of", "message_of", "problem_of", "shown_text",
+    "shown_user", "stored_user", "to_json",
+]  # fmt: skip
 
 
 class _Scope(TypedDict):
@@ -44,7 +57,6 @@ class _Message(TypedDict):
     message: dict[str, Any]
 
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _RECORD_FIELDS = ("id", "seq", "created_at", "importance", "pinned", "tokens", "tokens_by")
 
 
@@ -60,15 +72,11 @@ def to_json(value: Any, of: Any) -> bytes:
         return adapter(of).dump_json(value)
     except PydanticSerializationError:
         text = json.dumps(adapter(of).dump_python(value, mode="json"), ensure_ascii=False)
-        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+        return re.sub("[\ud800-\udfff]", "\ufffd", text).encode()
 
 
 def message_of(data: Mapping[str, Any]) -> Message | Mapping[str, Any]:
-    """Return the `Message` in an envelope; an OpenAI dict is returned unchanged.
-
-    Raises:
-        BadMessage: it is an envelope with a field of a wrong type.
-    """
+    """Return the `Message` in an envelope; an OpenAI dict is returned unchanged."""
     if data.get("kind") != "message" or "message" not in data:
         return data
     try:
@@ -78,11 +86,8 @@ def message_of(data: Mapping[str, Any]) -> Message | Mapping[str, Any]:
 
 
 def _write_scope(scope: Scope) -> _Scope:
-    return {
-        "user_id": shown_user(scope.user_id),
-        "agent_id": scope.agent_id,
-        "session_id": scope.session_id,
-    }
+    user = shown_user(scope.user_id)
+    return {"user_id": user, "agent_id": scope.agent_id, "session_id": scope.session_id}
 
 
 def _write_message(message: Message) -> dict[str, Any]:
@@ -113,3 +118,64 @@ def _set_json_form(of: type, form: Any, write: Any, read: Any) -> None:
 
 _set_json_form(Scope, _Scope, _write_scope, lambda data: Scope(**data))
 _set_json_form(Message, _Message, _write_message, _read_message)
+
+_TENANT_NAME = r"[a-z0-9][a-z0-9-]{0,62}"
+_TENANT_PREFIX = re.compile(rf"\A{_TENANT_NAME}//")
+
+
+def check_tenant(name: str) -> str:
+    """Return the name of a tenant, "" for none; BadScope: it cannot be one."""
+    if name and not re.fullmatch(_TENANT_NAME, name):
+        raise BadScope(f"the tenant {name[:80]!r} is not 1 to 63 lower-case letters, digits and hyphens")
+    return name
+
+
+def stored_user(tenant: str, user: str) -> str:
+    """Return the id under which a tenant's user is stored; BadScope: without a tenant it has such a form."""
+    if tenant:
+        return f"{tenant}//{user}"
+    if _TENANT_PREFIX.match(user):
+        raise BadScope("this user_id begins like that of a tenant's user, name//; use another one")
+    return user
+
+
+def shown_user(stored: str) -> str:
+    """Return the id of a user as their tenant knows it."""
+    return _TENANT_PREFIX.sub("", stored)
+
+
+def shown_text(text: str, tenant: str) -> str:
+    """Return a text about a tenant's users with their ids as the tenant knows them."""
+    return text.replace(f"{tenant}//", "") if tenant else text
+
+
+_ERRORS_PAGE = "/errors#"  # what the ``type`` of each problem begins with; the name of its class follows
+_MEMBER_NAMES = {  # what each is called in a problem
+    "needed": "needed",
+    "available": "available",
+    "status": "endpoint_status",  # of an endpoint asked by the server
+    "retry_after": "retry_after",
+}
+_load_statuses = cache(partial(read_toml, __package__, "statuses"))
+
+
+def problem_of(error: JiyiError, detail: str | None = None) -> dict[str, Any]:
+    """Return an error as a problem's JSON object; ``detail`` replaces its message.
+
+    ``title`` says what its class means, ``status`` is that of HTTP.
+    """
+    cls = type(error)
+    statuses = _load_statuses()
+    status = next((statuses[c.__name__] for c in cls.__mro__ if c.__name__ in statuses), 500)
+    members = {member: getattr(error, name) for name, member in _MEMBER_NAMES.items() if hasattr(error, name)}
+    title, detail = (cls.__doc__ or "").partition("\n")[0], str(error) if detail is None else detail
+    kind = _ERRORS_PAGE + cls.__name__
+    return {**members, "type": kind, "title": title, "status": status, "detail": detail}
+
+
+def error_of(data: Mapping[str, Any]) -> JiyiError:
+    """Return the error of a problem's JSON object; a `ServerError` if its class is unknown."""
+    name = str(data.get("type", "")).rpartition("#")[2]
+    cls: type[JiyiError] = getattr(errors, name) if name in errors.__all__ else errors.ServerError
+    detail = str(data.get("detail") or data.get("title") or f"the server answered {data.get('status')}")
+    return cls(detail, **{name: data[_MEMBER_NAMES[name]] for name in get_annotations(cls)})

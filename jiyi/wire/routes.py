@@ -6,30 +6,28 @@ query of GET and DELETE, else in a JSON object.
 
 import inspect
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import cache, lru_cache, partial
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Json, create_model
 from pydantic_core import PydanticCustomError
 
 from jiyi.manager import MemoryManager
+from jiyi.text.lexicon import read_toml
 from jiyi.wire.codec import message_of
 
-__all__ = ["MARK", "ROUTES", "Access", "Call", "Route", "call_of"]
+__all__ = ["MARK", "PREFIX", "ROUTES", "Access", "Call", "Route", "call_of"]
 
+PREFIX = "/v1"
 MARK = "x-jiyi-api"  # the header of all answers of a server below /v1, with the version of what it speaks
 
 Access = Literal["read", "write", "forget", "admin"]
 """What a key must allow; admin is for what concerns more than one user."""
 
-_AnswerMode = Literal["answer", "job"]
-"""Whether the request waits for the verb, or gets a job to poll."""
-
+_load_tables = cache(partial(read_toml, __package__, "routes"))
 _MessageInput = Annotated[dict[str, Any], AfterValidator(message_of)]
 _LOCAL_PARAMETERS = ("progress", "policy", "compress", "path")
 
@@ -54,17 +52,11 @@ class Route:
     path: str  # below /v1
     verb: str  # of `MemoryManager`
     access: Access
-    how: _AnswerMode = "answer"
+    how: Literal["answer", "job"] = "answer"  # whether it waits for the verb, or gets a job to poll
 
-    @property
-    def example(self) -> Mapping[str, Any]:
-        """A request, for the documentation; empty where there is nothing to say."""
-        return _load_tables()["examples"].get(self.verb, {})
-
-    @property
-    def links(self) -> Mapping[str, Any]:
-        """What may be asked next, as links of OpenAPI by verb; empty where nothing follows."""
-        return _load_tables()["links"].get(self.verb, {})
+    def notes(self, kind: Literal["examples", "links"]) -> Mapping[str, Any]:
+        """Return an example of a request, or OpenAPI's links to what may be asked next, by verb."""
+        return dict(_load_tables()[kind].get(self.verb, {}))
 
     @property
     def writes(self) -> bool:
@@ -72,7 +64,7 @@ class Route:
         return self.method != "GET" and self.access != "read"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """The parameters and the result of a route's verb."""
 
@@ -143,11 +135,6 @@ ROUTES: Sequence[Route] = (
 )
 
 
-@cache
-def _load_tables() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    return tomllib.loads((files(__package__) / "routes.toml").read_text("utf-8"))
-
-
 def _read_date(value: Any) -> Any:
     """Read a date as ISO 8601 alone: pydantic takes seconds since 1970 too."""
     if not isinstance(value, str):
@@ -179,15 +166,8 @@ def call_of(route: Route) -> Call:
         shape = shapes.get(f"{route.verb}.{name}", shapes.get(name, {}))
         fields[name] = (annotation, Field(default, json_schema_extra=dict(shape)))
     summary, _, description = inspect.cleandoc(verb.__doc__ or "").partition("\n\n")
-    return Call(
-        in_path=in_path,
-        request=create_model(
-            "".join(part.capitalize() for part in route.verb.split("_")) + "Request",
-            __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=True),
-            **fields,
-        ),
-        left_out=left_out,
-        result=hints["return"],
-        summary=summary.replace("\n", " "),
-        description=description,
-    )
+    title = "".join(part.capitalize() for part in route.verb.split("_")) + "Request"
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    request = create_model(title, __config__=config, **fields)
+    summary = summary.replace("\n", " ")
+    return Call(in_path, request, left_out, hints["return"], summary, description)

@@ -28,7 +28,7 @@ def memory(scripted):
 
 
 def problem(error, **headers):
-    body = problem_of(error).to_dict()
+    body = problem_of(error)
     headers = {"content-type": "application/problem+json", **headers}
     return body["status"], headers, json.dumps(body).encode()
 

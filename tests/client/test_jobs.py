@@ -11,7 +11,7 @@ from jiyi.wire import problem_of
 NOBODY = (
     404,
     {"content-type": "application/problem+json"},
-    json.dumps(problem_of(errors.NotFound("gone")).to_dict()).encode(),
+    json.dumps(problem_of(errors.NotFound("gone"))).encode(),
 )
 
 
@@ -58,7 +58,7 @@ def test_a_job_is_followed_until_it_has_ended(scripted, memory, answers, asked):
 
 
 def test_what_a_job_failed_with_is_raised(scripted, memory):
-    problem = problem_of(errors.EmbeddingError("no model")).to_dict()
+    problem = problem_of(errors.EmbeddingError("no model"))
     scripted.answers = [begun(), events(job("failed", problem=problem))]
     with pytest.raises(errors.EmbeddingError, match="no model"):
         memory.flush()
