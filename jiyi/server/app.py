@@ -2,7 +2,7 @@
 
 import html
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from jiyi import errors
@@ -21,13 +21,9 @@ from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerErr
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
 from jiyi.server import mem0
-from jiyi.server.asking import authenticate, get_served, run_in_thread
-from jiyi.server.gate import LOCAL_HOSTS, Gate, problem_response
-from jiyi.server.metrics import Metrics
-from jiyi.server.openai_form import OPENAI, openai_failure
-from jiyi.server.openapi import describe_api
-from jiyi.server.rest import rest_routes
-from jiyi.server.served import Served
+from jiyi.server.gate import LOCAL_HOSTS, OPENAI, Gate, Metrics, openai_failure, problem_response
+from jiyi.server.rest import describe_api, rest_routes
+from jiyi.server.served import Served, authenticate, get_served, run_in_thread
 from jiyi.wire import problem_of, shown_text
 
 if TYPE_CHECKING:  # these need extras
@@ -42,41 +38,27 @@ _MAX_THREADS = 64  # requests whose verbs run at once
 def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     """Return an ASGI app over a memory, which it closes when it is shut down.
 
-    Args:
-        memory: opened without a user; tenants and users come with the requests.
-        local: whether it is for this machine only: then, while there are no keys, it needs none, and
-            answers to the names of this machine alone.
+    The memory is opened without a user; tenants and users come with the requests. A ``local`` app is for this
+    machine only: while there are no keys it needs none, and answers to the names of this machine alone.
     """
     served, metrics = Served(memory), Metrics()
-    proxy = _make_proxy(served)
     unlocked = local and not served.keys.needed()
-    tools = _make_tools(served, local=unlocked)
+    optional = list(_make_optional(served, local=unlocked))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = _MAX_THREADS
-        async with AsyncExitStack() as running:
-            if tools is not None:
-                await running.enter_async_context(tools.running())
-            if proxy is not None:
-                running.push_async_callback(proxy.aclose)
+        async with AsyncExitStack() as stack:
+            for part in reversed(optional):
+                await stack.enter_async_context(part.running())
             yield
         await anyio.to_thread.run_sync(served.close)
 
-    routes: list[BaseRoute] = [
-        *rest_routes(),
-        *([] if proxy is None else proxy.routes()),
-        *mem0.mem0_routes(),
-        *(Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN_ROUTES.items()),
-        *([] if tools is None else tools.routes()),
-    ]
-    gate = Middleware(
-        Gate,
-        metrics=metrics,
-        max_bytes=served.settings.server_body_mb * 1e6,
-        hosts=LOCAL_HOSTS if unlocked else None,
-        refusal=_answer_refusal,
-    )
+    routes = [*rest_routes(), *mem0.mem0_routes()]
+    routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN_ROUTES.items()]
+    routes += [route for part in optional for route in part.routes()]
+    max_bytes, hosts = served.settings.server_body_mb * 1e6, LOCAL_HOSTS if unlocked else None
+    gate = Middleware(Gate, metrics=metrics, max_bytes=max_bytes, hosts=hosts, refusal=_answer_refusal)
     handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _answer_error)
     app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
     app.state.served, app.state.metrics = served, metrics
@@ -86,37 +68,26 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
 def _answer_refusal(scope: Scope, error: JiyiError) -> Response:
     """Answer a request refused at the gate in the form of the API it is for."""
     if scope["path"].startswith(OPENAI):
-        return openai_failure(problem_of(error).status, str(error), type(error).__name__)
+        return openai_failure(problem_of(error)["status"], str(error), type(error).__name__)
     if scope["path"].startswith(mem0.PREFIX):
         return mem0.refusal(error)
-    status, body, headers = problem_response(error)
-    return Response(body, status, headers)
+    return problem_response(error)
 
 
-def _has_extra(package: str, extra: str, setting: str, served: Served) -> bool:
-    """Return whether a package is installed; MissingExtra: it is not, and a setting needs it."""
-    is_installed = find_spec(package) is not None
-    if not is_installed and getattr(served.settings, setting) is not None:
-        raise MissingExtra(f'{setting} needs a package: pip install "jiyi[{extra}]"')
-    return is_installed
+def _make_optional(served: Served, *, local: bool) -> "Iterator[Proxy | ToolsApp]":
+    """Yield the proxy and the app at ``/mcp``; MissingExtra: its package is not installed, but it is set."""
+    for package, extra, setting in (("httpx", "client", "proxy_upstream"), ("mcp", "mcp", "oauth_issuer")):
+        if find_spec(package) is None:
+            if getattr(served.settings, setting) is not None:
+                raise MissingExtra(f'{setting} needs a package: pip install "jiyi[{extra}]"')
+        elif package == "httpx":
+            from jiyi.server.proxy.relay import Proxy
 
+            yield Proxy(served)
+        else:
+            from jiyi.server.tools import ToolsApp
 
-def _make_proxy(served: Served) -> "Proxy | None":
-    """Return the proxy at ``/openai/v1``."""
-    if not _has_extra("httpx", "client", "proxy_upstream", served):
-        return None
-    from jiyi.server.proxy.relay import Proxy
-
-    return Proxy(served)
-
-
-def _make_tools(served: Served, *, local: bool) -> "ToolsApp | None":
-    """Return the app at ``/mcp``."""
-    if not _has_extra("mcp", "mcp", "oauth_issuer", served):
-        return None
-    from jiyi.server.tools import ToolsApp
-
-    return ToolsApp(served, local=local)
+            yield ToolsApp(served, local=local)
 
 
 async def _show_ready(request: Request) -> Response:
@@ -134,8 +105,7 @@ async def _show_metrics(request: Request) -> Response:
     served = get_served(request)
     (await authenticate(request)).check("admin")
     memory, text = served.memory, request.app.state.metrics.text()
-    if memory.monitor is not None:
-        watched = memory.monitor
+    if (watched := memory.monitor) is not None:
         text += await run_in_thread(served, lambda: prometheus_text(watched, memory.reading()))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -147,25 +117,20 @@ async def _show_errors(_: Request) -> Response:
     return HTMLResponse(f"<!doctype html><meta charset=utf-8><title>Errors of jiyi</title><dl>{rows}</dl>")
 
 
-async def _show_openapi(_: Request) -> Response:
-    return JSONResponse(describe_api())
-
-
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; unexpected ones reveal nothing."""
     caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         fault = NotFound if error.status_code == 404 else InputError
         refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
-        status, body, headers = problem_response(refused, status=error.status_code, title=error.detail)
-        if status == 405:
+        response = problem_response(refused, status=error.status_code, title=error.detail)
+        if error.status_code == 405:
             routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
             methods = set[str]().union(*(getattr(route, "methods", None) or () for route in routes))
-            headers["Allow"] = ", ".join(sorted(methods))
-        return Response(body, status, {**(error.headers or {}), **headers})
+            response.headers["Allow"] = ", ".join(sorted(methods))
+        return response
     shown = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
-    status, body, headers = problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))
-    return Response(body, status, headers)
+    return problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))
 
 
 _OWN_ROUTES: Mapping[str, Callable[..., Any]] = {
@@ -173,5 +138,5 @@ _OWN_ROUTES: Mapping[str, Callable[..., Any]] = {
     "/readyz": _show_ready,
     "/metrics": _show_metrics,
     "/errors": _show_errors,
-    "/openapi.json": _show_openapi,
+    "/openapi.json": lambda _: JSONResponse(describe_api()),
 }

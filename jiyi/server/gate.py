@@ -1,27 +1,93 @@
-"""Middleware for every request: checks host and body size, and writes log and metrics."""
+"""Middleware for every request: checks host and body size, writes log and metrics; and answers of errors.
+
+Metrics are those of one process, as Prometheus reads them (text format 0.0.4).
+"""
 
 import json
 import logging
+import threading
 import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jiyi.clock import utc_now
+from jiyi.endpoint import skipped_endpoints
 from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
-from jiyi.server.metrics import Metrics
+from jiyi.monitor.export import Sample, metric_text
 from jiyi.wire import MARK, problem_of
 
-__all__ = ["LOCAL_HOSTS", "Gate", "problem_response"]
+__all__ = ["LOCAL_HOSTS", "OPENAI", "Gate", "Metrics", "openai_failure", "problem_response"]
+
+OPENAI = "/openai/v1"
+"""What the proxy's paths begin with."""
 
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """The host names of a server without keys, which protect it against DNS rebinding by web pages."""
 
 _log = logging.getLogger("jiyi.server")
 _IMPORT_PATH = "/v1/import"
-_NO_ROUTE = "(none)"
+_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Counts requests; labels are methods and routes, never ids. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open_requests = 0
+        self._answers: Counter[tuple[str, str, int]] = Counter()
+        self._buckets: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * (len(_BOUNDS) + 1))
+        self._sums: defaultdict[tuple[str, str], float] = defaultdict(float)
+
+    def begin(self) -> None:
+        """Count a request that has begun."""
+        with self._lock:
+            self._open_requests += 1
+
+    def end(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count the answer to a request."""
+        labels = (method if method in _METHODS else "(other)", route)
+        with self._lock:
+            self._open_requests -= 1
+            self._answers[*labels, status] += 1
+            self._buckets[labels][bisect_left(_BOUNDS, seconds)] += 1
+            self._sums[labels] += seconds
+
+    def text(self) -> str:
+        """Return all metrics as text."""
+        with self._lock:
+            answers = [
+                ("", {"method": method, "route": route, "status": str(status)}, count)
+                for (method, route, status), count in self._answers.items()
+            ]
+            open_requests, seconds = self._open_requests, list(self._histogram_samples())
+        skipped: Sequence[Sample] = [("", {}, len(skipped_endpoints()))]
+        skipped_help = "Endpoints of models that are skipped, having failed."
+        duration_help = "Time from a request's head to its answer's last byte."
+        return (
+            metric_text(
+                "http_requests_in_hand", "gauge", "Requests being answered.", [("", {}, open_requests)]
+            )
+            + metric_text("http_answers", "counter", "Answers.", answers)
+            + metric_text("endpoints_skipped", "gauge", skipped_help, skipped)
+            + metric_text("http_request_seconds", "histogram", duration_help, seconds)
+        )
+
+    def _histogram_samples(self) -> Iterator[Sample]:
+        for (method, route), counts in self._buckets.items():
+            labels, total = {"method": method, "route": route}, 0
+            for bound, count in zip((*map(str, _BOUNDS), "+Inf"), counts, strict=True):
+                total += count
+                yield "_bucket", {**labels, "le": bound}, total
+            yield "_sum", labels, self._sums[method, route]
+            yield "_count", labels, total
 
 
 @dataclass(eq=False)
@@ -56,26 +122,23 @@ class Gate:
         self.metrics.begin()
         try:
             error = self._check_request(scope)
-            if error is not None:
-                await self.refusal(scope, error)(scope, receive, send_noted)
-                return
-            await self.app(scope, self._limit_body(scope, receive), send_noted)
+            answer = self.app if error is None else self.refusal(scope, error)
+            await answer(scope, self._limit_body(scope, receive), send_noted)
         finally:
             self._log_request(scope, status, time.perf_counter() - started)
 
     def _check_request(self, scope: Scope) -> JiyiError | None:
         headers = dict(scope["headers"])
-        if self.hosts is not None and _host_name(headers.get(b"host", b"")) not in self.hosts:
-            return InputError(
-                "a server without keys is asked as localhost only; make a key: jiyi keys create"
-            )
-        origin = headers.get(b"origin")
-        if self.hosts is not None and origin and _host_name(origin.rpartition(b"/")[2]) not in self.hosts:
-            return Forbidden("a page of another site may not ask a server without keys")
+        if self.hosts is not None:
+            if _host_name(headers.get(b"host", b"")) not in self.hosts:
+                hint = "make a key: jiyi keys create"
+                return InputError(f"a server without keys is asked as localhost only; {hint}")
+            origin = headers.get(b"origin")
+            if origin and _host_name(origin.rpartition(b"/")[2]) not in self.hosts:
+                return Forbidden("a page of another site may not ask a server without keys")
         length = headers.get(b"content-length", b"0")
-        if scope["path"] != _IMPORT_PATH and length.isdigit() and int(length) > self.max_bytes:
-            return self._too_large_error()
-        return None
+        is_too_large = length.isdigit() and int(length) > self.max_bytes and scope["path"] != _IMPORT_PATH
+        return self._too_large_error() if is_too_large else None
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         if scope["path"] == _IMPORT_PATH:
@@ -98,35 +161,33 @@ class Gate:
     def _log_request(self, scope: Scope, status: int, seconds: float) -> None:
         if not self.paths and "app" in scope:
             self.paths = {getattr(r, "endpoint", None): getattr(r, "path", "") for r in scope["app"].routes}
-        route = self.paths.get(scope.get("endpoint")) or _NO_ROUTE
+        route = self.paths.get(scope.get("endpoint")) or "(none)"
         self.metrics.end(scope["method"], route, status, seconds)
         caller = scope["state"].get("caller")
-        line = {
-            "time": utc_now().isoformat(),
-            "method": scope["method"],
-            "route": route,
-            "status": status,
-            "ms": round(seconds * 1000, 1),
-            "tenant": caller.tenant if caller else "",
-            "key": caller.key if caller else "",
-        }
-        _log.info(json.dumps(line))
+        line = {"time": utc_now().isoformat(), "method": scope["method"], "route": route, "status": status}
+        whose = {"tenant": caller.tenant if caller else "", "key": caller.key if caller else ""}
+        _log.info(json.dumps({**line, "ms": round(seconds * 1000, 1), **whose}))
 
 
 def _host_name(address: bytes) -> str:
-    """Return a host without its port."""
     host = address.decode("latin-1").lower()
     return host if host.endswith("]") else host.rpartition(":")[0] or host
 
 
-def problem_response(
-    error: JiyiError, detail: str | None = None, **fields: Any
-) -> tuple[int, bytes, dict[str, str]]:
-    """Return status, body and headers of the answer for an error; ``fields`` of its problem are these."""
-    problem = replace(problem_of(error, detail), **fields)
-    headers = {"content-type": "application/problem+json"}
-    if problem.status == 401:
+def problem_response(error: JiyiError, detail: str | None = None, **fields: Any) -> Response:
+    """Return the answer for an error; ``fields`` of its problem are these."""
+    problem = problem_of(error, detail) | fields
+    status, headers = problem["status"], dict[str, str]()
+    if status == 401:
         headers["www-authenticate"] = "Bearer"
-    if problem.status in (429, 503):
+    if status in (429, 503):
         headers["retry-after"] = str(getattr(error, "retry_after", 1))
-    return problem.status, json.dumps(problem.to_dict(), ensure_ascii=False).encode(), headers
+    return Response(json.dumps(problem, ensure_ascii=False), status, headers, "application/problem+json")
+
+
+def openai_failure(
+    status: int, message: str, kind: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Return an error in the form of OpenAI's API."""
+    error = {"message": message, "type": kind, "param": None, "code": kind}
+    return JSONResponse({"error": error}, status, headers)

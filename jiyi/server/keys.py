@@ -1,27 +1,29 @@
-"""API keys: random, shown once, stored as SHA-256, looked up by the name that they begin with.
+"""The caller of a request, the users whose memory it may use, the audit log, and API keys.
 
-A key has 256 random bits, so a plain hash of it cannot be reversed by search.
+A key is random, shown once, stored as SHA-256 and looked up by the name that it begins with. It has 256
+random bits, so a plain hash of it cannot be reversed by search.
 """
 
 import hashlib
 import hmac
 import json
+import logging
 import re
 import secrets
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, get_args
 
 from jiyi.clock import Clock, utc_now
-from jiyi.errors import InputError, NotFound, Unauthorized
+from jiyi.errors import Forbidden, InputError, NotFound, ScopeMissing, Unauthorized
 from jiyi.records import Scope
-from jiyi.server.callers import LOCAL_CALLER, Caller, parse_access
 from jiyi.storage import Ledger
-from jiyi.wire import check_tenant, stored_user
+from jiyi.wire import Access, check_tenant, shown_user, stored_user
 
-__all__ = ["KNOWN_SECONDS", "Key", "Keys"]
+__all__ = ["KNOWN_SECONDS", "LOCAL_CALLER", "Caller", "Key", "Keys", "audit", "audited", "parse_access"]
 
 KNOWN_SECONDS = 5.0
 """How long a server caches a key: once revoked, it opens nothing after that."""
@@ -33,6 +35,73 @@ _MAX_CACHED_KEYS = 10_000
 _NEVER = (-KNOWN_SECONDS, None)
 _CACHE_MARGIN = 0.5  # seconds between `is_known` and the use of the cache
 _NO_DIGEST = hashlib.sha256(b"").hexdigest()
+_audit_log = logging.getLogger("jiyi.audit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sent a request, determined by the key alone."""
+
+    key: str = ""  # the key's name; "" where the server needs none
+    tenant: str = ""  # "" for none: users are stored under their own ids
+    access: frozenset[Access]
+    user: str | None = None  # the only one the key is for
+
+    def check(self, needed: Access) -> None:
+        """Raise `Forbidden` unless the key has this access; admin also needs a key without tenant."""
+        if needed not in self.access:
+            has = ", ".join(sorted(self.access))
+            raise Forbidden(f"this needs a key with the scope {needed!r}; this one has {has}")
+        if needed == "admin" and self.tenant:
+            raise Forbidden("this concerns the whole database; it needs a key without a tenant")
+
+    def stored_user(self, given: str | None) -> str:
+        """Return the id under which the user that is meant is stored; ScopeMissing: none is named."""
+        user = self.user if given is None else given
+        if user is None:
+            raise ScopeMissing("whose memory? Send user_id, or use a key that is for one user")
+        if self.user is not None and user != self.user:
+            raise Forbidden("this key is for one user, and not for the one that user_id names")
+        return stored_user(self.tenant, Scope(user_id=user).user_id)
+
+
+LOCAL_CALLER = Caller(access=frozenset(get_args(Access)))
+"""The caller of a server without keys: a program on the same machine."""
+
+
+def parse_access(names: Collection[str]) -> frozenset[Access]:
+    """Return what scopes allow, by their names; InputError: there is no such scope, or none is named."""
+    scopes = get_args(Access)
+    if unknown := sorted(set(names) - set(scopes)):
+        raise InputError(f"no scope is named {', '.join(unknown)}; there are {', '.join(scopes)}")
+    if not names:
+        raise InputError(f"name at least one scope: {', '.join(scopes)}")
+    return frozenset(name for name in scopes if name in names)
+
+
+def audit(action: str, caller: Caller, *, user: str | None = None, **more: Any) -> None:
+    """Write one line of JSON to the log ``jiyi.audit``: who did what to whose memory, without any text of it.
+
+    The action is a verb, or one such as "key.revoke"; ``user`` is a stored id, ``more`` names and numbers.
+    """
+    who = {"tenant": caller.tenant, "key": caller.key, "user": None if user is None else shown_user(user)}
+    line = {"time": utc_now().isoformat(), "audit": action, **who, **more}
+    _audit_log.info(json.dumps(line, ensure_ascii=False))
+
+
+@contextmanager
+def audited(action: str, caller: Caller, *, user: str | None, **more: Any) -> Iterator[None]:
+    """Write a line before the block and one after it with its ``outcome``.
+
+    A "begun" without a second line means that the process ended in between.
+    """
+    audit(action, caller, user=user, **more, outcome="begun")
+    try:
+        yield
+    except BaseException as error:
+        audit(action, caller, user=user, **more, outcome="failed", error=type(error).__name__)
+        raise
+    audit(action, caller, user=user, **more, outcome="done")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +123,9 @@ class Key:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what may be shown of it, as JSON values."""
-        dates = {at: getattr(self, at) for at in _DATES}
-        return {
-            "name": self.name,
-            "tenant": self.caller.tenant,
-            "scopes": sorted(self.caller.access),
-            "user": self.caller.user,
-            **{at: date and date.isoformat() for at, date in dates.items()},
-        }
+        caller, dates = self.caller, {at: getattr(self, at) for at in _DATES}
+        owner = {"tenant": caller.tenant, "scopes": sorted(caller.access), "user": caller.user}
+        return {"name": self.name, **owner, **{at: date and date.isoformat() for at, date in dates.items()}}
 
 
 class Keys:
@@ -84,11 +148,7 @@ class Keys:
         user: str | None = None,
         expires_in: timedelta | None = None,
     ) -> tuple[Key, str]:
-        """Make a key and return its record, and the key itself, which is not stored.
-
-        Raises:
-            BadScope, InputError: the tenant, the user, a scope or the time to live cannot be one.
-        """
+        """Make a key and return its record, and the key itself, which is not stored."""
         if tenant and "admin" in access:
             raise InputError("admin concerns the whole database: a key of a tenant cannot have it")
         if user is not None:
@@ -97,14 +157,11 @@ class Keys:
             raise InputError("a key expires after it is made; give a time such as 90d")
         name = "".join(secrets.choice(_ALPHABET) for _ in range(10))
         secret = f"jiyi_{name}_{secrets.token_urlsafe(32)}"
+        caller = Caller(key=name, tenant=check_tenant(tenant), access=parse_access(access), user=user)
         now = self._clock()
-        key = Key(
-            name=name,
-            digest=_hash_secret(secret),
-            caller=Caller(key=name, tenant=check_tenant(tenant), access=parse_access(access), user=user),
-            created_at=now,
-            expires_at=None if expires_in is None else now + expires_in,
-        )
+        expires_at = None if expires_in is None else now + expires_in
+        digest = _hash_secret(secret)
+        key = Key(name=name, digest=digest, caller=caller, created_at=now, expires_at=expires_at)
         self._store(key)
         return key, secret
 
@@ -115,11 +172,7 @@ class Keys:
         return sorted(keys, key=lambda key: (key.created_at, key.name))
 
     def revoke(self, name: str) -> Key:
-        """End a key now; an ended one is left unchanged.
-
-        Raises:
-            NotFound: there is no key of this name.
-        """
+        """End a key now; an ended one is left unchanged. NotFound: there is no key of this name."""
         key = self._get(name)
         if key.revoked_at is None:
             key = replace(key, revoked_at=self._clock())
@@ -127,12 +180,7 @@ class Keys:
         return key
 
     def rotate(self, name: str, *, keep: timedelta = timedelta(0)) -> tuple[Key, str]:
-        """Make a key with the access of another one, which ends after ``keep``.
-
-        Raises:
-            NotFound: there is no key of this name.
-            InputError: the old one is ended already.
-        """
+        """Make a key with the access of another one, which ends after ``keep``; InputError: it has ended."""
         old, now = self._get(name), self._clock()
         if reason := old.ended(now):
             raise InputError(f"the key {name} is {reason}; make a new one with: jiyi keys create")
@@ -160,11 +208,7 @@ class Keys:
         return parts is None or self._cache.get(parts[1], _NEVER)[0] > fresh
 
     def caller(self, secret: str | None) -> Caller:
-        """Return who sent a request with this key; where no key was ever made any will do.
-
-        Raises:
-            Unauthorized: there is none, or it is unknown, expired or revoked.
-        """
+        """Return who sent a request with this key; where no key was ever made any will do."""
         if not self.needed():
             return LOCAL_CALLER
         if secret is None:

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from jiyi.errors import BadQuery, JiyiError
-from jiyi.server.asking import authenticate, get_served, read_json_body, run_in_thread
 from jiyi.server.gate import problem_response
 from jiyi.server.mem0_memories import Memories
+from jiyi.server.served import authenticate, get_served, read_json_body, run_in_thread
 from jiyi.wire import Access, shown_text
 
 __all__ = ["PREFIX", "mem0_routes", "refusal"]
@@ -26,6 +26,7 @@ _Handler = Callable[[Memories, Request, _Body], Any]
 """What a route does: with the caller's memories, the request and the object in its body."""
 
 _PROJECT = {"org_id": "jiyi", "project_id": "jiyi"}  # the client does not start without
+_ERROR_HEADERS = ("www-authenticate", "retry-after")
 _MAX_VALUES = {"page": 100_000, "page_size": 1_000}
 
 
@@ -39,9 +40,9 @@ def mem0_routes() -> list[Route]:
 
 def refusal(error: JiyiError, tenant: str = "") -> Response:
     """Return an error as mem0 answers it."""
-    status, _, headers = problem_response(error)
-    del headers["content-type"]
-    return JSONResponse({"detail": shown_text(str(error), tenant)}, status, headers)
+    problem = problem_response(error)
+    headers = {name: problem.headers[name] for name in _ERROR_HEADERS if name in problem.headers}
+    return JSONResponse({"detail": shown_text(str(error), tenant)}, problem.status_code, headers)
 
 
 def _make_endpoint(needed: Access | None, work: _Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -53,7 +54,7 @@ def _make_endpoint(needed: Access | None, work: _Handler) -> Callable[[Request],
             if needed is not None:
                 caller.check(needed)
             given = _read_object(await read_json_body(request))
-            memories = Memories(served.memory_of(tenant), caller)
+            memories = Memories(served, caller)
             return JSONResponse(await run_in_thread(served, lambda: work(memories, request, given)))
         except JiyiError as error:
             return refusal(error, tenant)
@@ -86,24 +87,10 @@ def _list_memories(memories: Memories, request: Request, given: _Body) -> dict[s
     return {"count": count, **links, "results": found}
 
 
-def _memory_id(request: Request) -> str:
-    return str(request.path_params["memory_id"])
-
-
 def _delete(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
     linked = request.query_params.get("delete_linked", "false").lower() in ("true", "1", "yes", "on")
-    memories.delete([_memory_id(request)], linked=linked)
+    memories.delete([request.path_params["memory_id"]], linked=linked)
     return {"message": "Memory deleted successfully!"}
-
-
-def _delete_all(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
-    memories.delete_all(request.query_params)
-    return {"message": "Memories deleted successfully!"}
-
-
-def _delete_user(memories: Memories, request: Request, _: _Body) -> dict[str, str]:
-    memories.delete_entity(request.path_params["kind"], request.path_params["name"])
-    return {"message": "Entity deleted successfully."}
 
 
 def _change_batch(memories: Memories, request: Request, given: _Body) -> dict[str, str]:
@@ -119,25 +106,20 @@ def _change_batch(memories: Memories, request: Request, given: _Body) -> dict[st
     return {"message": f"Successfully updated {len(entries)} memories"}
 
 
-def _list_users(memories: Memories, _: Request, __: _Body) -> dict[str, Any]:
-    found = memories.entities()
-    return {"count": len(found), "next": None, "previous": None, "results": found}
-
-
-_PATH = "/v1/memories/{memory_id}/"
+_PATH, _ENTITY = "/v1/memories/{memory_id}/", "/v2/entities/{kind}/{name:path}/"
 _ROUTES: tuple[tuple[str, str, Access | None, _Handler], ...] = (
     # An address under user_email would be reported to mem0.
     ("GET", "/v1/ping/", None, lambda *_: {"status": "ok", **_PROJECT, "user_email": None}),
-    ("POST", "/v3/memories/add/", "write", lambda memories, _, given: memories.add(given)),
-    ("POST", "/v3/memories/search/", "read", lambda memories, _, given: memories.search(given)),
+    ("POST", "/v3/memories/add/", "write", lambda memories, _, body: memories.add(body)),
+    ("POST", "/v3/memories/search/", "read", lambda memories, _, body: memories.search(body)),
     ("POST", "/v3/memories/", "read", _list_memories),
-    ("DELETE", "/v1/memories/", "forget", _delete_all),
-    ("GET", _PATH, "read", lambda memories, request, _: memories.get(_memory_id(request))),
-    ("PUT", _PATH, "write", lambda memories, request, given: memories.update(_memory_id(request), given)),
+    ("DELETE", "/v1/memories/", "forget", lambda memories, request, _: memories.clear(request.query_params)),
+    ("GET", _PATH, "read", lambda memories, request, _: memories.get(**request.path_params)),
+    ("PUT", _PATH, "write", lambda memories, request, body: memories.update(body, **request.path_params)),
     ("DELETE", _PATH, "forget", _delete),
-    ("GET", f"{_PATH}history/", "read", lambda memories, request, _: memories.history(_memory_id(request))),
+    ("GET", f"{_PATH}history/", "read", lambda memories, request, _: memories.history(**request.path_params)),
     ("PUT", "/v1/batch/", "write", _change_batch),
     ("DELETE", "/v1/batch/", "forget", _change_batch),
-    ("GET", "/v1/entities/", "read", _list_users),
-    ("DELETE", "/v2/entities/{kind}/{name:path}/", "forget", _delete_user),
+    ("GET", "/v1/entities/", "read", lambda memories, *_: memories.entities()),
+    ("DELETE", _ENTITY, "forget", lambda memories, request, _: memories.delete_entity(**request.path_params)),
 )

@@ -10,13 +10,12 @@ from urllib.parse import quote, unquote
 
 from jiyi.clock import utc_now
 from jiyi.errors import BadMessage, BadQuery, NotFound
-from jiyi.exporters.mem0 import record_text, to_mem0_memory
+from jiyi.exporters.formats import record_text, to_mem0_memory
 from jiyi.long_term import Learned
-from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
 from jiyi.records.fact import single_valued
-from jiyi.server.audit import audited
-from jiyi.server.callers import Caller
+from jiyi.server.keys import Caller, audited
+from jiyi.server.served import Served
 from jiyi.wire import shown_user
 
 __all__ = ["Memories"]
@@ -37,8 +36,9 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 class Memories:
     """The memories of one caller's users."""
 
-    def __init__(self, memory: MemoryManager, caller: Caller) -> None:
-        self._memory = memory
+    def __init__(self, served: Served, caller: Caller) -> None:
+        self._served = served
+        self._memory = served.memory_of(caller.tenant)
         self._caller = caller
 
     def add(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,15 +76,10 @@ class Memories:
 
     def search(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the memories that answer a query, best first."""
-        user, filters = _read_conditions(given)
-        hits = self._memory.search(
-            given.get("query") or "",
-            limit=10 if given.get("top_k") is None else given["top_k"],
-            kinds=_KINDS,
-            filters=filters or None,
-            min_score=given.get("threshold") or 0.0,
-            user_id=self._named_user(user, filters),
-        )
+        limit = 10 if given.get("top_k") is None else given["top_k"]
+        options: dict[str, Any] = {"kinds": _KINDS, "min_score": given.get("threshold") or 0.0}
+        options |= self._read_conditions(given)
+        hits = self._memory.search(given.get("query") or "", limit=limit, **options)
         best: dict[str, _MemoryDict] = {}  # several facts may share a text
         for hit in hits:
             if _is_visible(hit.record, given):
@@ -94,8 +89,7 @@ class Memories:
 
     def page(self, given: Mapping[str, Any], number: int, size: int) -> tuple[int, list[_MemoryDict]]:
         """Return how many memories there are, and one page of them, newest first; pages count from 1."""
-        user, filters = _read_conditions(given)
-        conditions: dict[str, Any] = {"filters": filters or None, "user_id": self._named_user(user, filters)}
+        conditions = self._read_conditions(given)
         states = (*_ACTIVE_STATUSES, "expired") if given.get("show_expired") else _ACTIVE_STATUSES
         facts = self._memory.facts(status=states, limit=_MAX_RECORDS, **conditions)
         knowledge = self._memory.knowledge(_MAX_RECORDS, **conditions)
@@ -112,83 +106,86 @@ class Memories:
     def update_all(self, changes: Sequence[Mapping[str, Any]]) -> None:
         """Change memories as `update` does: all of them, or none."""
         self._memory.parts.store.together(
-            lambda: [self.update(change["memory_id"], change) for change in changes]
+            lambda: [self.update(change, change["memory_id"]) for change in changes]
         )
 
-    def update(self, memory_id: str, given: Mapping[str, Any]) -> _MemoryDict:
+    def update(self, given: Mapping[str, Any], memory_id: str) -> _MemoryDict:
         """Change the text or metadata of a memory."""
         record = self._get_record(memory_id)
         bad = {name for name, value in given.items() if value is not None} - {"memory_id", "text", "metadata"}
         if bad:
             raise BadQuery(f"{', '.join(sorted(bad))} cannot be changed; text and metadata can")
-        self._memory.update(
-            record.id, text=given.get("text"), metadata=given.get("metadata"), user_id=record.scope.user_id
-        )
+        text, metadata, user = given.get("text"), given.get("metadata"), record.scope.user_id
+        self._memory.update(record.id, text=text, metadata=metadata, user_id=user)
         return self.get(memory_id)
 
     def history(self, memory_id: str) -> list[_MemoryDict]:
         """Return the versions of a memory, oldest first."""
         record = self._get_record(memory_id)
-        versions: list[Fact | Knowledge] = [*self._find_superseded(record)[::-1], record]
-        texts = [None, *(record_text(version) for version in versions)]
-        return [
-            {
-                "id": version.id,
-                "memory_id": memory_id,
-                "old_memory": old_text,
-                "new_memory": new_text,
-                "event": "UPDATE" if old_text else "ADD",
-                "user_id": shown_user(version.scope.user_id),
-                "metadata": dict(version.metadata),
-                "created_at": version.created_at.isoformat(),
-                "updated_at": version.created_at.isoformat(),
-            }
-            for version, old_text, new_text in zip(versions, texts, texts[1:], strict=False)
-        ]
+        old_text: str | None = None
+        entries: list[_MemoryDict] = []
+        for version in [*self._find_superseded(record)[::-1], record]:
+            new_text, date = record_text(version), version.created_at.isoformat()
+            user, event = shown_user(version.scope.user_id), "UPDATE" if old_text else "ADD"
+            texts = {"old_memory": old_text, "new_memory": new_text}
+            entry: _MemoryDict = {"id": version.id, "memory_id": memory_id, **texts, "event": event}
+            dates = {"created_at": date, "updated_at": date}
+            entries.append({**entry, "user_id": user, "metadata": dict(version.metadata), **dates})
+            old_text = new_text
+        return entries
 
     def delete(self, memory_ids: Iterable[str], *, linked: bool = False) -> None:
         """Forget memories; with ``linked`` also those they superseded."""
-        for memory_id in memory_ids:
-            record = self._get_record(memory_id)
-            records = [record, *(self._find_superseded(record) if linked else ())]
-            self._forget(record.scope.user_id, ids=[each.id for each in records])
+        for record in map(self._get_record, memory_ids):
+            superseded = self._find_superseded(record) if linked else ()
+            self._forget(record.scope.user_id, ids=[record.id, *(fact.id for fact in superseded)])
 
-    def delete_all(self, given: Mapping[str, Any]) -> None:
+    def clear(self, given: Mapping[str, Any]) -> dict[str, str]:
         """Forget all memories of a user, an agent or a run that match the filters."""
         owner = {name: given[name] for name in _OWNER_FIELDS if given.get(name)}
         conditions = _check_mapping(_read_filters(given.get("filters")), "filters")
-        user, filters = _read_conditions({"filters": {**conditions, **owner}})
-        selection: dict[str, Any] = {"filters": filters} if filters else {"everything": True}
-        self._forget(self._named_user(user, filters), kinds=_KINDS, limit=_MAX_RECORDS, **selection)
+        selection = self._read_conditions({"filters": {**conditions, **owner}})
+        user, everything = selection.pop("user_id"), {} if selection["filters"] else {"everything": True}
+        self._forget(user, kinds=_KINDS, limit=_MAX_RECORDS, **(everything or selection))
+        return {"message": "Memories deleted successfully!"}
 
-    def entities(self) -> list[_MemoryDict]:
+    def entities(self) -> dict[str, Any]:
         """Return the users with memories."""
-        memory, tenant, mine = self._memory, self._caller.tenant, self._caller.user
-        return [
+        users = [
             {"id": name, "name": name, "type": "user"}
-            for name in memory.parts.ledger.users(f"{tenant}//" if tenant else "")
-            if mine in (None, name) and (tenant or shown_user(name) == name)
-            if memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=self._stored_user(name))
-            or memory.knowledge(1, user_id=self._stored_user(name))
+            for name in self._served.list_users(self._caller)
+            if self._memory.facts(status=_ACTIVE_STATUSES, limit=1, user_id=self._stored_user(name))
+            or self._memory.knowledge(1, user_id=self._stored_user(name))
         ]
+        return {"count": len(users), "next": None, "previous": None, "results": users}
 
-    def delete_entity(self, kind: str, name: str) -> None:
+    def delete_entity(self, kind: str, name: str) -> dict[str, str]:
         """Forget everything of a user, conversations included."""
         if kind != "user":
             raise BadQuery(f"{kind} cannot be deleted as such; delete_all takes user_id, agent_id and run_id")
         if not self._forget(self._stored_user(name), everything=True):
             raise NotFound(f"there is nothing of a user {name!r}")
+        return {"message": "Entity deleted successfully."}
 
     def _forget(self, user: str, **what: Any) -> int:
         with audited("forget", self._caller, user=user, said=sorted(what)):
             return self._memory.forget(user_id=user, **what).total
 
-    def _named_user(self, user: str | None, others: Iterable[object]) -> str:
-        """Return the stored id of a user, that of the shared one if only ``others`` say whose memories.
+    def _read_conditions(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the stored user of a request, and its other conditions as filters of jiyi."""
+        users: set[str] = set()
+        filters = _translate(_check_mapping(given.get("filters"), "filters"), users)
+        if len(users) > 1:
+            raise BadQuery(f"memories of {len(users)} users were asked for: ask for each on its own")
+        dates = {op: _to_datetime(given[name]) for op, name in _DATE_PARAMETERS if given.get(name)}
+        if dates:
+            filters = {"and": [part for part in (filters, {"created_at": dates}) if part]}
+        user_id = self._named_user(next(iter(users), None), filters)
+        return {"filters": filters or None, "user_id": user_id}
 
-        Raises:
-            BadQuery: nothing says whose, or the user is empty text, as from a variable that was not set.
-        """
+    def _named_user(self, user: str | None, others: Iterable[object]) -> str:
+        """Return the stored id of a user, that of the shared one if only ``others`` say whose memories."""
+        # Empty text comes from a variable that was not set.
         if user == "" or not (user or self._caller.user or any(others)):
             raise BadQuery("say whose memories: user_id, agent_id, run_id or app_id, and none of them empty")
         return self._stored_user(user)
@@ -197,7 +194,6 @@ class Memories:
         return self._caller.stored_user(user or self._caller.user or _SHARED_USER)
 
     def _get_record(self, memory_id: str) -> Fact | Knowledge:
-        """Return the record of an id."""
         quoted, _, record_id = memory_id.partition(":")
         if quoted and record_id:
             record = self._memory.get(record_id, user_id=self._caller.stored_user(unquote(quoted)))
@@ -245,22 +241,6 @@ def _list_events(learned: Learned) -> Iterable[_MemoryDict]:
         if fact.id in names and single_valued(fact.predicate):
             shown = _to_memory(fact)
             yield {"id": shown["id"], "memory": shown["memory"], "event": names[fact.id]}
-
-
-def _read_conditions(given: Mapping[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return the user of a request, and its other conditions as filters of jiyi.
-
-    Raises:
-        BadQuery: more than one user, or filters of another form.
-    """
-    users: set[str] = set()
-    filters = _translate(_check_mapping(given.get("filters"), "filters"), users)
-    if len(users) > 1:
-        raise BadQuery(f"memories of {len(users)} users were asked for: ask for each on its own")
-    dates = {op: _to_datetime(given[name]) for op, name in _DATE_PARAMETERS if given.get(name)}
-    if dates:
-        filters = {"and": [part for part in (filters, {"created_at": dates}) if part]}
-    return next(iter(users), None), filters
 
 
 _DATE_PARAMETERS = (("gte", "start_date"), ("lte", "end_date"))
@@ -337,7 +317,6 @@ def _read_timestamp(given: object) -> datetime | None:
 
 
 def _end_of_day(given: object) -> datetime | None:
-    """Return the end of a day."""
     if given is None:
         return None
     try:

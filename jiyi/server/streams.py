@@ -4,8 +4,9 @@ import json
 import re
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import anyio.to_thread
 from starlette.background import BackgroundTask
@@ -16,18 +17,15 @@ from jiyi.errors import InputError, JiyiError, NotFound, RequestTooLarge
 from jiyi.monitor import Gauges
 from jiyi.records import Scope
 from jiyi.records.checks import new_id
-from jiyi.server.asking import authenticate, get_served, run_in_thread
-from jiyi.server.audit import audit, audited
-from jiyi.server.callers import Caller
-from jiyi.server.served import Served
-from jiyi.storage import ExportReceipt, ImportReceipt
-from jiyi.wire import Access, adapter, shown_text, shown_user, to_json
+from jiyi.server.keys import Caller, audit, audited
+from jiyi.server.served import Served, authenticate, get_served, job_answer, run_in_thread
+from jiyi.storage import ImportReceipt
+from jiyi.wire import Access, adapter, shown_text, to_json
 
 __all__ = ["export", "import_", "job", "job_events", "monitor", "users"]
 
 _CONTENT_TYPES = {"jsonl": "application/x-ndjson", "markdown": "text/markdown; charset=utf-8"}
 _STREAM_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # proxies must not buffer
-_MEGABYTE = 1_000_000
 _CHUNK_SIZE = 65_536
 
 
@@ -42,11 +40,7 @@ async def export(request: Request) -> Response:
     memory = served.memory_of(caller.tenant)
     folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
     path = Path(folder.name) / f"export.{form}"
-
-    def write() -> ExportReceipt:
-        as_format = cast("Literal['jsonl', 'markdown']", form)
-        return memory.export(path, format=as_format, user_id=user, agent_id=agent)
-
+    write = partial(memory.export, path, format=form, user_id=user, agent_id=agent)  # type: ignore[arg-type]
     try:
         receipt = await anyio.to_thread.run_sync(write)
     except BaseException:
@@ -67,9 +61,10 @@ async def import_(request: Request) -> Response:
     if (dry_run := query.getlist("dry_run")) not in ([], ["true"], ["false"]):
         raise InputError("dry_run must be true or false, and given once")
     memory = served.memory_of(caller.tenant)
-    limit = served.settings.server_import_mb * _MEGABYTE
+    limit = served.settings.server_import_mb * 1e6
     folder = tempfile.TemporaryDirectory(prefix="jiyi-", ignore_cleanup_errors=True)
-    path, id_ = Path(folder.name) / _safe_file_name(query.get("name", "")), new_id()
+    name = re.sub(r"[^\w.-]", "_", Path(query.get("name", "")).name).lstrip(".")[-60:]  # without folders
+    path, id_ = Path(folder.name) / (name or "import.jsonl"), new_id()
 
     def work(report: Callable[..., None]) -> Any:
         target: Any = {"session_id": scope.session_id, "user_id": user, "agent_id": agent}
@@ -87,7 +82,7 @@ async def import_(request: Request) -> Response:
     except BaseException:  # no job that would remove it
         folder.cleanup()
         raise
-    return JSONResponse(started.to_dict(), 202, {"location": f"/v1/jobs/{started.id}"})
+    return job_answer(started)
 
 
 async def job(request: Request) -> Response:
@@ -112,10 +107,7 @@ async def job_events(request: Request) -> Response:
 async def users(request: Request) -> Response:
     """List the tenant's users."""
     served, caller = await _begin(request, "read")
-    ledger = served.memory.parts.ledger
-    names = await run_in_thread(served, lambda: ledger.users(f"{caller.tenant}//" if caller.tenant else ""))
-    visible = [name for name in names if caller.tenant or shown_user(name) == name]  # not those of tenants
-    return JSONResponse([name for name in visible if caller.user in (None, name)])
+    return JSONResponse(await run_in_thread(served, lambda: served.list_users(caller)))
 
 
 async def monitor(request: Request) -> Response:
@@ -145,11 +137,6 @@ def _read_chunks(path: Path, tenant: str) -> Iterator[bytes]:
             yield piece
 
 
-def _safe_file_name(name: str) -> str:
-    """Return the file name that a client gave, as a safe name without folders."""
-    return re.sub(r"[^\w.-]", "_", Path(name).name).lstrip(".")[-60:] or "import.jsonl"
-
-
 async def _save_body(request: Request, path: Path, limit: float) -> None:
     """Write a body of at most ``limit`` bytes into a file."""
     size = 0
@@ -157,5 +144,5 @@ async def _save_body(request: Request, path: Path, limit: float) -> None:
         async for piece in request.stream():
             size += len(piece)
             if size > limit:
-                raise RequestTooLarge(f"the file is larger than {limit / _MEGABYTE:g} MB; import it in parts")
+                raise RequestTooLarge(f"the file is larger than {limit / 1e6:g} MB; import it in parts")
             await file.write(piece)

@@ -7,13 +7,14 @@ import time
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, get_args
 from urllib.parse import unquote, urlsplit
 
 import jwt
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -23,15 +24,13 @@ from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import CURRENT_REQUEST, Right
 from jiyi.mcp.caller import Caller as McpCaller
 from jiyi.mcp.server import make_server
-from jiyi.server.asking import authenticate, run_in_thread
-from jiyi.server.audit import audited
-from jiyi.server.callers import Caller, parse_access
-from jiyi.server.gate import problem_response
-from jiyi.server.served import Served, read_secret
+from jiyi.server.gate import LOCAL_HOSTS, problem_response
+from jiyi.server.keys import Caller, audited, parse_access
+from jiyi.server.served import Served, authenticate, read_secret, run_in_thread
 from jiyi.settings import Settings
 from jiyi.wire import check_tenant, shown_text
 
-__all__ = ["AGENT", "USER", "Issuer", "ToolsApp", "issuer_of"]
+__all__ = ["Issuer", "ToolsApp", "issuer_of"]
 
 _log = logging.getLogger("jiyi.server")
 
@@ -46,11 +45,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def issuer_of(settings: Settings) -> "Issuer | None":
-    """Return the issuer that the settings ``oauth_*`` name, None where they name none.
-
-    Raises:
-        SettingsError: one of them is missing, or no address that is safe to trust.
-    """
+    """Return the issuer that the settings ``oauth_*`` name; SettingsError: one is missing or unsafe."""
     urls = {name: getattr(settings, name) for name in ("oauth_issuer", "oauth_keys_url", "oauth_resource")}
     if not any(urls.values()):
         return None
@@ -64,12 +59,9 @@ def issuer_of(settings: Settings) -> "Issuer | None":
 
 
 class Issuer:
-    """Checks the tokens that one issuer gave for this server's ``/mcp``.
+    """Checks the tokens that one issuer gave for ``/mcp``, whose address for clients is ``resource``.
 
-    Args:
-        url, keys: the issuer, as its tokens name it, and where its JSON Web Key Set is.
-        resource: the address of ``/mcp`` as clients know it; tokens must be for it.
-        tenant: whose users its subjects are.
+    ``url`` is the issuer as its tokens name it, ``keys`` where its JSON Web Key Set is.
     """
 
     def __init__(self, url: str, keys: str, resource: str, *, tenant: str) -> None:
@@ -85,12 +77,7 @@ class Issuer:
         self.challenge = f'Bearer resource_metadata="{parts.scheme}://{parts.netloc}{self._path}"'
 
     def caller(self, token: str) -> Caller:
-        """Return who sent a token: the user is its subject. May wait for the issuer's keys.
-
-        Raises:
-            Unauthorized: it is no token of the issuer for this server, or its time is over.
-            ServerUnreachable: the issuer's keys cannot be read.
-        """
+        """Return who sent a token: the user is its subject. May wait for the issuer's keys."""
         try:
             claims = jwt.decode(
                 token,
@@ -109,16 +96,11 @@ class Issuer:
 
     def routes(self) -> list[Route]:
         """Return the route of the document that tells clients which issuer to ask (RFC 9728)."""
-        document = {
-            "resource": self._resource,
-            "authorization_servers": [self._url],
-            "scopes_supported": list(_SCOPES),
-            "bearer_methods_supported": ["header"],
-        }
+        document = {"resource": self._resource, "authorization_servers": [self._url]}
+        document |= {"scopes_supported": list(_SCOPES), "bearer_methods_supported": ["header"]}
         return [Route(self._path, JSONResponse(document), methods=["GET"])]
 
     def _find_key(self, name: object) -> jwt.PyJWK:
-        """Return the issuer's key of a name."""
         with self._lock:
             age, keys = time.monotonic() - self._keys_read_at, self._keys
             if age >= (_RETRY_AFTER if keys is None else _KEYS_SECONDS if name in keys else _NEW_KEY_SECONDS):
@@ -146,11 +128,8 @@ def _read_access(claims: dict[str, Any]) -> frozenset[Any]:
     return parse_access(granted) if granted else frozenset()
 
 
-USER = "x-jiyi-user"
-"""The header that names the user, percent-encoded, where the key is for more than one."""
-
-AGENT = "x-jiyi-agent"
-"""The header that names the agent."""
+_USER_HEADER = "x-jiyi-user"  # percent-encoded, where the key is for more than one
+_AGENT_HEADER = "x-jiyi-agent"
 
 
 class ToolsApp:
@@ -161,17 +140,15 @@ class ToolsApp:
         self._issuer = issuer_of(served.settings)
         language = served.settings.language
         server = make_server(_Tenants(served), "en" if language == "auto" else language)
-        local_hosts = [f"{name}:*" for name in ("127.0.0.1", "localhost", "[::1]")]
-        server.streamable_http_app(
-            stateless_http=True,
-            json_response=True,
-            max_request_body_size=int(served.settings.server_body_mb * 1e6),
-            transport_security=TransportSecuritySettings(
-                enable_dns_rebinding_protection=local,
-                allowed_hosts=local_hosts,
-                allowed_origins=[f"http://{host}" for host in local_hosts],
-            ),
+        local_hosts = [f"{name}:*" for name in LOCAL_HOSTS]
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=local,
+            allowed_hosts=local_hosts,
+            allowed_origins=[f"http://{host}" for host in local_hosts],
         )
+        limits: Any = {"max_request_body_size": int(served.settings.server_body_mb * 1e6)}
+        limits["transport_security"] = security
+        server.streamable_http_app(stateless_http=True, json_response=True, **limits)
         self._manager = server.session_manager
 
     def routes(self) -> list[Route]:
@@ -180,15 +157,14 @@ class ToolsApp:
         return [Route("/mcp", self, methods=["POST"]), *documents]  # nothing is sent unasked: no GET
 
     async def _authenticate(self, request: Request) -> None:
-        served, issuer = self._served, self._issuer
-        secret = read_secret(request.headers) or ""
+        issuer, secret = self._issuer, read_secret(request.headers) or ""
         if issuer is None or secret.startswith("jiyi_"):
-            await authenticate(request, served)
+            await authenticate(request)
         elif not secret:
             raise Unauthorized("send an access token or an API key: Authorization: Bearer …")
         else:
-            request.state.caller = await run_in_thread(served, lambda: issuer.caller(secret))
-            served.rate.take(request.state.caller.key)
+            request.state.caller = await run_in_thread(self._served, lambda: issuer.caller(secret))
+            self._served.rate.take(request.state.caller.key)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """Answer requests within this context."""
@@ -200,10 +176,10 @@ class ToolsApp:
         try:
             await self._authenticate(request)
         except JiyiError as error:
-            status, body, headers = problem_response(error)
-            if status == 401 and self._issuer is not None:
-                headers["www-authenticate"] = self._issuer.challenge
-            await Response(body, status, headers)(scope, receive, send)
+            response = problem_response(error)
+            if response.status_code == 401 and self._issuer is not None:
+                response.headers["www-authenticate"] = self._issuer.challenge
+            await response(scope, receive, send)
             return
         await self._manager.handle_request(scope, receive, send)
 
@@ -222,20 +198,16 @@ class _Tenants:
     def caller(self, request: Any) -> McpCaller:
         """Return whose memory the request is about, by key and headers."""
         caller: Caller = request.state.caller
-        user = unquote(request.headers.get(USER, "")) or caller.user
+        user = unquote(request.headers.get(_USER_HEADER, "")) or caller.user
         if user is None and not caller.tenant:
             user = self._served.settings.user_id
         if user is None:
-            raise ScopeMissing(
-                "whose memory? Use a key that is for one user (jiyi keys create --user NAME), or send the "
-                "header X-Jiyi-User"
-            )
-        return McpCaller(
-            user_id=caller.stored_user(user),
-            agent_id=unquote(request.headers.get(AGENT, "")) or None,
-            rights=frozenset(right for right in get_args(Right) if right in caller.access),
-            public_text=lambda text: shown_text(text, caller.tenant),
-        )
+            ways = "Use a key that is for one user (jiyi keys create --user NAME)"
+            raise ScopeMissing(f"whose memory? {ways}, or send the header X-Jiyi-User")
+        user, agent = caller.stored_user(user), unquote(request.headers.get(_AGENT_HEADER, "")) or None
+        rights = frozenset(right for right in get_args(Right) if right in caller.access)
+        public_text = partial(shown_text, tenant=caller.tenant)
+        return McpCaller(user_id=user, agent_id=agent, rights=rights, public_text=public_text)
 
     def forget_context(self) -> AbstractContextManager[None]:
         """Return a context that is audited."""

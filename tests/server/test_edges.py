@@ -123,7 +123,7 @@ def test_an_import_that_fails_names_no_folder_of_the_server(server):
 
 def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("jiyi.server.jobs._MAX_WAITING", 0)
+    monkeypatch.setattr("jiyi.server.served._MAX_WAITING", 0)
     answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
     assert answer.status_code == 429
     assert not list(tmp_path.glob("jiyi-*"))

@@ -9,9 +9,8 @@ import pytest
 
 from jiyi.errors import BadScope, Forbidden, InputError, NotFound, RateLimited, Unauthorized
 from jiyi.server import LOCAL_CALLER, Keys
-from jiyi.server.callers import Caller
-from jiyi.server.keys import KNOWN_SECONDS
-from jiyi.server.limits import RateLimit
+from jiyi.server.keys import KNOWN_SECONDS, Caller
+from jiyi.server.served import RateLimit
 from jiyi.settings import load_settings
 from jiyi.storage import Ledger
 from jiyi.storage.backend import open_database

@@ -17,7 +17,7 @@ from scripted_endpoint import Reply
 
 import jiyi
 from jiyi.server import Keys
-from jiyi.server.openai_form import OPENAI as PREFIX
+from jiyi.server.gate import OPENAI as PREFIX
 from jiyi.testing import HashEmbedder
 
 DOOR = "The blue door's code is 7341"

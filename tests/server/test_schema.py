@@ -3,7 +3,7 @@
 import pytest
 from schemas import campaign
 
-from jiyi.server.openapi import describe_api
+from jiyi.server.rest import describe_api
 
 
 def test_the_description_has_the_headers_that_are_read():

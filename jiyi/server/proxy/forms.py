@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.errors import BadMessage
+from jiyi.importers.entries import join_text
 from jiyi.integrations.recalling import hash_text
 from jiyi.llm import assemble_stream, read_turn, strip_thoughts
 from jiyi.records import Message, new_id
@@ -44,7 +45,7 @@ def session_of(items: Iterable[Any]) -> str:
     for item in items:
         if isinstance(item, dict) and item.get("role") == "user":
             content = item.get("content")
-            return f"openai:{hash_text(_read_text(content).strip() or json.dumps(content))}"
+            return f"openai:{hash_text(join_text(content).strip() or json.dumps(content))}"
     return f"openai:{new_id()}"
 
 
@@ -88,7 +89,7 @@ def _read_responses(items: Iterable[Any]) -> list[Message]:
             call = {"type": "custom", "custom": body} if "custom" in kind else {"function": body}
             calls.append({"id": item.get("call_id"), **call})
         elif kind == "message" and item.get("role") == "assistant":
-            texts.append(_read_text(item.get("content")))
+            texts.append(join_text(item.get("content")))
         elif kind in _RESULT_TYPES or kind == "message":
             end_turn()
             result = {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
@@ -117,7 +118,7 @@ def _read_final_response(stream: bytes) -> Any:
 
 def _to_message(item: Mapping[str, Any]) -> Iterator[Message]:
     """Yield the message of an item, with its text and calls; nothing if it is not to be saved."""
-    role, calls, text = item.get("role"), item.get("tool_calls") or [], _read_text(item.get("content"))
+    role, calls, text = item.get("role"), item.get("tool_calls") or [], join_text(item.get("content"))
     try:
         text = strip_thoughts(text) if role == "assistant" else text
         if role == "tool" or (role in ("user", "assistant") and (text.strip() or calls)):
@@ -126,15 +127,6 @@ def _to_message(item: Mapping[str, Any]) -> Iterator[Message]:
             yield Message.from_openai({name: value for name, value in given.items() if value != []} | fields)
     except BadMessage:  # the upstream may understand it
         return
-
-
-def _read_text(content: Any) -> str:
-    """Return the text of content, which may be text or parts."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 CHAT = Form("/chat/completions", "messages", _read_chat, _read_chat_reply)

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -21,16 +22,14 @@ from jiyi.endpoint import is_web_address
 from jiyi.errors import JiyiError, ScopeMissing, SettingsError
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
-from jiyi.server.asking import authenticate
-from jiyi.server.callers import Caller
-from jiyi.server.openai_form import OPENAI, openai_failure
+from jiyi.server.gate import OPENAI, openai_failure
+from jiyi.server.keys import Caller
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
-from jiyi.server.served import Served
-from jiyi.settings import Settings
+from jiyi.server.served import Served, authenticate
 from jiyi.time_limit import OutOfTime, run_within
 from jiyi.wire import problem_of, shown_text
 
-__all__ = ["Proxy", "Relay", "Whose"]
+__all__ = ["Proxy"]
 
 _MAX_LATE_CALLS = 8  # slow recalls that may run before further ones are skipped
 _MAX_SAVERS = 16  # conversations saved at once
@@ -42,15 +41,8 @@ _NOT_FORWARDED = (*_HOP_BY_HOP, "host", "content-length", "accept-encoding", "co
 _NOT_RETURNED = (*_HOP_BY_HOP, "set-cookie", "date", "server")
 _PRIVATE = ("x-jiyi-", "x-forwarded-", "proxy-")  # headers never forwarded nor returned
 
-_KEY_PREFIX = "jiyi_"  # every key of this server begins so
-
 _T = TypeVar("_T")
 _EndTurn = Callable[[bytes, bool], None]
-
-Whose = Callable[[Request, Mapping[str, Any], str], tuple[Owner, bool]]
-"""Says whose conversation a request is of, in this session if it names none, and whether it may be kept.
-
-May raise `JiyiError`."""
 
 _log = logging.getLogger("jiyi.server")
 
@@ -64,18 +56,22 @@ class _Prepared:
     ended: _EndTurn | None = None  # gets the whole answer, b"" if it broke off, and saves the conversation
 
 
-class Relay:
-    """Forwards requests and passes answers back; a failing memory stops neither.
+class Proxy:
+    """OpenAI's API, with the same requests and answers, plus memory; see the settings ``proxy_*``.
 
-    The upstream comes from the settings ``proxy_*``, never from a request.
+    Forwards requests and passes answers back; a failing memory stops neither.
     """
 
-    def __init__(self, upstream: str, settings: Settings, *, whose: Whose) -> None:
-        self._upstream = upstream.rstrip("/")
+    def __init__(self, served: Served) -> None:
+        settings = served.settings
+        url = settings.proxy_upstream
+        if url is not None and not is_web_address(url):
+            raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
+        self._served = served
+        self._upstream = url and url.rstrip("/")
         self._key = settings.proxy_upstream_key  # in place of what the client sends
         self._recall_seconds = settings.proxy_seconds
         self._recaller = Recaller(tokens=settings.proxy_tokens)
-        self._find_owner = whose
         # A model may think for minutes before it answers.
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
@@ -83,12 +79,41 @@ class Relay:
         self._saving: dict[Future[None], str | None] = {}  # whose conversation each saves
         self._savers = CapacityLimiter(_MAX_SAVERS)  # not the threads of requests, which wait for them
 
-    async def aclose(self) -> None:
-        """Wait until conversations are saved, and close all connections."""
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        talks = {form.path: partial(self._answer, path=form.path, form=form) for form in (CHAT, RESPONSES)}
+        return [
+            Route(f"{OPENAI}/models", self._forward_models, methods=["GET"]),
+            Route(f"{OPENAI}/models/{{model:path}}", self._forward_models, methods=["GET"]),
+            *(Route(OPENAI + path, talk, methods=["POST"]) for path, talk in talks.items()),
+            Route(OPENAI + "/{rest:path}", _refuse_path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+        ]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """At the end, wait until conversations are saved, and close all connections."""
+        yield
         await asyncio.gather(*map(asyncio.wrap_future, self._saving), return_exceptions=True)
         await self._client.aclose()
 
-    async def pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
+    async def _forward_models(self, request: Request) -> Response:
+        model = request.path_params.get("model", "")
+        if {".", ".."}.intersection(model.split("/")):  # would be another path of the upstream
+            return openai_failure(404, "no such model", "model_not_found")
+        return await self._answer(request, "/models" + (f"/{quote(model)}" if model else ""))
+
+    async def _answer(self, request: Request, path: str, form: Form | None = None) -> Response:
+        try:
+            (await authenticate(request, _select_own_headers(request.headers))).check("read")
+            if self._upstream is None:
+                return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
+            return await self._pass_on(request, path, form)
+        except JiyiError as error:
+            caller = getattr(request.state, "caller", None)
+            message = shown_text(str(error), caller.tenant if caller else "")
+            return openai_failure(problem_of(error)["status"], message, type(error).__name__)
+
+    async def _pass_on(self, request: Request, path: str, form: Form | None) -> Response:
         """Return the upstream's answer to a request; ``form`` says how to read a conversation in it."""
         content = await request.body()
         ready = _Prepared(content=content)
@@ -97,16 +122,16 @@ class Relay:
         try:
             answer = await _run_until_disconnect(request.receive, self._send(request, path, ready.content))
         except httpx.HTTPError as error:
-            timed_out = isinstance(error, httpx.TimeoutException)
             _log.warning("the proxy's upstream could not be asked: %s", type(error).__name__)
             message = f"the upstream of this proxy could not be asked: {type(error).__name__}"
-            return openai_failure(504 if timed_out else 502, message, "upstream_error", dict(ready.headers))
+            status = 504 if isinstance(error, httpx.TimeoutException) else 502
+            return openai_failure(status, message, "upstream_error", ready.headers)
         if answer is None:
             return Response(status_code=499)  # the client has gone
         if answer.has_redirect_location:
             await answer.aclose()
             message = "the upstream of this proxy redirects; its address has to be set right"
-            return openai_failure(502, message, "upstream_error", dict(ready.headers))
+            return openai_failure(502, message, "upstream_error", ready.headers)
         return _StreamedResponse(answer, ready.headers, ready.ended if answer.is_success else None)
 
     def _prepare(self, request: Request, form: Form, content: bytes) -> _Prepared:
@@ -139,6 +164,21 @@ class Relay:
             ended=partial(self._start_saving, owner, keep) if may_keep else None,
         )
 
+    def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
+        """Return the owner of a conversation, by key or ``user``, and whether it is saved."""
+        caller: Caller = request.state.caller
+        try:
+            user = caller.stored_user(None if caller.user else body.get("user"))
+        except ScopeMissing:
+            ways = "send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
+            raise ScopeMissing(f"whose memory? {ways}") from None
+        conversation = body.get("conversation")
+        conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
+        requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
+        session = requested or (f"openai:{conversation}" if conversation else session)
+        owner = Owner(self._served.memory_of(caller.tenant), user, session)
+        return owner, "write" in caller.access
+
     def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
         """Return what the memory has for a question, once the user's earlier conversations are saved."""
 
@@ -155,7 +195,6 @@ class Relay:
             return Recalled(notes=(f"passed on without memory: {type(error).__name__}",))
 
     async def _send(self, request: Request, path: str, content: bytes) -> httpx.Response:
-        """Return the beginning of the upstream's answer."""
         query = f"?{request.url.query}" if request.url.query else ""
         headers = _filter_headers(request.headers, _NOT_FORWARDED)
         headers["accept-encoding"] = "identity"  # streams are read on the way
@@ -181,12 +220,7 @@ class Relay:
 class _StreamedResponse(Response):
     """An answer of the upstream, passed back as it arrives; ``ended`` gets all of it, b"" if incomplete."""
 
-    def __init__(
-        self,
-        answer: httpx.Response,
-        headers: Mapping[str, str],
-        ended: _EndTurn | None,
-    ) -> None:
+    def __init__(self, answer: httpx.Response, headers: Mapping[str, str], ended: _EndTurn | None) -> None:
         super().__init__(status_code=answer.status_code)
         merged = {**_filter_headers(answer.headers, _NOT_RETURNED), **headers}
         self.raw_headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in merged.items()]
@@ -218,8 +252,13 @@ class _StreamedResponse(Response):
 
 
 async def _run_until_disconnect(receive: Receive, work: Coroutine[Any, Any, _T]) -> _T | None:
-    """Return the result of ``work``, or None if the client disconnects first, which cancels it."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive))
+    """Return the result of ``work``, or None if the client leaves first; the request must be read before."""
+
+    async def wait_for_disconnect() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(wait_for_disconnect())
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         return await working if working.done() else None
@@ -228,19 +267,12 @@ async def _run_until_disconnect(receive: Receive, work: Coroutine[Any, Any, _T])
         leaving.cancel()
 
 
-async def _wait_for_disconnect(receive: Receive) -> None:
-    """Return when the client has disconnected; the request must be read completely before."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def _filter_headers(headers: Mapping[str, str], skipped: Sequence[str]) -> dict[str, str]:
-    """Return the headers to forward."""
     hop = {name.strip().lower() for name in headers.get("connection", "").split(",")}
     return {
         name: value
         for name, value in headers.items()
-        if not (name.lower() in (*skipped, *hop) or name.lower().startswith(_PRIVATE) or _KEY_PREFIX in value)
+        if not (name.lower() in (*skipped, *hop) or name.lower().startswith(_PRIVATE) or "jiyi_" in value)
     }
 
 
@@ -254,66 +286,7 @@ def _make_memory_headers(recalled: Recalled) -> dict[str, str]:
 
 
 def _clean_header(text: str) -> str:
-    """Return a text as a valid header value."""
     return " ".join(text.encode("ascii", "replace").decode().split())
-
-
-class Proxy:
-    """OpenAI's API, with the same requests and answers, plus memory; see the settings ``proxy_*``."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-        url = served.settings.proxy_upstream
-        if url is not None and not is_web_address(url):
-            raise SettingsError("proxy_upstream must be a web address such as https://api.openai.com/v1")
-        self._relay = None if url is None else Relay(url, served.settings, whose=self._find_owner)
-
-    def routes(self) -> list[Route]:
-        """Return the routes."""
-        talks = {form.path: partial(self._pass_on, path=form.path, form=form) for form in (CHAT, RESPONSES)}
-        return [
-            Route(f"{OPENAI}/models", self._forward_models, methods=["GET"]),
-            Route(f"{OPENAI}/models/{{model:path}}", self._forward_models, methods=["GET"]),
-            *(Route(OPENAI + path, talk, methods=["POST"]) for path, talk in talks.items()),
-            Route(OPENAI + "/{rest:path}", _refuse_path, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
-        ]
-
-    async def aclose(self) -> None:
-        """Wait for what is being saved, and close all connections."""
-        if self._relay is not None:
-            await self._relay.aclose()
-
-    async def _forward_models(self, request: Request) -> Response:
-        model = request.path_params.get("model", "")
-        if {".", ".."}.intersection(model.split("/")):  # would be another path of the upstream
-            return openai_failure(404, "no such model", "model_not_found")
-        return await self._pass_on(request, "/models" + (f"/{quote(model)}" if model else ""))
-
-    async def _pass_on(self, request: Request, path: str, form: Form | None = None) -> Response:
-        try:
-            (await authenticate(request, self._served, _select_own_headers(request.headers))).check("read")
-            if self._relay is None:
-                return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
-            return await self._relay.pass_on(request, path, form)
-        except JiyiError as error:
-            caller = getattr(request.state, "caller", None)
-            message = shown_text(str(error), caller.tenant if caller else "")
-            return openai_failure(problem_of(error).status, message, type(error).__name__)
-
-    def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
-        """Return the owner of a conversation, by key or ``user``, and whether it is saved."""
-        caller: Caller = request.state.caller
-        try:
-            user = caller.stored_user(None if caller.user else body.get("user"))
-        except ScopeMissing:
-            ways = "send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
-            raise ScopeMissing(f"whose memory? {ways}") from None
-        conversation = body.get("conversation")
-        conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
-        requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
-        session = requested or (f"openai:{conversation}" if conversation else session)
-        owner = Owner(self._served.memory_of(caller.tenant), user, session)
-        return owner, "write" in caller.access
 
 
 def _select_own_headers(headers: Mapping[str, str]) -> dict[str, str]:
