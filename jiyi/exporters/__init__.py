@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jiyi.exporters.langgraph import write_langgraph
-from jiyi.exporters.mem0 import KnownRecord, write_mem0
+from jiyi.exporters.formats import KnownRecord, write_langgraph, write_mem0
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
 
@@ -71,12 +70,10 @@ def _iter_records(
         "item": memory.items,
     }
     for kind, list_page in list_functions.items():
-        cursor: str | None = None
-        while True:
-            page = list_page(limit=_PAGE_SIZE, after=cursor, user_id=user_id)
+        cursor: str | None = ""
+        while cursor is not None:
+            page = list_page(limit=_PAGE_SIZE, after=cursor or None, user_id=user_id)
             counts[kind] += len(page)
             progress(sum(counts.values()))
             yield from page
             cursor = page.next
-            if cursor is None:
-                break

@@ -1,4 +1,4 @@
-"""Entries that readers of foreign formats yield, and the factory of their records."""
+"""Entries that readers of foreign formats yield, the factory of their records, and conversions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -8,10 +8,13 @@ from typing import Any
 
 from jiyi.clock import read_moment, utc_now
 from jiyi.errors import InputError
-from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Scope, join_strings, stable_id
+from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Record, Scope, join_strings, stable_id
 from jiyi.storage.transfer.lines import Found, Rejected
 
-__all__ = ["Entry", "LeftOut", "RecordMaker", "as_dict", "as_list", "join_text", "tool_call"]
+__all__ = [
+    "Entry", "LeftOut", "RecordMaker", "as_dict", "as_list", "join_text", "parse_langchain_message",
+    "split_turn", "tool_call",
+]  # fmt: skip
 
 _MAX_ID_CHARS = 200
 _MAX_LABEL_CHARS = 300  # of a title or other metadata
@@ -30,14 +33,6 @@ Entry = Found | Rejected | LeftOut
 """What a reader yields."""
 
 
-def _attempt(where: str, make: Callable[[], Fact | Item | Knowledge | Message]) -> Entry:
-    """Return the record that a function makes, a rejection if it cannot be one."""
-    try:
-        return Found(where=where, record=make())
-    except InputError as error:
-        return Rejected.because(where, error)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMaker:
     """Makes records that name their source, with ids that are the same in every import."""
@@ -54,8 +49,6 @@ class RecordMaker:
         id: object,
         session: object,
         date: object = None,
-        fallback_date: object = None,
-        title: object = None,
         **labels: Any,
     ) -> Entry:
         """Make a message from a Chat Completions dict; system prompts are left out.
@@ -65,23 +58,23 @@ class RecordMaker:
             body: the dict.
             id: the id at the source; if it has none, one is derived from text and place.
             session: the id of the conversation at the source.
-            date, fallback_date: the time of the message, and the one to take if that is no date.
-            title: of the conversation.
-            labels: more metadata.
+            date: the time of the message; None if it is no date.
+            labels: metadata, such as the title of the conversation.
         """
         if body.get("role") in ("system", "developer"):
             return LeftOut("prompts of the system")
         if not (body.get("content") or body.get("tool_calls") or body.get("role") == "tool"):
             return LeftOut("messages without words")
-        return _attempt(
-            where,
-            lambda: Message.from_openai(
-                {**body, "metadata": self._labels(session, title=title, **labels)},
+
+        def make(scope: Scope) -> Message:
+            return Message.from_openai(
+                {**body, "metadata": self._labels(session, **labels)},
                 id=self._id(id, where, json.dumps(body, sort_keys=True, default=str)),
-                scope=self.scope.in_session(self._id(session, where)),
-                created_at=self.date(date) or self.date(fallback_date),
-            ),
-        )
+                scope=scope.in_session(self._id(session, where)),
+                created_at=self.date(date),
+            )
+
+        return self._attempt(where, make)
 
     def knowledge(
         self,
@@ -98,36 +91,17 @@ class RecordMaker:
         if not isinstance(content, str) or not content.strip():
             return LeftOut("notes without words")
         created_at = self.date(date) or utc_now()
-        return _attempt(
-            where,
-            lambda: Knowledge(
-                id=self._id(id, where),
-                scope=self.scope,
-                topic=topic.strip()[:_MAX_LABEL_CHARS] or self.source,
-                content=content,
-                created_at=created_at,
-                updated_at=created_at,
-                metadata=self._labels(origin, **labels),
-            ),
-        )
+        title, metadata = topic.strip()[:_MAX_LABEL_CHARS] or self.source, self._labels(origin, **labels)
+        fields: Any = {"id": self._id(id, where), "topic": title, "content": content, "metadata": metadata}
+        return self._attempt(where, Knowledge, created_at=created_at, updated_at=created_at, **fields)
 
     def item(
         self, where: str, namespace: Sequence[str], key: str, value: Mapping[str, Any], *, date: object
     ) -> Entry:
         """Make an item from a value that another program stored under a key."""
         created_at = self.date(date) or utc_now()
-        return _attempt(
-            where,
-            lambda: Item(
-                scope=self.scope,
-                namespace=tuple(namespace),
-                key=key,
-                value=value,
-                text=join_strings(value),
-                created_at=created_at,
-                updated_at=created_at,
-            ),
-        )
+        fields: Any = {"namespace": tuple(namespace), "key": key, "value": value, "text": join_strings(value)}
+        return self._attempt(where, Item, created_at=created_at, updated_at=created_at, **fields)
 
     def fact(
         self,
@@ -147,29 +121,26 @@ class RecordMaker:
         """Make a fact of a subject, predicate and object; past its end it is expired."""
         if not all(isinstance(part, str) and part.strip() for part in triple):
             return Rejected(where=where, reason="a fact needs a subject, a predicate and an object, all text")
-        valid_confidence = isinstance(confidence, int | float) and 0 <= confidence <= 1
+        if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
+            confidence = _DEFAULT_CONFIDENCE
         subject, predicate, value = map(str, triple)
         valid_to = self.date(ends)
-        return _attempt(
-            where,
-            lambda: Fact(
-                id=self._id(id, where),
-                scope=self.scope,
-                subject=subject,
-                predicate=predicate,
-                object=value,
-                text=value if category == "note" and predicate == "note" else "",
-                category=category,
-                speaker=speaker,
-                method="said",
-                confidence=float(confidence) if valid_confidence else _DEFAULT_CONFIDENCE,  # type: ignore[arg-type]
-                created_at=self.date(date) or utc_now(),
-                valid_from=self.date(begins),
-                valid_to=valid_to,
-                status="expired" if valid_to and valid_to <= utc_now() else "active",
-                metadata=self._labels(origin, **(labels or {})),
-            ),
-        )
+        text = value if category == "note" and predicate == "note" else ""
+        told = {"subject": subject, "predicate": predicate, "object": value, "text": text}
+        dates = {"created_at": self.date(date) or utc_now(), "valid_from": self.date(begins)}
+        status = "expired" if valid_to and valid_to <= utc_now() else "active"
+        source = {"speaker": speaker, "method": "said", "confidence": float(confidence)}
+        metadata, fields = self._labels(origin, **(labels or {})), {**told, **dates, **source}
+        fields |= {"category": category, "status": status}
+        id_ = self._id(id, where)
+        return self._attempt(where, Fact, id=id_, valid_to=valid_to, metadata=metadata, **fields)
+
+    def _attempt(self, where: str, make: Callable[..., Record], **fields: Any) -> Entry:
+        """Return the record that a function makes, a rejection if it cannot be one."""
+        try:
+            return Found(where=where, record=make(scope=self.scope, **fields))
+        except InputError as error:
+            return Rejected.because(where, error)
 
     def date(self, value: object) -> datetime | None:
         """Return a date as an aware datetime, None if it is no date."""
@@ -216,3 +187,68 @@ def join_text(value: object) -> str:
     parts = [{"text": part} if isinstance(part, str) else as_dict(part) for part in as_list(value)]
     words = (part.get("text") or part.get("refusal") for part in parts)
     return "\n".join(word for word in words if isinstance(word, str) and word)
+
+
+_Body = dict[str, Any]
+_TOOL_CALL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
+_REASONING_TYPES = ("thinking", "redacted_thinking", "reasoning", "redacted_reasoning")
+
+
+def split_turn(role: str, content: object) -> tuple[list[_Body], list[str]]:
+    """Split a turn into messages, and return them with what was left out.
+
+    Text and the tool calls after it are one message; each tool result is a separate one, and text after
+    it begins the next message.
+    """
+    if isinstance(content, str):
+        return [{"role": role, "content": content}], []
+    bodies, left_out = list[_Body](), list[str]()
+    current: _Body | None = None  # what the next block may go on with
+    for block in map(as_dict, as_list(content)):
+        kind = block.get("type")
+        if kind == "tool_result" or str(kind).endswith("_tool_result"):
+            current, call_id = None, block.get("tool_use_id")
+            bodies.append({"role": "tool", "tool_call_id": call_id, "content": _result_text(block)})
+        elif kind in _TOOL_CALL_TYPES:
+            if current is None:
+                bodies.append(current := {"role": role, "content": None})
+            call = tool_call(block.get("id"), block.get("name"), block.get("input"))
+            current.setdefault("tool_calls", []).append(call)
+        elif kind in _REASONING_TYPES:
+            left_out.append("thoughts")
+        elif kind in ("text", "image", "document"):
+            text = join_text([block]) if kind == "text" else f"[{kind}]"
+            if current is None or "tool_calls" in current:
+                bodies.append(current := {"role": role, "content": ""})
+            current["content"] = "\n".join(filter(None, [current["content"], text]))
+        else:
+            left_out.append(f"blocks of type {str(kind)[:40]}")
+    return bodies, left_out
+
+
+def _result_text(block: Mapping[str, Any]) -> str:
+    content: Sequence[Any] | str = block.get("content") or ""
+    return content if isinstance(content, str) else join_text(content) or "[image]" * bool(content)
+
+
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
+
+
+def parse_langchain_message(message: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return a message of LangChain, whose ``type`` is its role, and what was left out of it."""
+    kind = str(message.get("type")).lower().removesuffix("messagechunk").removesuffix("message")
+    role = _ROLES.get(kind) or str(message.get("role") or kind)
+    bodies, left_out = split_turn(role, message.get("content"))
+    texts = [body["content"] for body in bodies if body.get("role") == role and body.get("content")]
+    body: dict[str, Any] = {"role": role, "content": "\n".join(map(str, texts)) or None}
+    given_calls = map(as_dict, as_list(message.get("tool_calls")))
+    calls = [tool_call(call.get("id"), call.get("name"), call.get("args")) for call in given_calls]
+    openai_calls = as_list(as_dict(message.get("additional_kwargs")).get("tool_calls"))
+    if role == "assistant" and (calls or openai_calls):
+        body["tool_calls"] = calls or list(openai_calls)
+    if role == "tool":
+        body["tool_call_id"] = message.get("tool_call_id")
+        body["content"] = body["content"] or ""
+    if isinstance(message.get("name"), str) and message["name"]:
+        body["name"] = message["name"]
+    return body, left_out

@@ -5,19 +5,20 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
-from jiyi.errors import ImportFailed
+from jiyi.errors import ImportFailed, InputError
+from jiyi.importers.entries import Entry
 from jiyi.storage.transfer.files import unreadable
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
-__all__ = ["READ_ERRORS", "Files", "iter_json_values", "open_files"]
+__all__ = ["READ_ERRORS", "Files", "iter_json_values", "open_files", "read_each"]
 
 READ_ERRORS = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of reading a file, or a damaged or locked zip."""
@@ -28,7 +29,7 @@ _MAX_RATIO = 200  # unpacked to packed; exports have 5 to 30
 _UNCHECKED_BYTES = 10 << 20  # smaller members may have any ratio
 _MAX_VALUE_CHARS = 64 << 20  # of one value, such as a conversation
 _CHUNK_CHARS = 1 << 16
-_BLANK = re.compile(r"\s*")
+_BLANKS, _BLANKS_AND_COMMAS = re.compile(r"\s*"), re.compile(r"[\s,]*")
 _END_CHARS = 12  # an error this near to the end of the text may be an incomplete value
 
 
@@ -48,11 +49,7 @@ class Files:
 
 @contextmanager
 def open_files(path: Path) -> Iterator[Files]:
-    """Yield the files of a folder or zip, or the single file.
-
-    Raises:
-        ImportFailed: it cannot be read, or is a zip beyond the limits.
-    """
+    """Yield the files of a folder or zip, or the single file; ImportFailed: it cannot be read."""
     try:
         if path.is_dir():
             paths = (file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
@@ -107,18 +104,13 @@ def iter_json_values(files: Files, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the place and value of each element of a JSON array, or of each value in a file.
 
     Only one is in memory at a time. If the file is cut off or broken, the last is a `Rejected`.
-
-    Raises:
-        ImportFailed: the file is not UTF-8 from the beginning.
     """
-    with files.open(name) as raw:
-        stream = _JsonStream(raw)
+    with files.open(name) as raw, TextIOWrapper(raw, encoding="utf-8-sig") as file:
         count, where = 0, name
         try:
-            is_array = stream.skip_mark("[")
-            while stream.seek_value(is_array):
+            for value in _read_values(file):
                 where = f"{name} [{count}]"
-                yield where, stream.read_value()
+                yield where, value
                 count += 1
         except UnicodeDecodeError as error:
             if not count:
@@ -130,56 +122,50 @@ def iter_json_values(files: Files, name: str) -> Iterator[tuple[str, Any]]:
             yield where, Rejected(where=where, reason=f"cut off or broken from here on: {reason}")
 
 
-class _JsonStream:
-    """Reads JSON values from a file in chunks."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._file = TextIOWrapper(raw, encoding="utf-8-sig")
-        self._text, self._at = "", 0
-        self._ended = False
-        self._decode = json.JSONDecoder().raw_decode
-
-    def skip_mark(self, mark: str) -> bool:
-        """Skip a character if it is the next one, and return whether it was."""
-        self._skip("")
-        matches = self._text[self._at : self._at + 1] == mark
-        self._at += matches
-        return matches
-
-    def seek_value(self, in_array: bool) -> bool:
-        """Move to the next value, and return whether there is one."""
-        self._skip("," if in_array else "")
-        if in_array and self._at == len(self._text):
-            raise ValueError("the list has no end")
-        return self._at < len(self._text) and not (in_array and self._text[self._at] == "]")
-
-    def read_value(self) -> Any:
-        """Read the value that begins here."""
-        while True:
+def _read_values(file: TextIO) -> Iterator[Any]:
+    """Yield the elements of a JSON array, or else the values of a file, which is read in chunks."""
+    decode, separators = json.JSONDecoder().raw_decode, _BLANKS
+    text, at, ended = "", 0, False
+    is_array: bool | None = None  # not known before the first character
+    while True:
+        at = separators.match(text, at).end()  # type: ignore[union-attr]
+        if at < len(text) or ended:
+            if is_array is None:
+                is_array = text.startswith("[", at)
+                if is_array:
+                    at, separators = at + 1, _BLANKS_AND_COMMAS
+                    continue
+            if at == len(text) and is_array:
+                raise ValueError("the list has no end")
+            if at == len(text) or (is_array and text[at] == "]"):
+                return
             try:
-                value, end = self._decode(self._text, self._at)
+                value, end = decode(text, at)
             except json.JSONDecodeError as error:
-                incomplete = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _END_CHARS
-                if self._ended or not incomplete:
+                is_incomplete = error.msg.startswith("Unterminated") or error.pos >= len(text) - _END_CHARS
+                if ended or not is_incomplete:
                     raise
             else:
-                if self._ended or end < len(self._text) or isinstance(value, dict | list | str):
-                    self._at = end
-                    return value
-            if len(self._text) - self._at > _MAX_VALUE_CHARS:
+                if ended or end < len(text) or isinstance(value, dict | list | str):
+                    yield value
+                    at = end
+                    continue
+            if len(text) - at > _MAX_VALUE_CHARS:
                 raise ValueError(f"one entry has more than {_MAX_VALUE_CHARS >> 20} million characters")
-            self._read_more(len(self._text) - self._at)
+        chunk = file.read(max(_CHUNK_CHARS, len(text) - at))
+        text, at, ended = text[at:] + chunk, 0, not chunk
 
-    def _skip(self, marks: str) -> None:
-        while True:
-            self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]
-            while marks and self._text.startswith(marks, self._at):
-                self._at = _BLANK.match(self._text, self._at + 1).end()  # type: ignore[union-attr]
-            if self._at < len(self._text) or self._ended:
-                return
-            self._read_more(0)
 
-    def _read_more(self, size: int) -> None:
-        chunk = self._file.read(max(_CHUNK_CHARS, size))
-        self._ended = not chunk
-        self._text, self._at = self._text[self._at :] + chunk, 0
+def read_each(
+    files: Files, names: Iterable[str], parse: Callable[[str, Any], Iterator[Entry]]
+) -> Iterator[Entry]:
+    """Yield what ``parse`` makes of the place and value of each JSON value in some of the files.
+
+    Values that cannot be read, or that ``parse`` refuses with `InputError`, are rejected.
+    """
+    for name in names:
+        for where, value in iter_json_values(files, name):
+            try:
+                yield from [value] if isinstance(value, Rejected) else parse(where, value)
+            except InputError as error:
+                yield Rejected.because(where, error)

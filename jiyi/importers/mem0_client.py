@@ -12,26 +12,23 @@ from urllib.parse import parse_qsl, urlsplit
 from jiyi.breaker import Breaker
 from jiyi.endpoint import Endpoint, Faults, retry
 from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
-from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list
+from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict
 from jiyi.importers.files import Files, iter_json_values
 from jiyi.posting import post
 from jiyi.storage.transfer.lines import NOT_JSON, Rejected
 
-__all__ = ["Mem0Client", "is_mem0", "memory_fact", "read_mem0", "read_mem0_client"]
+__all__ = ["Mem0Client", "is_mem0", "read_mem0", "read_mem0_client"]
 
 _FIELDS = ("id", "memory", "data", "hash", "metadata", "created_at", "updated_at", "expiration_date", "score")
 _EMPTY: Sequence[Any] = (None, "", [], {})
+_OF_OTHERS = LeftOut("memories of other users")
 
 
 def read_mem0(files: Files, make: RecordMaker) -> Iterator[Entry]:
-    """Read memories as notes about the user; of a file of several users only those of the scope's user.
-
-    Raises:
-        ImportFailed: it holds memories of several users, but none of the scope's user.
-    """
+    """Read memories as notes about the user; of a file of several users only those of the scope's user."""
     user_ids = (as_dict(memory).get("user_id") for _, memory in _memories(files))
     users = {name for name in user_ids if isinstance(name, str)}
-    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server prefixes the tenant
+    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server adds the tenant
     if len(users) > 1 and not mine:
         raise ImportFailed(
             f"{files.root} holds memories of {len(users)} users of mem0; import it as one of them, "
@@ -41,9 +38,9 @@ def read_mem0(files: Files, make: RecordMaker) -> Iterator[Entry]:
         if isinstance(memory, Rejected):
             yield memory
         elif len(users) > 1 and as_dict(memory).get("user_id") not in (None, *mine):
-            yield LeftOut("memories of other users")
+            yield _OF_OTHERS
         else:
-            yield memory_fact(where, as_dict(memory), make)
+            yield _note(where, as_dict(memory), make)
 
 
 def _memories(files: Files) -> Iterator[tuple[str, Any]]:
@@ -51,27 +48,22 @@ def _memories(files: Files) -> Iterator[tuple[str, Any]]:
         for where, value in iter_json_values(files, name):
             page = as_dict(value).get("results") or as_dict(value).get("memories")
             if isinstance(page, list):
-                yield from ((f"{where} [{number}]", memory) for number, memory in enumerate(as_list(page)))
+                yield from ((f"{where} [{number}]", memory) for number, memory in enumerate(page))
             elif as_dict(value).get("results") != []:
                 yield where, value
 
 
-def memory_fact(where: str, memory: Mapping[str, Any], make: RecordMaker) -> Entry:
+def _note(where: str, memory: Mapping[str, Any], make: RecordMaker) -> Entry:
     """Return a memory of mem0 as a note about the user."""
     text, role = memory.get("memory") or memory.get("data"), memory.get("actor_id") or memory.get("role")
     speaker = role if isinstance(role, str) and role else "user"
     labels = {**as_dict(memory.get("metadata"))}
     labels |= {k: v for k, v in memory.items() if k not in (*_FIELDS, *labels) and v not in _EMPTY}
-    return make.fact(
-        where,
-        (speaker, "note", text),
-        id=memory.get("id") or make.hash_id(memory.get("user_id"), text),
-        origin=memory.get("user_id") or memory.get("agent_id") or "mem0",
-        date=memory.get("created_at"),
-        ends=memory.get("expiration_date"),
-        speaker=speaker,
-        labels=labels,
-    )
+    id_ = memory.get("id") or make.hash_id(memory.get("user_id"), text)
+    origin = memory.get("user_id") or memory.get("agent_id") or "mem0"
+    dates: Any = {"date": memory.get("created_at"), "ends": memory.get("expiration_date")}
+    triple = (speaker, "note", text)
+    return make.fact(where, triple, id=id_, origin=origin, speaker=speaker, labels=labels, **dates)
 
 
 _URL_SCHEMES = {"mem0://": "https://", "mem0+https://": "https://", "mem0+http://": "http://"}
@@ -117,42 +109,32 @@ def is_mem0(place: object) -> bool:
 def read_mem0_client(place: str | Mem0Client, make: RecordMaker) -> Iterator[Entry]:
     """Read a user's memories as notes, including those that also belong to an agent, an app or a run.
 
-    Args:
-        place: ``mem0://HOST/PATH`` (HTTPS) or ``mem0+http://HOST:PORT/PATH``, with the key in
-            MEM0_API_KEY; ``?user_id=`` and the like name another owner than the scope's user. Or a client.
-        make: makes the records, of its scope's user.
+    The place is a client, or ``mem0://HOST/PATH`` (HTTPS) or ``mem0+http://HOST:PORT/PATH``, with the key in
+    MEM0_API_KEY; ``?user_id=`` and the like name another owner than the scope's user.
 
     Raises:
-        SettingsError: the address or the key is invalid.
-        InputError: the client is one for asyncio.
-        ServerUnreachable: mem0 cannot be reached; importing again goes on from there.
-        ServerError: mem0 refused, or its answer cannot be read.
+        SettingsError, InputError: the address, the key or the client cannot be used.
+        ServerUnreachable, ServerError: mem0 does not answer as it should; importing again goes on from there.
     """
-    user_id = make.scope.user_id.rpartition("//")[2]  # a server prefixes the tenant
-    owner: dict[str, Any] = {"user_id": user_id}
+    owner: dict[str, Any] = {"user_id": make.scope.user_id.rpartition("//")[2]}  # a server adds the tenant
     if isinstance(place, str):
-        endpoint, given_owner = _endpoint(place)
-        owner = given_owner or owner
+        endpoint, named_owner = _endpoint(place)
+        owner = named_owner or owner
         pages = _each_owner(partial(_fetch_api_page, endpoint, Breaker()), owner)
     else:
         pages = _list_memories(place, owner)
-    return _to_entries(pages, owner, make)
-
-
-def _to_entries(memories: Iterator[Any], owner: Mapping[str, Any], make: RecordMaker) -> Iterator[Entry]:
     seen = set[str]()
-    for memory in memories:
-        fields = as_dict(memory)
+    for memory in pages:
         if (key := _memory_key(memory)) in seen:
             continue
+        where, fields = f"mem0 [{len(seen)}]", as_dict(memory)
         seen.add(key)
-        where = f"mem0 [{len(seen) - 1}]"
         if not fields:
             yield Rejected(where=where, reason="no memory of mem0")
         elif "user_id" in owner and fields.get("user_id") not in (None, owner["user_id"]):
-            yield LeftOut("memories of other users")
+            yield _OF_OTHERS
         else:
-            yield memory_fact(where, fields, make)
+            yield _note(where, fields, make)
 
 
 def _memory_key(memory: Any) -> str:
@@ -211,9 +193,8 @@ def _fetch_api_page(endpoint: Endpoint, breaker: Breaker, filters: Mapping[str, 
     payload = {"filters": filters, "show_expired": True}
 
     def request(left: float, attempt: int) -> _Page:
-        body = post(
-            endpoint, url, payload, _FAULTS, left=left, attempt=attempt, scheme="Token", max_bytes=_PAGE_BYTES
-        )
+        limits: Any = {"left": left, "attempt": attempt, "max_bytes": _PAGE_BYTES}
+        body = post(endpoint, url, payload, _FAULTS, scheme="Token", **limits)
         try:
             return _parse_page(json.loads(body))
         except NOT_JSON as error:
@@ -259,6 +240,5 @@ def _call_client(client: Mem0Client, **arguments: Any) -> _Page:
     except Exception as error:
         key = getattr(client, "api_key", None) or "\0"
         message = " ".join(f"{type(error).__name__} {error}".replace(str(key), "***").split())[:300]
-        raise ServerError(f"mem0's client failed ({message}): check it, and import again to go on") from (
-            None if str(key) in f"{error} {error.__cause__}" else error
-        )
+        cause = None if str(key) in f"{error} {error.__cause__}" else error
+        raise ServerError(f"mem0's client failed ({message}): check it, and import again to go on") from cause

@@ -1,24 +1,29 @@
-"""Import a file of jiyi or another program: recognise it, read it, and store its records."""
+"""Import a file of jiyi or another program: recognise it by its content, read it, and store its records."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from jiyi.errors import ImportFailed
-from jiyi.importers.entries import Entry, LeftOut, RecordMaker
-from jiyi.importers.mem0_client import Mem0Client
-from jiyi.importers.recognise import is_remote_source, read_foreign
+from jiyi.importers import exports
+from jiyi.importers.databases import PALACE_FILES, read_database, read_langgraph_server
+from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict, as_list
+from jiyi.importers.files import Files, iter_json_values, open_files
+from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0, read_mem0_client
 from jiyi.records import Message, Scope
 from jiyi.storage import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
+from jiyi.storage.transfer.files import refuse_device, unreadable
 from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_messages, put_new
 from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 
-__all__ = ["import_path", "is_remote_source"]
+__all__ = ["import_path", "is_remote_source", "is_server", "read_foreign"]
 
 
 def import_path(
@@ -97,3 +102,104 @@ def _drop_duplicates(entries: Iterator[Entry], left_out: Counter[str]) -> Iterat
         else:
             seen.add(entry.record.id)
             yield entry
+
+
+_SERVERS = ("postgresql://", "postgres://")
+_SQLITE = b"SQLite format 3\0"
+_MAX_SAMPLES = 50  # values and files to look at
+
+
+def is_server(place: object) -> bool:
+    """Return whether a place is the URL of a PostgreSQL server."""
+    return isinstance(place, str) and place.startswith(_SERVERS)
+
+
+def is_remote_source(place: object) -> bool:
+    """Return whether a place is no file or folder, but a server or a client of mem0."""
+    return is_server(place) or is_mem0(place)
+
+
+def read_foreign(
+    place: Path | str | Mem0Client, maker: Callable[[str], RecordMaker]
+) -> Iterator[Entry] | None:
+    """Return the entries of another program's data, None if it may be a file of jiyi.
+
+    ``maker`` returns the record maker for the name of a program. ImportFailed: it cannot be read, or is a
+    folder, zip or database of an unknown program.
+    """
+    if isinstance(place, str) and is_server(place):
+        return read_langgraph_server(place, maker("langgraph"))
+    if not isinstance(place, Path):
+        return read_mem0_client(place, maker("mem0"))
+    refuse_device(place)
+    if _starts_with(place, _SQLITE):
+        return read_database(place, maker)
+    with open_files(place) as files:
+        databases = [file for name in PALACE_FILES for file in files.matching(name) if place.is_dir()]
+        source = None if databases else _detect_source(files)
+        single_file = not (place.is_dir() or len(files.names) != 1 or files.names[0] != place.name)
+    if databases:
+        return (entry for name in databases for entry in read_database(place / name, maker))
+    if source is not None:
+        return _read_files(place, source, maker(source))
+    if single_file:
+        return None
+    raise ImportFailed(
+        f"{place} is no folder or zip of a program that is known; they hold conversations.json "
+        "(ChatGPT, Claude), *.jsonl (Claude Code) or chroma.sqlite3 (MemPalace)"
+    )
+
+
+def _read_files(path: Path, source: str, make: RecordMaker) -> Iterator[Entry]:
+    with open_files(path) as files:
+        yield from files.rejected
+        yield from _FILES[source][1](files, make)
+
+
+def _detect_source(files: Files) -> str | None:
+    """Return the program that wrote these files, recognised by their first values."""
+    names = files.matching("conversations*.json") or files.matching("*.json") or files.matching("*.jsonl")
+    for name in names[:_MAX_SAMPLES] or (files.names[:1] if len(files.names) == 1 else ()):
+        for _, value in islice(iter_json_values(files, name), _MAX_SAMPLES):
+            for source, (detects, _) in _FILES.items():
+                if detects(value):
+                    return source
+    return None
+
+
+_CLAUDE_KEYS = {"chat_messages", "conversations_memory", "prompt_template"}
+
+
+def _has(value: object, *names: str) -> bool:
+    return all(name in as_dict(value) for name in names)
+
+
+def _is_mem0(value: object) -> bool:
+    first = as_list(as_dict(value).get("results") or as_dict(value).get("memories")) or [value]
+    return _has(first[0], "id", "memory") or _has(first[0], "id", "data", "hash")
+
+
+def _is_graph(value: object) -> bool:
+    kind = as_dict(value).get("type")
+    return (kind == "entity" and _has(value, "name")) or (kind == "relation" and _has(value, "from", "to"))
+
+
+_FILES: Mapping[str, tuple[Callable[[Any], bool], Callable[[Files, RecordMaker], Iterator[Entry]]]] = {
+    "chatgpt": (lambda value: _has(value, "mapping"), exports.read_chatgpt),
+    "claude": (lambda value: not _CLAUDE_KEYS.isdisjoint(as_dict(value)), exports.read_claude),
+    "letta": (lambda value: bool(exports.parse_agent_file(value)), exports.read_letta),
+    "server-memory": (_is_graph, exports.read_server_memory),
+    "mem0": (_is_mem0, read_mem0),
+    "claude-code": (exports.is_transcript, exports.read_claude_code),
+}
+"""By program: what recognises a value of its files, and what reads them."""
+
+
+def _starts_with(path: Path, mark: bytes) -> bool:
+    try:
+        if path.is_dir():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(mark)) == mark
+    except OSError as error:
+        raise unreadable(path, error) from error

@@ -10,7 +10,7 @@ from typing import Any
 
 from jiyi.clock import read_moment
 from jiyi.errors import InputError
-from jiyi.importers.claude_code import parse_turn
+from jiyi.importers.exports import parse_turn
 from jiyi.integrations.common import build_message, find_sessions, finish, raw_of, require_framework
 from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt

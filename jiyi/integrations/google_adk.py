@@ -15,7 +15,7 @@ from jiyi.api import open as open_memory
 from jiyi.async_manager import AsyncMemoryManager
 from jiyi.clock import read_moment
 from jiyi.errors import InputError, NotFound
-from jiyi.importers.recognise import is_server
+from jiyi.importers.run import is_server
 from jiyi.integrations.common import build_message, finish, raw_of, require_framework
 from jiyi.integrations.recalling import Owner, describe_hit, hash_text, read_conversation
 from jiyi.manager import MemoryManager

@@ -38,7 +38,7 @@ with importlib.import_module("atheris").instrument_imports(include=["jiyi"]) if 
     from jiyi.errors import JiyiError
     from jiyi.extraction.by_llm import read_by_llm
     from jiyi.extraction.reading import extract_message
-    from jiyi.importers.langgraph import unpack
+    from jiyi.importers.databases import unpack
     from jiyi.llm.answers import read_reply, read_turn
     from jiyi.llm.llm import Reply
     from jiyi.long_term.recall.question import parse_question

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jiyi.errors import ImportFailed
-from jiyi.importers.langgraph import unpack
+from jiyi.importers.databases import unpack
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -8,7 +8,7 @@ from scripted_messages import model, says, uses
 
 from jiyi import MemoryManager
 from jiyi.errors import Closed
-from jiyi.importers.blocks import split_turn
+from jiyi.importers.entries import split_turn
 from jiyi.integrations.anthropic import JiyiMessages
 
 

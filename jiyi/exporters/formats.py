@@ -1,20 +1,70 @@
-"""A store of LangGraph: the file that ``SqliteStore`` of langgraph-checkpoint-sqlite 3 opens."""
+"""The formats of other programs: the JSON of mem0's ``get_all``, and LangGraph's store.
+
+That is the file that ``SqliteStore`` of langgraph-checkpoint-sqlite 3 opens.
+"""
 
 import json
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import apsw
 
-from jiyi.exporters.mem0 import KnownRecord, record_text
-from jiyi.records import Fact, Item
+from jiyi.records import Fact, Item, Knowledge
 from jiyi.storage.transfer.files import atomic_file, path_to_write
 
-__all__ = ["write_langgraph"]
+__all__ = ["KnownRecord", "record_text", "to_mem0_memory", "write_langgraph", "write_mem0"]
+
+KnownRecord = Fact | Knowledge | Item
+"""Records that are exported."""
+
+
+def write_mem0(file: Path, records: Iterator[KnownRecord], left_out: "Counter[str]") -> None:
+    """Write ``{"results": [...]}`` with a memory per line; of those with the same text only the first."""
+    written: set[str] = set()
+    with atomic_file(file) as out:
+        out.write(b'{"results": [')
+        separator = b"\n"
+        for record in records:
+            text = record_text(record).strip()
+            if not text or text in written:
+                left_out["in the same words as another" if text else "without words"] += 1
+                continue
+            written.add(text)
+            out.write(separator + json.dumps(to_mem0_memory(record), ensure_ascii=False).encode())
+            separator = b",\n"
+        out.write(b"\n]}\n")
+
+
+def to_mem0_memory(record: KnownRecord) -> dict[str, Any]:
+    """Return a record as a memory of mem0."""
+    expires = getattr(record, "valid_to", None) or getattr(record, "expires_at", None)
+    metadata: dict[str, Any] = dict(getattr(record, "metadata", {}))
+    if isinstance(record, Item):
+        metadata = {"namespace": list(record.namespace), "key": record.key, "value": record.value}
+    category = getattr(record, "category", "item" if isinstance(record, Item) else "knowledge")
+    scope, updated = record.scope, getattr(record, "updated_at", record.created_at)
+    owner = {"user_id": scope.user_id, "agent_id": scope.agent_id, "run_id": scope.session_id}
+    content = {"id": record.id, "memory": record_text(record), **owner, "metadata": metadata}
+    dates = {"created_at": _iso(record.created_at), "updated_at": _iso(updated)}
+    end = expires and (expires - timedelta.resolution).date().isoformat()
+    return {**content, "categories": [category], **dates, "expiration_date": end}
+
+
+def record_text(record: KnownRecord) -> str:
+    """Return the text of a record."""
+    if isinstance(record, Fact):
+        return record.object if record.predicate == "note" else record.text
+    return record.text if isinstance(record, Item) else record.content
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
+
 
 # As after the first five migrations of LangGraph, so that it has none of them to run.
 _SCHEMA = """
@@ -29,6 +79,7 @@ INSERT INTO store_migrations VALUES (0), (1), (2), (3), (4);
 """
 _INSERT = "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?, ?)"
 _CHUNK_BYTES = 1 << 20
+_json = partial(json.dumps, ensure_ascii=False)
 
 
 def write_langgraph(file: Path, records: Iterator[KnownRecord], left_out: "Counter[str]") -> None:
@@ -44,7 +95,8 @@ def write_langgraph(file: Path, records: Iterator[KnownRecord], left_out: "Count
             db.execute(_SCHEMA)
             with db:
                 for record in records:
-                    namespace = _namespace(record)
+                    kind = "facts" if isinstance(record, Fact) else "knowledge"
+                    namespace = record.namespace if isinstance(record, Item) else ("memories", kind)
                     if namespace[0] == "langgraph" or any("." in label for label in namespace):
                         left_out["labels that LangGraph refuses"] += 1
                     else:
@@ -54,12 +106,6 @@ def write_langgraph(file: Path, records: Iterator[KnownRecord], left_out: "Count
         with path.open("rb") as source, atomic_file(file) as out:
             while chunk := source.read(_CHUNK_BYTES):
                 out.write(chunk)
-
-
-def _namespace(record: KnownRecord) -> tuple[str, ...]:
-    if isinstance(record, Item):
-        return record.namespace
-    return ("memories", "facts" if isinstance(record, Fact) else "knowledge")
 
 
 def _row(record: KnownRecord) -> tuple[Any, ...]:
@@ -76,10 +122,6 @@ def _row(record: KnownRecord) -> tuple[Any, ...]:
     else:
         value |= {"topic": record.topic, "key_points": list(record.key_points)}
     return (record.id, _json(value), *dates, None, None)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _date(moment: datetime | None) -> str | None:

@@ -1,0 +1,363 @@
+"""Databases of other programs, which are not trusted: LangGraph, MemPalace, and the chats of frameworks.
+
+Tables of LangGraph are as in langgraph-checkpoint-sqlite 3 and langgraph-checkpoint-postgres 3; only the
+newest state of each thread is read. Its objects are read as data: an extension type of MessagePack holds
+``[module, name, arguments, method]``, and only the arguments are kept. Pickled values are not read.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import apsw
+
+from jiyi.errors import ImportFailed, MissingExtra
+from jiyi.importers.entries import (
+    Entry,
+    LeftOut,
+    RecordMaker,
+    as_dict,
+    as_list,
+    join_text,
+    parse_langchain_message,
+    tool_call,
+)
+from jiyi.storage.transfer.lines import NOT_JSON, Rejected
+from jiyi.telling import mask, redact
+
+__all__ = ["PALACE_FILES", "read_database", "read_langgraph_server", "unpack"]
+
+_FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+@contextmanager
+def _open_foreign_database(path: Path) -> Iterator[apsw.Connection]:
+    """Open a database read-only; errors of SQLite in the block become `ImportFailed`."""
+    uri = f"file:{quote(str(path.absolute()))}"
+    try:
+        try:
+            db = _open(f"{uri}?mode=ro")
+        except apsw.CantOpenError:  # WAL mode in a folder that is not writable
+            db = _open(f"{uri}?immutable=1")
+        try:
+            yield db
+        finally:
+            db.close()
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise ImportFailed(
+            f"{path} is not a sound database: {error}; try: sqlite3 {path.name} .recover | sqlite3 whole.db"
+        ) from error
+
+
+def _open(uri: str) -> apsw.Connection:
+    db = apsw.Connection(uri, flags=_FLAGS)
+    try:
+        db.set_busy_timeout(5_000)
+        for pragma in ("trusted_schema=OFF", "query_only=ON", "cell_size_check=ON", "mmap_size=0"):
+            db.execute(f"PRAGMA {pragma}")
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _table_columns(db: apsw.Connection) -> Mapping[str, frozenset[str]]:
+    """Return the columns of each table, without views."""
+    names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL").fetchall()
+    columns = "SELECT name FROM pragma_table_info(?)"
+    return {str(name): frozenset(str(c) for (c,) in db.execute(columns, (name,))) for (name,) in names}
+
+
+_Parsed = tuple[dict[str, Any], list[str]]
+_Tables = Mapping[str, frozenset[str]]
+
+_TOOL_OUTPUTS = ("function_call_output", "computer_call_output", "custom_tool_call_output")
+
+
+def _read_chats(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
+    """Read the chats of one framework in the order they were written."""
+    known_columns, selected, parse = _CHATS[make.source]
+    for table, columns in _table_columns(db).items():
+        if not known_columns <= columns:
+            continue
+        quoted = '"' + table.replace('"', '""') + '"'
+        for id_, session, data, date in db.execute(f"SELECT {selected} FROM {quoted} ORDER BY id"):
+            where = f"{table} {id_}"
+            try:
+                body, left_out = parse(as_dict(json.loads(data)))
+            except (*NOT_JSON, TypeError) as error:
+                yield Rejected.because(where, f"not JSON: {error}")
+                continue
+            yield from map(LeftOut, left_out)
+            if body:
+                hashed = make.hash_id(session, id_, body)
+                yield make.message(where, body, id=hashed, session=session, date=date)
+
+
+def _parse_responses_item(item: Mapping[str, Any]) -> _Parsed:
+    """Return an item of the Responses API as a message; other types of items are left out."""
+    kind = item.get("type", "message")
+    if kind == "message":
+        return {"role": item.get("role"), "content": join_text(item.get("content"))}, []
+    if kind == "function_call":
+        call = tool_call(item.get("call_id"), item.get("name"), item.get("arguments"))
+        return {"role": "assistant", "content": None, "tool_calls": [call]}, []
+    if kind in _TOOL_OUTPUTS:
+        output = item.get("output")
+        text = output if isinstance(output, str) else join_text(output) or json.dumps(output)
+        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": text}, []
+    return {}, [f"items of type {str(kind)[:40]}"]
+
+
+def _parse_llama_index(message: Mapping[str, Any]) -> _Parsed:
+    blocks = [{"type": "text", **as_dict(block)} for block in message.get("blocks") or ()]
+    texts = [block for block in blocks if block.get("block_type", "text") == "text"]
+    extra = as_dict(message.get("additional_kwargs"))
+    body = {"role": message.get("role"), "content": join_text(texts) or join_text(message.get("content"))}
+    given_calls = [block for block in blocks if block.get("block_type") == "tool_call"]
+    calls = [tool_call(c.get("tool_call_id"), c.get("tool_name"), c.get("tool_kwargs")) for c in given_calls]
+    body |= {"tool_calls": calls or extra.get("tool_calls")} if calls or extra.get("tool_calls") else {}
+    body |= {"tool_call_id": extra.get("tool_call_id")} if body["role"] == "tool" else {}
+    others = [block for block in blocks if block not in texts and block not in given_calls]
+    return body, [f"blocks of type {str(block.get('block_type'))[:40]}" for block in others]
+
+
+# By framework: the columns by which tables are recognised, since their names can be chosen; what is selected,
+# with dates in UTC; and what parses a message.
+_CHATS: Mapping[str, tuple[frozenset[str], str, Callable[[Mapping[str, Any]], _Parsed]]] = {
+    "openai-agents": (
+        frozenset({"id", "session_id", "message_data", "created_at"}),
+        "id, session_id, message_data, created_at || 'Z'",
+        _parse_responses_item,
+    ),
+    "langchain": (
+        frozenset({"id", "session_id", "message"}),
+        "id, session_id, message, NULL",
+        lambda m: parse_langchain_message({**as_dict(m.get("data")), "type": m.get("type")}),
+    ),
+    "llama-index": (
+        frozenset({"id", "key", "timestamp", "role", "status", "data"}),
+        "id, key, data, timestamp / 1e9",
+        _parse_llama_index,
+    ),
+}
+
+_PALACE_TABLES = {
+    "embedding_metadata": frozenset({"id", "key", "string_value", "int_value", "float_value"}),
+    "triples": frozenset({"id", "subject", "predicate", "object", "valid_from", "valid_to", "confidence"}),
+}
+"""The columns that are read, by table."""
+
+_DRAWERS = """
+SELECT e.embedding_id, m.key, coalesce(m.string_value, m.int_value, m.float_value), c.name
+FROM embeddings AS e JOIN segments AS s ON s.id = e.segment_id JOIN collections AS c ON c.id = s.collection
+JOIN embedding_metadata AS m ON m.id = e.id ORDER BY e.id"""
+_TRIPLES = """
+SELECT t.id, coalesce(s.name, t.subject), t.predicate, coalesce(o.name, t.object), valid_from, valid_to,
+       confidence, extracted_at || 'Z', source_file
+FROM triples AS t LEFT JOIN entities AS s ON s.id = t.subject LEFT JOIN entities AS o ON o.id = t.object
+ORDER BY t.rowid"""
+PALACE_FILES = ("chroma.sqlite3", "knowledge_graph.sqlite3")
+"""The databases in the folder of a palace."""
+
+_LABELS = ("wing", "room", "source_file", "chunk_index", "added_by")
+
+
+def _read_mempalace(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
+    """Read drawers as knowledge, and triples as facts with the time for which they held."""
+    columns = _table_columns(db)
+    if "embeddings" in columns and "embedding_metadata" in columns:
+        for (id_, palace), pairs in groupby(db.execute(_DRAWERS), lambda row: (row[0], row[3])):
+            fields: dict[str, Any] = {key: value for _, key, value, _ in pairs}
+            labels = {k: v for k, v in fields.items() if k in _LABELS}
+            topic = "/".join(str(fields[k]) for k in ("wing", "room") if fields.get(k))
+            text, date = fields.get("chroma:document"), fields.get("filed_at")
+            yield make.knowledge(f"{palace} {id_}", topic, text, id=id_, origin=palace, date=date, **labels)
+    if "triples" in columns and "entities" in columns:
+        for id_, subject, predicate, value, begins, ends, confidence, date, file in db.execute(_TRIPLES):
+            triple, origin = (subject, str(predicate).replace("_", " "), value), file or "knowledge graph"
+            dates = {"date": date, "begins": begins, "ends": ends}
+            more: Any = {"category": "relation", "confidence": confidence, **dates}
+            yield make.fact(f"triples {id_}", triple, id=id_, origin=origin, **more)
+
+
+_LANGGRAPH_TABLES = {
+    "checkpoints": frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"}),
+    "store": frozenset({"prefix", "key", "value", "created_at"}),
+}
+"""The columns that are read, by table."""
+
+_FILE_STATES = """
+SELECT thread_id, type, checkpoint FROM checkpoints AS c WHERE checkpoint_ns = '' AND checkpoint_id =
+(SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = c.thread_id AND checkpoint_ns = '')
+ORDER BY thread_id"""
+_SUBGRAPH_SQL = "SELECT count(DISTINCT thread_id || checkpoint_ns) FROM checkpoints WHERE checkpoint_ns <> ''"
+_FILE_ITEMS = "SELECT prefix, key, value, created_at || 'Z' FROM store ORDER BY created_at, prefix, key"
+_SERVER_STATES = """
+SELECT c.thread_id, b.type, b.blob, c.checkpoint ->> 'ts', c.checkpoint -> 'channel_values' -> 'messages'
+FROM (SELECT DISTINCT ON (thread_id) thread_id, checkpoint FROM checkpoints WHERE checkpoint_ns = ''
+      ORDER BY thread_id, checkpoint_id DESC) AS c
+LEFT JOIN checkpoint_blobs AS b ON b.thread_id = c.thread_id AND b.checkpoint_ns = ''
+     AND b.channel = 'messages' AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages'
+ORDER BY c.thread_id"""
+_SERVER_ITEMS = "SELECT prefix, key, value, created_at FROM store ORDER BY created_at, prefix, key"
+_OBJECT_TYPES = range(6)  # extension types with a module, a name and arguments
+_MAX_DEPTH = 100  # objects in objects
+_MAX_KEY_CHARS = 1_000  # of a key that is no text
+
+
+def _read_langgraph(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
+    """Read a file: the messages of the newest checkpoint of each thread, and the items of the store."""
+    columns = _table_columns(db)
+    if _LANGGRAPH_TABLES["checkpoints"] <= columns.get("checkpoints", frozenset()):
+        for thread, kind, data in db.execute(_FILE_STATES):
+            state = _decode_value(f"checkpoints {thread}", kind, data)
+            if isinstance(state, Rejected):
+                yield state
+            else:
+                channels = as_dict(as_dict(state).get("channel_values"))
+                yield from _messages(str(thread), channels.get("messages"), as_dict(state).get("ts"), make)
+        if count := db.execute(_SUBGRAPH_SQL).fetchall()[0][0]:
+            yield LeftOut("states of subgraphs", int(count))
+    if _LANGGRAPH_TABLES["store"] <= columns.get("store", frozenset()):
+        yield from _items(db.execute(_FILE_ITEMS), make)
+
+
+def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
+    """Read a database on a server in one snapshot, within a transaction that cannot write."""
+    try:
+        import psycopg
+    except ImportError as error:
+        raise MissingExtra('reading PostgreSQL needs a package: pip install "jiyi[postgres]"') from error
+    try:
+        with psycopg.connect(url, connect_timeout=10, options="-c default_transaction_read_only=on") as db:
+            db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            query = "SELECT to_regclass('checkpoints') IS NOT NULL, to_regclass('store') IS NOT NULL"
+            threads, store = db.execute(query).fetchone() or (False, False)
+            if not (threads or store):
+                raise ImportFailed(f"{mask(url)} holds no checkpoints and no store of LangGraph")
+            with db.cursor("threads") as rows:
+                for thread, kind, blob, date, inline in rows.execute(_SERVER_STATES) if threads else ():
+                    value = inline if kind is None else _decode_value(f"checkpoints {thread}", kind, blob)
+                    if isinstance(value, Rejected):
+                        yield value
+                    else:
+                        yield from _messages(str(thread), value, date, make)
+            if store:
+                with db.cursor("items") as rows:
+                    yield from _items(rows.execute(_SERVER_ITEMS), make)
+    except psycopg.Error as error:
+        raise ImportFailed(f"{mask(url)} cannot be read: {redact(str(error).strip(), 300)}") from error
+
+
+def _decode_value(where: str, kind: object, data: object) -> Any:
+    """Return a stored value, or a `Rejected` if it cannot be read."""
+    try:
+        if kind == "msgpack" and isinstance(data, bytes):
+            return unpack(data)
+        if kind == "json" and isinstance(data, bytes | str):
+            return _flatten_objects(json.loads(data))
+    except NOT_JSON as error:
+        return Rejected.because(where, f"{kind}: {error}")
+    if kind == "empty" or data is None:
+        return None
+    return Rejected.because(where, f"stored as {str(kind)[:40]}, which is not read: it could run code")
+
+
+def unpack(data: bytes, depth: int = 0) -> Any:
+    """Decode MessagePack without constructing objects; ValueError: it is cut off or nested too deep."""
+    try:
+        import msgpack
+    except ImportError as error:
+        raise MissingExtra('reading LangGraph needs a package: pip install "jiyi[langgraph]"') from error
+    if depth > _MAX_DEPTH:
+        raise ValueError("nested too deep")
+
+    def arguments(code: int, inner: bytes) -> Any:
+        value = unpack(inner, depth + 1) if code in _OBJECT_TYPES else None
+        return value[2] if isinstance(value, list) and len(value) > 2 else None
+
+    def key_name(key: object) -> str:
+        name = key if isinstance(key, str) else repr(key)
+        if name is not key and len(name) > _MAX_KEY_CHARS:
+            raise ValueError("maps as keys of maps: their names double with each level")
+        return name
+
+    def to_dict(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
+        return {key_name(key): value for key, value in pairs}
+
+    try:
+        hooks = {"ext_hook": arguments, "object_pairs_hook": to_dict}
+        options = {"strict_map_key": False, "unicode_errors": "replace", "timestamp": 1}  # as a number
+        return msgpack.unpackb(data, **hooks, **options)
+    except ValueError as error:
+        raise ValueError("no MessagePack, or cut off, or nested too deep") from error
+
+
+def _flatten_objects(value: Any) -> Any:
+    """Replace the objects of LangChain in JSON by their arguments, with ``type`` for the class."""
+    if isinstance(value, list):
+        return [_flatten_objects(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if value.get("type") == "constructor" and "lc" in value:
+        name = str((as_list(value.get("id")) or [""])[-1])
+        return {"type": name, **as_dict(_flatten_objects(value.get("kwargs")))}
+    return {key: _flatten_objects(inner) for key, inner in value.items()}
+
+
+def _messages(thread: str, messages: object, date: object, make: RecordMaker) -> Iterator[Entry]:
+    if not as_list(messages):
+        yield LeftOut("threads without messages")
+    for number, message in enumerate(as_list(messages)):
+        where = f"thread {thread[:100]} messages[{number}]"
+        fields = as_dict(message)
+        if not fields.get("type"):
+            yield Rejected(where=where, reason="no message of LangChain")
+            continue
+        body, left_out = parse_langchain_message(fields)
+        yield from map(LeftOut, left_out)
+        id_ = make.hash_id(thread, fields.get("id"), body)
+        yield make.message(where, body, id=id_, session=thread, date=date)
+
+
+def _items(rows: Iterable[tuple[Any, ...]], make: RecordMaker) -> Iterator[Entry]:
+    for prefix, key, value, date in rows:
+        where = f"store {prefix}/{key}"[:200]
+        try:
+            item = json.loads(value) if isinstance(value, str | bytes) else value
+        except NOT_JSON as error:
+            yield Rejected.because(where, f"not JSON: {error}")
+            continue
+        yield make.item(where, str(prefix).split("."), str(key), item, date=date)
+
+
+_PROGRAMS: Mapping[str, tuple[_Tables, Callable[[apsw.Connection, RecordMaker], Iterator[Entry]]]] = {
+    "langgraph": (_LANGGRAPH_TABLES, _read_langgraph),
+    "mempalace": (_PALACE_TABLES, _read_mempalace),
+}
+
+
+def read_database(path: Path, maker: Callable[[str], RecordMaker]) -> Iterator[Entry]:
+    """Read a SQLite file of one or several programs; ImportFailed: of none that is known."""
+    with _open_foreign_database(path) as db:
+        tables = _table_columns(db)
+        readers = {
+            source: read
+            for source, (known, read) in _PROGRAMS.items()
+            if any(columns <= tables.get(table, frozenset()) for table, columns in known.items())
+        }
+        chats = (source for source, (known, *_) in _CHATS.items() if any(known <= t for t in tables.values()))
+        readers |= dict.fromkeys(chats, _read_chats)
+        if not readers:
+            raise ImportFailed(
+                f"{path} is a database of no program that is known: LangGraph, OpenAI Agents, LangChain, "
+                "LlamaIndex, MemPalace; for one of jiyi's own use: jiyi copy"
+            )
+        for source, read in readers.items():
+            yield from read(db, maker(source))
