@@ -1,5 +1,6 @@
 """The command line: `jiyi COMMAND --help` explains each."""
 
+import gc
 import io
 import sys
 import tomllib
@@ -8,13 +9,22 @@ from functools import cache, wraps
 from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_origin
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_origin
 
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["app", "declare_options", "main"]
+from jiyi.errors import JiyiError, MissingExtra
+
+__all__ = ["app", "declare_options", "main", "mcp"]
+
+
+@cache
+def _option_texts() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
 
 
 class _Commands(TyperGroup):
@@ -65,11 +75,6 @@ def _declare(parameter: Parameter, kind: Callable[..., Any], text: str | dict[st
     return parameter.replace(annotation=Annotated[(parameter.annotation, kind(*names, **details))])
 
 
-@cache
-def _option_texts() -> dict[str, Any]:
-    return tomllib.loads((files(__package__) / "options.toml").read_text("utf-8"))
-
-
 app = typer.Typer(
     name="jiyi",
     cls=_Commands,
@@ -87,13 +92,35 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+_Version = typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+
+
 @app.callback()
-def _root(
-    ver: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
-    ] = False,
-) -> None:
+def _root(ver: Annotated[bool, _Version] = False) -> None:
     pass
+
+
+def mcp(
+    db: str | None = None,
+    user: str | None = None,
+    agent: str | None = None,
+    compat: Literal["server-memory"] | None = None,
+    graph: Path | None = None,
+) -> None:
+    """Serve the memory by MCP on standard input and output, for clients that start it themselves."""
+    try:
+        if find_spec("mcp") is None:
+            raise MissingExtra("jiyi mcp needs the package mcp: pip install 'jiyi[mcp]'")
+        gc.disable()  # while the SDK makes its hundreds of classes: clients wait for it
+        from jiyi.mcp.stdio import serve_pipe
+
+        gc.enable()
+        gc.freeze()
+        serve_pipe(db, user, agent, compat=compat or "", graph=graph if compat else None)
+    except JiyiError as error:
+        from jiyi.cli.terminal import fail
+
+        fail(str(error))
 
 
 def main() -> None:

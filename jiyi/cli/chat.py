@@ -4,23 +4,22 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 from rich.text import Text
 
 from jiyi.agent import Agent
 from jiyi.cli.options import DEFAULT_DB, Db, exit_on_error, open_user_memory
-from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import fail, safe, shorten, stderr, stdout, warn
-from jiyi.cli.windows import budget_bar, format_doubt, section_tokens, window_view
+from jiyi.cli.windows import budget_bar, format_doubt, hits_view, section_tokens, window_view
 from jiyi.clock import utc_now
 from jiyi.errors import JiyiError
-from jiyi.llm import OpenAILLM
 from jiyi.manager import MemoryManager
 from jiyi.records import Budget, Report, Step, Window
-from jiyi.settings import Settings, load_settings
+from jiyi.settings import load_settings
 from jiyi.storage.place import Place
 from jiyi.wiring import llm_for
 
@@ -55,20 +54,21 @@ def chat(
 
     Ctrl-C stops an answer and keeps what was said of it.
     """
-    with _open_model(model, base_url) as (llm, settings):
-        overrides = {"llm_model": model, "llm_base_url": base_url}
-        with open_user_memory(db, user, create=True, **overrides) as memory:
-            agent = Agent(
-                _DEFAULT_GOALS["zh" if _prefers_chinese(settings) else "en"],
-                [],
-                memory,
-                llm=llm,
-                budget=_window_budget(budget, settings),
-                system=system,
-            )
-            chat_session = _ChatSession(memory, agent, session or f"chat-{utc_now():%Y%m%d-%H%M%S}")
-            chat_session.greet(llm.name, db)
-            chat_session.run()
+    overrides = {"llm_model": model, "llm_base_url": base_url}
+    with exit_on_error():
+        settings = load_settings(**overrides)
+        llm, reply = llm_for(settings), 0 if budget is None else settings.limits[1]
+        window = None if budget is None else Budget(max_input_tokens=budget, max_output_tokens=reply)
+    if llm is None:  # before a file is created
+        fail(_NO_MODEL)
+    with closing(llm), open_user_memory(db, user, create=True, **overrides) as memory:
+        locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
+        is_chinese = settings.language == "zh" or (settings.language == "auto" and locale.startswith("zh"))
+        goal = _DEFAULT_GOALS["zh" if is_chinese else "en"]
+        agent = Agent(goal, [], memory, llm=llm, budget=window, system=system)
+        chat_session = _ChatSession(memory, agent, session or f"chat-{utc_now():%Y%m%d-%H%M%S}")
+        chat_session.greet(llm.name, db)
+        chat_session.run()
     if chat_session.failed:
         raise typer.Exit(1)
 
@@ -98,17 +98,14 @@ class _ChatSession:
 
     def run(self) -> None:
         """Answer line after line until /quit or the end of the input."""
-        for line in self._lines():
-            text = line.strip()
-            if text in ("/quit", "/exit"):
+        for line in map(str.strip, self._lines()):
+            if line in ("/quit", "/exit"):
                 break
-            if not text:
-                continue
             try:
-                if text.startswith("/"):
-                    self._run_command(text)
-                else:
-                    self._answer(text)
+                if line.startswith("/"):
+                    self._run_command(line)
+                elif line:
+                    self._answer(line)
             except JiyiError as error:
                 self._end_line()
                 self.failed = self.failed or not self._interactive
@@ -129,20 +126,17 @@ class _ChatSession:
             import readline  # noqa: F401  # gives input() editing and a history
         while True:
             try:
-                line = input("> ")
+                yield input("> ")
             except EOFError:
                 typer.echo()
                 return
             except KeyboardInterrupt:
                 typer.echo()
                 self._note("Ctrl-D leaves")
-                continue
-            yield line
 
     def _answer(self, question: str) -> None:
-        run = self.agent.run(
-            question, session_id=self.session, on_text=self._print_text, on_step=self._print_step
-        )
+        prints: dict[str, Any] = {"on_text": self._print_text, "on_step": self._print_step}
+        run = self.agent.run(question, session_id=self.session, **prints)
         self._end_line()
         self._window = run.window or self._window
         if run.stopped == "interrupted":
@@ -193,54 +187,22 @@ class _ChatSession:
         warn("note:", text, console=self._notes)
 
     def _run_command(self, text: str) -> None:
-        name, _, rest = text.partition(" ")
-        if name in {usage.split()[0] for usage in _HELP} - {"/quit"}:
-            getattr(self, f"_{name[1:]}")(rest.strip())
+        name, rest = text.split(maxsplit=1)[0], text.partition(" ")[2].strip()
+        if name == "/help":
+            for usage, description in _HELP.items():
+                self._notes.print(Text.assemble((f"  {usage:<16}", "cyan"), description))
+        elif name == "/context" and self._window is not None:
+            stdout.print(window_view(self._window, self.memory.zone, lines=12))
+        elif name == "/context":
+            self._note("nothing was asked yet")
+        elif name == "/recall" and rest:
+            stdout.print(hits_view(self.memory.search(rest), self.memory.zone))
+        elif name == "/recall":
+            self._note("say what to look for: /recall WORDS")
+        elif name == "/forget" and rest:
+            receipt = self.memory.forget(ids=rest.split())
+            self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
+        elif name == "/forget":
+            self._note("say what to forget: /forget ID, as /recall shows it")
         else:
             self._note(f"there is no command {name}; /help lists them")
-
-    def _help(self, _: str) -> None:
-        for name, description in _HELP.items():
-            self._notes.print(Text.assemble((f"  {name:<16}", "cyan"), description))
-
-    def _context(self, _: str) -> None:
-        if self._window is None:
-            self._note("nothing was asked yet")
-        else:
-            stdout.print(window_view(self._window, self.memory.zone, lines=12))
-
-    def _recall(self, rest: str) -> None:
-        if not rest:
-            self._note("say what to look for: /recall WORDS")
-            return
-        stdout.print(hits_view(self.memory.search(rest), self.memory.zone))
-
-    def _forget(self, rest: str) -> None:
-        if not rest:
-            self._note("say what to forget: /forget ID, as /recall shows it")
-            return
-        receipt = self.memory.forget(ids=rest.split())
-        self._note(f"{receipt.total} records forgotten; jiyi restore {rest} brings them back")
-
-
-@contextmanager
-def _open_model(model: str | None, base_url: str | None) -> Iterator[tuple[OpenAILLM, Settings]]:
-    """Yield the configured model and close it; without one, fail before a file is created."""
-    with exit_on_error():
-        settings = load_settings(llm_model=model, llm_base_url=base_url)
-        llm = llm_for(settings)
-    if llm is None:
-        fail(_NO_MODEL)
-    try:
-        yield llm, settings
-    finally:
-        llm.close()
-
-
-def _window_budget(given: int | None, settings: Settings) -> Budget | None:
-    return None if given is None else Budget(max_input_tokens=given, max_output_tokens=settings.limits[1])
-
-
-def _prefers_chinese(settings: Settings) -> bool:
-    locale = os.environ.get("LC_ALL") or os.environ.get("LANG") or ""
-    return settings.language == "zh" or (settings.language == "auto" and locale.startswith("zh"))

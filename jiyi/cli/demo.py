@@ -4,10 +4,12 @@ import json
 import shutil
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,11 +18,9 @@ from rich.text import Text
 
 from jiyi.cli.options import Output, json_command
 from jiyi.cli.records import episode_view, fact_view
-from jiyi.cli.search import hits_view
 from jiyi.cli.terminal import ProgressBars, echo, fail, stdout
-from jiyi.cli.windows import budget_bar, window_view
+from jiyi.cli.windows import budget_bar, hits_view, window_view
 from jiyi.databases import list_users
-from jiyi.errors import StorageError
 from jiyi.manager import MemoryManager
 from jiyi.records import FactStatus
 from jiyi.storage.place import locate
@@ -34,12 +34,8 @@ _SEARCH_LIMIT = 60  # to find the rank of an answer
 _ZONE = "Asia/Shanghai"  # of the team in the example
 
 
-@dataclass(frozen=True, slots=True)
-class _Event:
-    at: datetime
-    order: int  # among events of the same moment
-    verb: str  # "message", "start", "step", "end"
-    data: dict[str, Any]
+_Event = tuple[datetime, int, Callable[[], object]]
+"""When something happened, its order among events of the same moment, and what replays it."""
 
 
 @json_command
@@ -48,10 +44,10 @@ def demo(db: str = "demo.db", budget: int = 3500, full: bool = False, as_json: b
     file = _clear_demo_file(db)
     examples, started = _examples_folder(), time.perf_counter()
     with open_memory(file, user_id=_USER, background=False, timezone=_ZONE, max_turns=_MAX_TURNS) as memory:
-        events = _load_events(examples)
+        events = _load_events(memory, examples)
         _replay(memory, events, quiet=as_json)
         questions = json.loads((examples / "ops-questions.json").read_text("utf-8"))
-        answers = _ask(memory, questions, budget, events[-1].at, full=full, quiet=as_json)
+        answers = _ask(memory, questions, budget, events[-1][0], full=full, quiet=as_json)
         if not as_json:
             _print_learned(memory, questions)
         counts = dict(memory.stats())
@@ -77,50 +73,24 @@ def _clear_demo_file(db: str) -> Path:
         fail(f"the demo overwrites what it is given and so takes a file only, not {place}")
     file = place.path
     if file.exists() and not set(list_users(file)) <= {_USER}:
-        raise StorageError(
-            f"{file} is not of an earlier demo and stays as it is; name another file with --db"
-        )
+        fail(f"{file} is not of an earlier demo and stays as it is; name another file with --db")
     for old in (file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))):
         old.unlink(missing_ok=True)
     return file
 
 
 def _replay(memory: MemoryManager, events: list[_Event], *, quiet: bool) -> None:
-    tasks: dict[str, str] = {}
     with ProgressBars(quiet=quiet) as bars:
-        for done, event in enumerate(events, 1):
-            if event.verb == "message":
-                message = dict(event.data)
-                memory.save_message(message.pop("session_id"), message)
-            else:
-                _replay_task_event(memory, event, tasks)
+        for done, (_, _, replay) in enumerate(events, 1):
+            replay()
             bars.show("saving messages and tasks", done, len(events))
         embedding = partial(bars.show, "embedding, bundled model", total=memory.stats()["vectors_pending"])
         embedding(0)
         memory.flush(embedding)
 
 
-def _replay_task_event(memory: MemoryManager, event: _Event, tasks: dict[str, str]) -> None:
-    data = event.data
-    if event.verb == "start":
-        fields = {name: data[name] for name in ("session_id", "request", "target", "trigger_type", "tags")}
-        tasks[data["id"]] = memory.start_task(**fields, started_at=event.at).id
-    elif event.verb == "step":
-        fields = {name: data[name] for name in ("description", "tool_name", "args")}
-        step = memory.add_step(tasks[data["task"]], **fields, at=datetime.fromisoformat(data["started_at"]))
-        memory.update_step(step.id, status=data["status"], result=data["result"], at=event.at)
-    else:
-        memory.complete_task(tasks[data["id"]], outcome=data["outcome"], summary=data["summary"], at=event.at)
-
-
 def _ask(
-    memory: MemoryManager,
-    questions: list[dict[str, Any]],
-    budget: int,
-    at: datetime,
-    *,
-    full: bool,
-    quiet: bool,
+    memory: MemoryManager, questions: list[Any], budget: int, at: datetime, *, full: bool, quiet: bool
 ) -> list[dict[str, Any]]:
     answers = []
     session = memory.sessions(limit=1)[0].id
@@ -165,18 +135,38 @@ def _print_learned(memory: MemoryManager, questions: list[dict[str, Any]]) -> No
         stdout.print(episode_view(episode, memory.zone))
 
 
-def _load_events(examples: Path) -> list[_Event]:
-    events = []
+def _load_events(memory: MemoryManager, examples: Path) -> list[_Event]:
+    events: list[_Event] = []
     for line in (examples / "ops.jsonl").read_text("utf-8").splitlines():
         message = json.loads(line)
-        events.append(_Event(datetime.fromisoformat(message["created_at"]), 0, "message", message))
+        at = datetime.fromisoformat(message["created_at"])
+        events.append((at, 0, partial(memory.save_message, message.pop("session_id"), message)))
     for task in json.loads((examples / "ops-tasks.json").read_text("utf-8")):
-        events.append(_Event(datetime.fromisoformat(task["started_at"]), 1, "start", task))
-        for step in task["steps"]:
-            ended = datetime.fromisoformat(step["completed_at"])
-            events.append(_Event(ended, 2, "step", {**step, "task": task["id"]}))
-        events.append(_Event(datetime.fromisoformat(task["completed_at"]), 3, "end", task))
-    return sorted(events, key=lambda event: (event.at, event.order))
+        events += _task_events(memory, task)
+    return sorted(events, key=itemgetter(0, 1))
+
+
+def _task_events(memory: MemoryManager, task: dict[str, Any]) -> Iterator[_Event]:
+    started, completed = (datetime.fromisoformat(task[name]) for name in ("started_at", "completed_at"))
+    ids: list[str] = []  # of the task, once it was started
+
+    def start() -> None:
+        fields = {name: task[name] for name in ("session_id", "request", "target", "trigger_type", "tags")}
+        ids.append(memory.start_task(**fields, started_at=started).id)
+
+    def take_step(data: dict[str, Any], ended: datetime) -> None:
+        fields = {name: data[name] for name in ("description", "tool_name", "args")}
+        step = memory.add_step(ids[0], **fields, at=datetime.fromisoformat(data["started_at"]))
+        memory.update_step(step.id, status=data["status"], result=data["result"], at=ended)
+
+    def complete() -> None:
+        memory.complete_task(ids[0], outcome=task["outcome"], summary=task["summary"], at=completed)
+
+    yield started, 1, start
+    for step in task["steps"]:
+        ended = datetime.fromisoformat(step["completed_at"])
+        yield ended, 2, partial(take_step, step, ended)
+    yield completed, 3, complete
 
 
 def _examples_folder() -> Path:

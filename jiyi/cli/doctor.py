@@ -5,8 +5,9 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import find_spec
 
 from rich.text import Text
@@ -62,23 +63,8 @@ def _findings(db: Place, *, mend: bool) -> Iterator[_Finding]:
     yield from _file_findings(db) if db.path is not None else _server_findings(db)
     if mend:
         yield from _check("repair", lambda: _repair(db), "see what the line above names")
-    option = db_option(db)
-    fix_vectors = f"jiyi doctor --repair {option}; see docs/chroma.md"
-    yield from _check("vectors", lambda: _check_vectors(db), fix_vectors)
-    fix_refused = f"lower embedding_max_chars where they are too long, then: jiyi reembed {option}"
-    yield from _check("refused", lambda: _check_refused(db), fix_refused)
-    fix_reader = "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"
-    yield from _check("reader", lambda: _check_reader(db), fix_reader)
-    yield _terminal_finding()
-    openai = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
-    skipped = skipped_endpoints()
-    fix_endpoints = "start the endpoints named here, or mend their settings; see docs/llm.md"
-    yield _Finding("endpoints", not skipped, "; ".join([openai, *skipped]), fix_endpoints)
-    if folders := load_settings().skills:
-        registry = SkillRegistry(*folders)
-        faults = [f"{problem.folder}: {problem.reason}" for problem in registry.problems]
-        detail = "; ".join([f"{len(registry)} skills", *faults])
-        yield _Finding("skills", not faults, detail, "mend the SKILL.md named here, see docs/skills.md")
+    for name, (check, fix) in _CHECKS.items():
+        yield from _check(name, partial(check, db), fix.format(option=db_option(db)))
 
 
 def _file_findings(db: Place) -> Iterator[_Finding]:
@@ -88,12 +74,8 @@ def _file_findings(db: Place) -> Iterator[_Finding]:
         yield from _check("database", lambda: check_database(db), fix)
         return
     folder = db.path.resolve().parent
-    yield _Finding(
-        "database",
-        os.access(folder, os.W_OK),
-        f"{db} does not exist yet",
-        f"make {folder} writable, or name another file with --db",
-    )
+    fix = f"make {folder} writable, or name another file with --db"
+    yield _Finding("database", os.access(folder, os.W_OK), f"{db} does not exist yet", fix)
 
 
 def _server_findings(db: Place) -> Iterator[_Finding]:
@@ -105,36 +87,24 @@ def _server_findings(db: Place) -> Iterator[_Finding]:
         return
     pool = load_settings().pool_max
     used = f"{server.connections} of {server.most_connections} connections in use"
-    yield _Finding(
-        "server",
-        server.connections + pool <= server.most_connections,
-        f"PostgreSQL {server.server}, {used}, a memory takes up to {pool}",
-        "set pool_max lower, max_connections of the server higher, or put pgbouncer between",
-    )
-    yield _Finding(
-        "pgvector",
-        server.vector is not None,
-        server.vector or "not in this database",
-        "as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md",
-    )
+    detail = f"PostgreSQL {server.server}, {used}, a memory takes up to {pool}"
+    fix = "set pool_max lower, max_connections of the server higher, or put pgbouncer between"
+    yield _Finding("server", server.connections + pool <= server.most_connections, detail, fix)
+    detail = server.vector or "not in this database"
+    fix = "as a superuser of the server: CREATE EXTENSION vector; see docs/postgres.md"
+    yield _Finding("pgvector", server.vector is not None, detail, fix)
     if server.citus is not None:
-        yield _Finding(
-            "cluster",
-            server.machines > 0,
-            f"Citus {server.citus}, {server.machines} machines take rows",
-            "as a superuser here, for each: SELECT citus_add_node('address', 5432); see docs/scale.md",
-        )
-    yield _Finding(
-        "wall",
-        server.walled,
-        f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}",
-        "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md",
-    )
+        detail = f"Citus {server.citus}, {server.machines} machines take rows"
+        fix = "as a superuser here, for each: SELECT citus_add_node('address', 5432); see docs/scale.md"
+        yield _Finding("cluster", server.machines > 0, detail, fix)
+    detail = f"row level security {'holds' if server.walled else 'does not hold'} for the role {server.role}"
+    fix = "connect as a role without SUPERUSER and BYPASSRLS; see docs/postgres.md"
+    yield _Finding("wall", server.walled, detail, fix)
     if database_exists(db):
         yield from _check("database", lambda: check_database(db), "restore a backup; see docs/postgres.md")
     else:
-        detail, fix = f"{db} has no memory yet", f"make its tables: jiyi migrate {db_option(db)}"
-        yield _Finding("database", True, f"{detail}; {fix}")
+        detail = f"{db} has no memory yet; make its tables: jiyi migrate {db_option(db)}"
+        yield _Finding("database", True, detail)
 
 
 _CheckResult = str | tuple[bool, str] | None
@@ -186,11 +156,36 @@ def _check_model() -> str:
     return f"{embedder.name}{computed}, {vectors.shape[1]} numbers, {milliseconds:.0f} ms a question"
 
 
-def _terminal_finding() -> _Finding:
+def _check_terminal(_: Place) -> _CheckResult:
     encoding = (sys.stdout.encoding or locale.getpreferredencoding()).lower()
-    size = f"{stderr.width} columns, {encoding}"
-    fix = "set PYTHONUTF8=1 or a UTF-8 locale such as LANG=C.UTF-8"
-    return _Finding("terminal", encoding.replace("-", "") == "utf8", size, fix)
+    return encoding.replace("-", "") == "utf8", f"{stderr.width} columns, {encoding}"
+
+
+def _check_endpoints(_: Place) -> _CheckResult:
+    openai = "installed" if find_spec("openai") is not None else 'not installed: pip install "jiyi[openai]"'
+    skipped = skipped_endpoints()
+    return not skipped, "; ".join([openai, *skipped])
+
+
+def _check_skills(_: Place) -> _CheckResult:
+    if not (folders := load_settings().skills):
+        return None
+    registry = SkillRegistry(*folders)
+    faults = [f"{problem.folder}: {problem.reason}" for problem in registry.problems]
+    return not faults, "; ".join([f"{len(registry)} skills", *faults])
+
+
+_FIX_REFUSED = "lower embedding_max_chars where they are too long, then: jiyi reembed {option}"
+_FIX_ENDPOINTS = "start the endpoints named here, or mend their settings; see docs/llm.md"
+_CHECKS: Mapping[str, tuple[Callable[[Place], _CheckResult], str]] = {
+    "vectors": (_check_vectors, "jiyi doctor --repair {option}; see docs/chroma.md"),
+    "refused": (_check_refused, _FIX_REFUSED),
+    "reader": (_check_reader, "check llm_base_url, llm_api_key and llm_model; see docs/llm.md"),
+    "terminal": (_check_terminal, "set PYTHONUTF8=1 or a UTF-8 locale such as LANG=C.UTF-8"),
+    "endpoints": (_check_endpoints, _FIX_ENDPOINTS),
+    "skills": (_check_skills, "mend the SKILL.md named here, see docs/skills.md"),
+}
+"""By name of the finding: a check of any database, and what to do if it fails."""
 
 
 def _check(name: str, check: Callable[[], _CheckResult], fix: str) -> list[_Finding]:

@@ -1,10 +1,12 @@
 """`jiyi evaluate`: measure a memory by files of questions with known evidence."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -34,11 +36,6 @@ class _Column:
     heading: str  # two lines
     cells: list[str]
 
-    @property
-    def applies(self) -> bool:
-        """Whether any row has a figure in this column."""
-        return any(cell != _NO_VALUE for cell in self.cells)
-
 
 def evaluate_files(
     files: list[Path],
@@ -66,14 +63,8 @@ def evaluate_files(
                 show = partial(_show_progress, bars, shorten(dataset.file, _MAX_LINE_CHARS))
                 show("messages", 0)
                 show("questions", 0)
-                evaluation = evaluate(
-                    dataset,
-                    open=openers,
-                    embedder=embedder,
-                    budgets=budgets,
-                    baselines=baselines,
-                    progress=show,
-                )
+                options: Any = {"embedder": embedder, "budgets": budgets, "baselines": baselines}
+                evaluation = evaluate(dataset, open=openers, progress=show, **options)
             runs += evaluation.runs
             _print_evaluation(dataset, evaluation, by_category=by is not None)
             if out is not None:  # after each file, so that a later failure loses nothing
@@ -86,7 +77,7 @@ def _show_progress(bars: ProgressBars, file: str, what: str, done: int, total: i
 
 def _check_writable(out: Path, files: Sequence[Path]) -> None:
     """Raise `InputError` before the work begins if the file cannot be written; leave no file behind."""
-    try:
+    with _writing(out):
         existed = out.exists()
         if existed and any(out.samefile(file) for file in files):
             raise InputError(f"--json {out} is a file of questions; name another file")
@@ -94,21 +85,21 @@ def _check_writable(out: Path, files: Sequence[Path]) -> None:
             pass
         if not existed:
             out.unlink()
-    except (OSError, ValueError) as error:
-        raise _unwritable(out, error) from error
 
 
 def _write_figures(out: Path, evaluation: Evaluation) -> None:
     text = json.dumps(evaluation.as_dict(), ensure_ascii=False, indent=2) + "\n"
-    try:
+    with _writing(out):
         out.write_bytes(text.encode("utf-8", "backslashreplace"))
-    except OSError as error:
-        raise _unwritable(out, error) from error
 
 
-def _unwritable(out: Path, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or error
-    return InputError(f"--json {out} cannot be written: {reason}; name another file")
+@contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--json {out} cannot be written: {reason}; name another file") from error
 
 
 def _print_evaluation(dataset: Dataset, evaluation: Evaluation, *, by_category: bool) -> None:
@@ -124,7 +115,7 @@ def _print_evaluation(dataset: Dataset, evaluation: Evaluation, *, by_category: 
     stdout.print(Text(f"{', '.join(backends)} · {shorten(runs[0].embedder or '', _MAX_LINE_CHARS)}", "dim"))
     head = [_Column("system\n", [_system_label(run, backends) for run in runs])]
     for columns in (_metric_columns([run.scores for run in runs]), _window_and_cost_columns(runs)):
-        _print_table(head, [column for column in columns if column.applies])
+        _print_table(head, columns)
     if by_category:
         _print_table(*_category_columns(runs))
     for line in dict.fromkeys(f"{run.system}: {line}" for run in runs for line in run.notes):
@@ -153,7 +144,7 @@ def _window_and_cost_columns(runs: Sequence[Run]) -> Iterator[_Column]:
     yield _Column("vectors\ns", [_figure(run.ingest.seconds_vectors, 1) for run in runs])
 
 
-def _category_columns(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]]:
+def _category_columns(runs: Sequence[Run]) -> tuple[list[_Column], Iterable[_Column]]:
     """Return the naming columns and the figure columns, with a row for each category and system."""
     rows = [(name, run) for name in runs[0].by_category for run in runs]
     backends = [run.backend for run in runs if run.backend]
@@ -163,10 +154,12 @@ def _category_columns(runs: Sequence[Run]) -> tuple[list[_Column], list[_Column]
         _Column("asked\n", [f"{score.questions:,}" for score in scores]),
         _Column("system\n", [_system_label(run, backends) for _, run in rows]),
     ]
-    return head, [column for column in _metric_columns(scores) if column.applies]
+    return head, _metric_columns(scores)
 
 
-def _print_table(head: Sequence[_Column], columns: Sequence[_Column]) -> None:
+def _print_table(head: Sequence[_Column], columns: Iterable[_Column]) -> None:
+    """Print a table without the columns and rows that have no figure."""
+    columns = [column for column in columns if set(column.cells) != {_NO_VALUE}]
     table = Table(box=None, pad_edge=False, padding=(0, _COLUMN_GAP, 0, 0), header_style="dim")
     for column in head:
         table.add_column(Text(column.heading), no_wrap=True)

@@ -54,21 +54,14 @@ def forget(
     as_json: bool = False,
 ) -> Output:
     """Forget records with everything derived from them; shows what goes and asks first."""
-    moments = {"since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
-    filters = {name: moment for name, moment in moments.items() if moment is not None}
+    bounds = {"since": since, "until": until}
+    filters = {name: parse_moment(text, name) for name, text in bounds.items() if text is not None}
     if not (query or ids or session or everything or filters):
         fail("say what to forget: words, --id, --session, --since, --until or --everything")
     if as_json and not (yes or dry_run):
         fail("say --yes to forget without being asked, or --dry-run to look only")
-    options: dict[str, Any] = {
-        "ids": ids or None,
-        "session_id": session,
-        "kinds": kind or None,
-        "everything": everything,
-        "filters": filters,
-        "purge": purge,
-        "limit": limit,
-    }
+    options: dict[str, Any] = {"ids": ids or None, "session_id": session, "kinds": kind or None}
+    options |= {"everything": everything, "filters": filters, "purge": purge, "limit": limit}
     with open_user_memory(db, user) as memory:
         if dry_run or not yes:
             receipt = memory.forget(query, dry_run=True, **options)
@@ -83,8 +76,7 @@ def forget(
 
 def _confirm(purge: bool) -> None:
     """Ask for confirmation; end the command without it, also at the end of the input."""
-    question = "Overwrite this for good?" if purge else "Forget this?"
-    typer.echo(f"{question} [y/N]: ", nl=False, err=True)
+    typer.echo(f"{'Overwrite this for good?' if purge else 'Forget this?'} [y/N]: ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
         typer.echo(err=True)
@@ -124,9 +116,8 @@ def maintain(
     names = [user] if user else list_users(db)
     options: dict[str, Any] = {}
     done: dict[str, Maintained] = {}
-    several = len(names) > 1
     with ProgressBars(quiet=as_json) as bars:
-        if several:
+        if several := len(names) > 1:
             bars.show("users", 0, len(names))
         for number, name in enumerate(names, 1):
             with open_user_memory(db, name, **options) as memory:
@@ -190,10 +181,9 @@ def _maintenance_lines(result: Maintained) -> Iterator[Text]:
 
 
 def _plan_view(receipt: ForgetReceipt) -> Group:
-    return Group(
-        *_rows(receipt.items, "taken", receipt.counts, "would be forgotten"),
-        *(_rows(receipt.items, "changed", receipt.changed, "would be changed") if receipt.changed else ()),
-    )
+    taken = _rows(receipt.items, "taken", receipt.counts, "would be forgotten")
+    changed = _rows(receipt.items, "changed", receipt.changed, "would be changed")
+    return Group(*taken, *(changed if receipt.changed else ()))
 
 
 def _forgotten_text(receipt: ForgetReceipt, db: Place, user: str | None) -> str:

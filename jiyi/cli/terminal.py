@@ -11,17 +11,8 @@ from datetime import datetime, tzinfo
 from typing import Any, NoReturn, get_args
 
 import typer
+from rich import progress
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -29,20 +20,9 @@ from jiyi.records import Kind
 from jiyi.telling import safe, safe_json
 
 __all__ = [
-    "ProgressBars",
-    "count_kinds",
-    "echo",
-    "fail",
-    "format_time",
-    "note",
-    "plural",
-    "print_json",
-    "safe",
-    "shorten",
-    "stderr",
-    "stdout",
-    "warn",
-]
+    "ProgressBars", "count_kinds", "echo", "fail", "format_time", "note", "plural", "print_json", "safe",
+    "shorten", "stderr", "stdout", "warn",
+]  # fmt: skip
 
 _KINDS = get_args(Kind)
 _PLURALS = {"knowledge": "knowledge", "stretch": "stretches"}
@@ -109,28 +89,28 @@ def count_kinds(counts: Mapping[Any, int]) -> str:
     return ", ".join(plural(count, kind) for kind, count in ordered if count) or "nothing"
 
 
-class _Rate(ProgressColumn):
+class _Rate(progress.ProgressColumn):
     """Shows how much was done per second in the last half minute."""
 
-    def render(self, task: Task) -> Text:
+    def render(self, task: progress.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if not speed else f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s")
 
 
-class ProgressBars(Progress):
+class ProgressBars(progress.Progress):
     """Progress bars on standard error, one per kind of work; ``quiet`` shows none."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         super().__init__(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(bar_width=30),
+            progress.MofNCompleteColumn(),
             _Rate(),
-            TimeElapsedColumn(),
+            progress.TimeElapsedColumn(),
             console=stderr,
             disable=quiet,
         )
-        self._rows: dict[str, TaskID] = {}
+        self._rows: dict[str, progress.TaskID] = {}
 
     def show(self, what: str, done: int, total: int | None = None) -> None:
         """Set how much of a kind of work is done, at times more than thought; the first call adds its bar."""

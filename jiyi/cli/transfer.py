@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated
 
 import typer
 
@@ -101,17 +101,18 @@ def export(
     memory: MemoryManager, file: Path, to: str = "jsonl", force: bool = False, as_json: bool = False
 ) -> Output:
     """Write everything of a user into a file, or what another program can take of it."""
-    if to not in ("jsonl", "markdown", *WRITERS):
-        fail(f"--to {to!r} is none of jsonl, markdown, {', '.join(WRITERS)}")
+    if to not in (formats := ("jsonl", "markdown", *WRITERS)):
+        fail(f"--to {to!r} is none of {', '.join(formats)}")
     if not force and path_to_write(file).is_file() and file.stat().st_size and not is_export(file):
         fail(f"{file} exists and is no export that could be replaced; name another file, or say --force")
     with ProgressBars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
+        receipt: ExportReceipt | Exported
         if to in WRITERS:
-            receipt: ExportReceipt | Exported = export_for(to, memory, file, progress=show)
+            receipt = export_for(to, memory, file, progress=show)
         else:
-            receipt = memory.export(file, format=cast("Literal['jsonl', 'markdown']", to), progress=show)
+            receipt = memory.export(file, format=to, progress=show)  # type: ignore[arg-type]
         total = sum(receipt.counts.values())
         show(total, total)
 
@@ -184,10 +185,8 @@ def _print_copy(receipt: CopyReceipt, target: Place) -> None:
         if check.count:
             echo(f"{check.count:>10,}  {part:<10} {check.hex}")
     if receipt.embedder is None and any(receipt.added.values()):
-        note(
-            "no vectors were taken over, the embedders differ or there is none; "
-            f"make what is missing: jiyi reembed {db_option(target)}"
-        )
+        hint = f"make what is missing: jiyi reembed {db_option(target)}"
+        note(f"no vectors were taken over, the embedders differ or there is none; {hint}")
 
 
 @json_command

@@ -1,4 +1,4 @@
-"""Views of messages, windows and their budget reports, for the terminal."""
+"""`jiyi search` and `jiyi context`: hits, messages, windows and their budget reports, for the terminal."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,24 +6,22 @@ from datetime import tzinfo
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from jiyi.cli.terminal import format_time, plural, safe
-from jiyi.records import DOUBT, Message, Report, ReportItem, Window
+from jiyi.cli.options import Output, memory_command, note_pending_vectors, parse_moment
+from jiyi.cli.terminal import fail, format_time, note, plural, safe, shorten, stdout
+from jiyi.manager import MemoryManager
+from jiyi.records import DOUBT, SEARCHABLE, Hit, Hits, Message, Report, ReportItem, Window
 from jiyi.storage.database import grouped
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
-    "STYLES",
-    "budget_bar",
-    "format_doubt",
-    "message_panel",
-    "section_tokens",
-    "speaker_label",
-    "window_view",
-]
+    "STYLES", "budget_bar", "context", "format_doubt", "hits_view", "message_panel", "search",
+    "section_tokens", "speaker_label", "window_view",
+]  # fmt: skip
 
 STYLES: Mapping[str, Mapping[str, str]] = read_toml(__package__, "styles")
 """The colour of each role, section and status."""
@@ -161,3 +159,124 @@ def _shared_reason(reasons: Sequence[str]) -> str:
         return reasons[0]
     clauses = {re.split("[,;]", reason, maxsplit=1)[0] for reason in reasons}
     return clauses.pop() if len(clauses) == 1 else ""
+
+
+_MAX_CHARS = 200  # characters of a hit
+_MAX_FEATURES = 5  # of a hit, with --why
+_HIT_FIELDS = (  # in --json, besides kind, id and session
+    "created_at", "score", "relevance", "why", "outdated_by", "maybe_outdated_by", "secrets", "text",
+)  # fmt: skip
+
+
+@memory_command
+def search(
+    memory: MemoryManager,
+    query: str,
+    limit: int = 10,
+    kind: list[str] | None = None,
+    session: str | None = None,
+    role: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    asked_at: str | None = None,
+    around: int = 0,
+    min_score: float = 0.0,
+    why: bool = False,
+) -> Output:
+    """Search messages, episodes, knowledge and facts, best first."""
+    filters = {"role": role, "since": parse_moment(since, "since"), "until": parse_moment(until, "until")}
+    options: dict[str, Any] = {"limit": limit, "kinds": tuple(kind) if kind else SEARCHABLE, "around": around}
+    options |= {"filters": filters, "asked_at": parse_moment(asked_at, "asked-at"), "min_score": min_score}
+    hits = memory.search(query, session_id=session, **options)
+    note_pending_vectors(memory)
+
+    def print_hits() -> None:
+        for words in hits.notes:
+            note(words)
+        stdout.print(hits_view(hits, memory.zone, why=why))
+
+    output = {"query": query, "hits": [_hit_json(hit) for hit in hits]}
+    output |= {"nothing_relevant": _round_floats(hits.nothing_relevant), "notes": hits.notes}
+    return output, print_hits
+
+
+@memory_command
+def context(
+    memory: MemoryManager, session: str, query: str | None = None, budget: int | None = None, lines: int = 40
+) -> Output:
+    """Show what the model would see now, with the budget report."""
+    if not memory.session_messages(session, limit=1):
+        (fail if query is None else note)(f"no session {session!r}; list them with: jiyi show")
+    window = memory.build_context(session, query, budget)
+    note_pending_vectors(memory)
+    output = {"messages": window.messages, "report": window.report.to_dict()}
+    return output, lambda: stdout.print(window_view(window, memory.zone, lines=lines))
+
+
+def hits_view(hits: Hits, zone: tzinfo, *, why: bool = False) -> RenderableType:
+    """Return hits, best first, then the probability that none of them answers.
+
+    Each hit has a heading and its text, between the messages around it if those were asked for;
+    ``why`` adds its strongest features.
+    """
+    if not hits:
+        return "nothing found"
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right")
+    table.add_column()
+    for hit in hits:
+        table.add_row(f"{hit.score:.2f}", Group(_hit_heading(hit, zone), *_hit_lines(hit)))
+        if why:
+            strongest = sorted(hit.why.items(), key=lambda item: -abs(item[1]))[:_MAX_FEATURES]
+            shares = " · ".join(f"{name} {share:+.2f}" for name, share in strongest)
+            table.add_row("", Text(f"why: {shares}", "dim"))
+    if hits.nothing_relevant is None:
+        return table
+    return Group(table, Text(f"\n{format_doubt(hits.nothing_relevant)}", "dim"))
+
+
+def _hit_heading(hit: Hit, zone: tzinfo) -> Text:
+    """Return the line above a hit: speaker or kind, time, session, and warnings."""
+    message = hit.record if isinstance(hit.record, Message) else None
+    facts = Text(speaker_label(message) if message else hit.kind)
+    facts.stylize(STYLES["role"][message.role] if message else "blue")
+    scope = hit.record.scope
+    for part in (format_time(hit.created_at, zone, "%Z"), scope.session_id if scope else None):
+        if part:
+            facts.append(f" · {safe(part)}", "dim")
+    if hit.outdated_by:
+        facts.append(f" · outdated by {safe(hit.outdated_by)}", "yellow")
+    elif hit.maybe_outdated_by:
+        facts.append(f" · may have changed with {safe(hit.maybe_outdated_by)}", "yellow")
+    if hit.secrets:
+        facts.append(f" · holds a {' and a '.join(hit.secrets)}", "red")
+    return facts
+
+
+def _hit_lines(hit: Hit) -> Iterator[RenderableType]:
+    """Yield the text of a hit; the messages before and after it are indented."""
+    seq = hit.record.seq or 0 if isinstance(hit.record, Message) else 0
+    before = [m for m in hit.around if (m.seq or 0) < seq]
+    yield from map(_nearby_line, before)
+    yield Text.assemble(shorten(hit.text, _MAX_CHARS), (f"  {safe(hit.id)}", "dim"))
+    yield from map(_nearby_line, hit.around[len(before) :])
+
+
+def _nearby_line(message: Message) -> RenderableType:
+    words = f"{speaker_label(message)}: {shorten(message.search_text, _MAX_CHARS)}"
+    return Padding(Text(words, "dim"), (0, 0, 0, 2))
+
+
+def _hit_json(hit: Hit) -> dict[str, Any]:
+    scope = hit.record.scope
+    fields = {name: _round_floats(getattr(hit, name)) for name in _HIT_FIELDS}
+    names = ("id", "created_at", "role", "name")
+    around = [{**{name: getattr(m, name) for name in names}, "text": m.search_text} for m in hit.around]
+    session = scope.session_id if scope else None
+    return {"kind": hit.kind, "id": hit.id, "session_id": session, **fields, "around": around}
+
+
+def _round_floats(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _round_floats(item) for name, item in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
