@@ -134,8 +134,6 @@ class BlockWriter:
         """Return the heading of a lesson and its best sentences, at least one."""
         heading, _, lesson = text.partition("\n")
         parts = sentences(lesson)
-        if not parts:
-            return heading
         matches = [len(wanted.intersection(analyse(part))) for part in parts]
         room = self.max_tokens - self.counter.count_text(heading) - _GAP_TOKENS
         taken: list[int] = []
@@ -228,7 +226,8 @@ def recall_blocks(
     hits += _find_partners(hits, around, without)
     hit_ids = {hit.id for hit in hits}
     shown = _add_talk(hits, around, without)
-    successors = _find_successors(found, {hit.id for _, hit in shown}, recall.store, query)
+    shown_ids = {hit.id for _, hit in shown}
+    successors = _find_successors(found, shown_ids, recall.store, query)
     texts = ("\n".join(hit.wordings) for hit in [*(hit for _, hit in shown), *successors.values()])
     write = replace(write, secrecy=Secrecy(query.text, texts, write.language))
     write_short = replace(write, max_tokens=min(write.max_tokens, _MAX_SUCCESSOR_TOKENS), compress=None)
@@ -242,7 +241,6 @@ def recall_blocks(
                 mark = {"outdated": "surely" if sure else "maybe", "successor": write_short(successor, 0.0)}
             blocks.append(write(hit, score, **mark))
             room -= blocks[-1].tokens
-    shown_ids = {hit.id for _, hit in shown}
     below = [(hit, p) for hit, p in possible if p < floor and hit.id not in shown_ids]
     return Recalled(
         blocks=tuple(blocks),
@@ -312,9 +310,7 @@ def _drop_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _find_partners(hits: Sequence[Hit], around: Sequence[Hit], without: str) -> list[Hit]:
-    """Return the questions that the best hits answer and the answers to those that are questions, no hits
-    themselves.
-    """
+    """Return the messages, no hits themselves, that the best hits answer or that answer them."""
     known = {hit.id for hit in hits} | {without}
     more: list[Hit] = []
     for hit in around[:_PAIRED_HITS]:
@@ -377,8 +373,6 @@ def _find_successors(found: Hits, shown: Set[str], store: Store, query: Query) -
     unmarked = [hit.id for hit in found if hit.kind == "message" and hit.id in shown and not newer[hit.id]]
     newer |= find_replaced_sources(store, query.scope, unmarked)
     last = {id_: _last_successor(by, sure) for id_, by in newer.items() if by}
-    if not last:
-        return {}
     by_id = {hit.id: hit for hit in found if hit.kind in _SUCCESSOR_KINDS}
     if missing := tuple({*last.values()} - by_id.keys()):
         user = replace(query.scope, session_id=None)
