@@ -185,8 +185,8 @@ class PostgresDatabase(Database):
 
     def extra_calls(self, user_id: str) -> list[Call]:
         """See `Database.extra_calls`."""
-        held = self.cache.peek(user_id, InMemoryVectors)
-        return [] if held is None or held.too_many else held.calls(user_id)
+        missing = self.cache.peek(user_id, InMemoryVectors, lambda m: [] if m.too_many else m.calls(user_id))
+        return missing or []
 
     def scrub(self) -> None:
         """See `Trash.scrub`: VACUUM marks the space of dropped rows as free, to be overwritten in time.
