@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Generator, Iterator, Sequence
 from functools import lru_cache
-from itertools import count
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import psycopg
@@ -45,7 +45,6 @@ _GRACE = 5.0  # seconds after the statement timeout until a silent server is giv
 _MAX_PREPARED = 200  # statements of a connection; further ones are parsed each time
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _NAMED = re.compile(r"%\(([a-z0-9_]+)\)s")
-_numbers = count()
 
 _T = TypeVar("_T")
 _Key = tuple[bytes, tuple[int, ...]]  # a statement and the types of its values
@@ -127,7 +126,7 @@ class PooledConnection(psycopg.Connection[Any]):
             name = self._names.get(key) if self.prepares else None
             is_new = name is None and self.prepares and len(self._names) < _MAX_PREPARED
             if is_new and (values or key[0].startswith(b"SELECT")):  # others are too many, or too simple
-                name = self._names[key] = b"jiyi_%d" % next(_numbers)
+                name = self._names[key] = b"jiyi_" + token_hex(8).encode()  # a pooler may share them
                 pgconn.send_prepare(name, *key)
                 sent.append((key, True))
             if name is None:
