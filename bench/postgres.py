@@ -3,9 +3,12 @@
     python bench/postgres.py [--messages N] [--users N] [--rounds N] [--search] [--url URL] [--json OUT]
 
 About a quarter of an hour with 100,000 messages; a few minutes with ``--search``, which measures only
-searches of many users on PostgreSQL, with the bare query between them. It starts a server of its own in
-a temporary folder (the extra ``server``), with the settings PostgreSQL comes with: everything that is
-committed is on the disk. ``--url`` names an empty database instead; it is filled and not cleared.
+searches of many users on PostgreSQL, with the bare query between them: in milliseconds, and as "busy" the
+processor time of client and server together, which other work on the machine changes less.
+
+It starts a server of its own in a temporary folder (the extra ``server``), with the settings PostgreSQL
+comes with: everything that is committed is on the disk. ``--url`` names an empty database instead; it is
+filled and not cleared.
 
 A chat (see chat.py) is loaded twice into each memory: as that of many users, and as that of one
 user. Then each step runs in a process of its own, by turns, in rounds of which the best counts.
@@ -114,7 +117,10 @@ def search_only(folder: Path, rounds: int, step: Callable[[], None]) -> tuple[li
         step()
     together = {part: [seconds for one in found for seconds in one[part]] for part in found[0]}
     rows = [{part: float(np.median(seconds)) for part, seconds in one.items()} for one in (*found, together)]
-    return [row | {"ratio": row["search"] / row["bare"]} for row in rows], settings
+    ratios = {"ratio": "search", "busy ratio": "search busy"}
+    for row in rows:
+        row |= {name: row[part] / row[part.replace("search", "bare")] for name, part in ratios.items()}
+    return rows, settings
 
 
 def rows_of(times: Times) -> list[Dict]:
@@ -234,15 +240,14 @@ def print_searches(options: argparse.Namespace, console: Console) -> None:
         task = bar.add_task("measuring", total=1 + options.rounds)
         write_chat(folder, options.messages, options.users, options.questions, found)
         rows, settings = search_only(folder, options.rounds, lambda: _advance(bar, task))
-    out = table_of("Medians, milliseconds", ["round", "search", "bare query", "times", "first search"])
+    heads = [f"{head}{unit}" for unit in ("\nms", "\nbusy") for head in ("search", "bare", "times")]
+    out = table_of("Medians", ["round", *heads])
     for number, row in enumerate(rows, 1):
-        label = f"{number}" if number < len(rows) else "all"
-        out.add_row(
-            label,
-            *(ms(row[part]) for part in ("search", "bare")),
-            f"{row['ratio']:.2f}",
-            ms(row["first search"]),
-        )
+        cells = [
+            *(ms(row["search"]), ms(row["bare"]), f"{row['ratio']:.2f}"),
+            *(ms(row["search busy"]), ms(row["bare busy"]), f"{row['busy ratio']:.2f}"),
+        ]
+        out.add_row(f"{number}" if number < len(rows) else "all", *cells)
     console.print(out)
     write_json(options.json, {"server": settings, "rows": rows, "load": load()})
 

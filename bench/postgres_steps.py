@@ -166,14 +166,28 @@ def search(system: str, folder: Path, layout: str) -> Dict:
 def _search(
     memory: jiyi.MemoryManager, lookup: Lookup, folder: Path, layout: str, found: "Found", *, bare: bool
 ) -> None:
-    """Time searches and, with ``bare``, the bare query after each, so that a busy machine slows both."""
+    """Time searches and, with ``bare``, the bare query after each, so that a busy machine slows both.
+
+    "busy" is the processor time of this thread and of the server's processes, where it runs here.
+    """
     lookup.asked = np.ones(384, np.float32)
     memory.search("预热 warm", user_id="nobody")
     with closing(connect(folder)) as server:
+        pids = [pid for (pid,) in server.execute("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
+        files = [file for pid in pids if (file := Path(f"/proc/{pid}/schedstat")).exists()]
         for user, text, lookup.asked in _asked(folder, layout):
-            found.time("search", user, partial(memory.search, text, limit=LIMIT, user_id=user))
+            actions = {"search": partial(memory.search, text, limit=LIMIT, user_id=user)}
             if bare:
-                found.time("bare", user, _near_by_hand(server, user, lookup.asked))
+                actions["bare"] = _near_by_hand(server, user, lookup.asked)
+            for name, action in actions.items():
+                served, began = _served(files), time.thread_time()
+                found.time(name, user, action)
+                asked = time.thread_time() - began
+                found.add(f"{name} busy", user, asked + _served(files) - served)
+
+
+def _served(files: Sequence[Path]) -> float:
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 class Found:
@@ -191,9 +205,13 @@ class Found:
 
     def time(self, name: str, user: str, action: Callable[[], object]) -> None:
         """Do it and note how long it took."""
+        self.add(name, user, timed(action))
+
+    def add(self, name: str, user: str, seconds: float) -> None:
+        """Note how long it took."""
         known = (name, user) in self._met
         self._met.add((name, user))
-        (self.seconds if known else self.first).setdefault(name, []).append(timed(action))
+        (self.seconds if known else self.first).setdefault(name, []).append(seconds)
 
 
 def by_hand(_: str, folder: Path, layout: str) -> Dict:

