@@ -238,7 +238,7 @@ def _measure_file(
             started = time.perf_counter()
             helped.nearest(Query(scope=Scope(user_id="user 0"), kinds=("message",), limit=10), questions[0])
             made, with_faiss = time.perf_counter() - started, _ask(helped, questions, wanted)
-            held = database.cache.peek("user 0", UserCodes)
+            held = database.cache.peek("user 0", UserCodes, UserCodes.view)
             size = held.nbytes if held else 0
         finally:
             database.close()

@@ -1,10 +1,14 @@
 """What does a memory on a PostgreSQL server cost, beside a file and beside statements by hand?
 
-    python bench/postgres.py [--messages N] [--users N] [--rounds N] [--url URL] [--json OUT]
+    python bench/postgres.py [--messages N] [--users N] [--rounds N] [--search] [--url URL] [--json OUT]
 
-About a quarter of an hour with 100,000 messages. It starts a server of its own in a temporary
-folder (the extra ``server``), with the settings PostgreSQL comes with: everything that is
-committed is on the disk. ``--url`` names an empty database instead; it is filled and not cleared.
+About a quarter of an hour with 100,000 messages; a few minutes with ``--search``, which measures only
+searches of many users on PostgreSQL, with the bare query between them: in milliseconds, and as "busy" the
+processor time of client and server together, which other work on the machine changes less.
+
+It starts a server of its own in a temporary folder (the extra ``server``), with the settings PostgreSQL
+comes with: everything that is committed is on the disk. ``--url`` names an empty database instead; it is
+filled and not cleared.
 
 A chat (see chat.py) is loaded twice into each memory: as that of many users, and as that of one
 user. Then each step runs in a process of its own, by turns, in rounds of which the best counts.
@@ -91,7 +95,7 @@ def measure(folder: Path, rounds: int, step: Callable[[], None]) -> tuple[Times,
     for layout in LAYOUTS:
         for system in MEMORIES:
             run("load", system, layout)
-    settings = run("tables", "bare")
+    settings = run("tables", "bare", "all")
     for number in range(rounds):
         for layout in LAYOUTS:
             for system in MEMORIES:
@@ -100,6 +104,23 @@ def measure(folder: Path, rounds: int, step: Callable[[], None]) -> tuple[Times,
         for system in ("bare", *MEMORIES):
             run("save", system, number, number)
     return times, settings
+
+
+def search_only(folder: Path, rounds: int, step: Callable[[], None]) -> tuple[list[Dict], Dict]:
+    """Search as many users, the bare query by turns; return the medians of each round, and of all."""
+    _run(STEPS["load"], "postgresql", folder, LAYOUTS[0])
+    step()
+    settings = _run(STEPS["tables"], "bare", folder, "none")
+    found: list[Dict] = []
+    for _ in range(rounds):
+        found.append(_run(STEPS["search"], "postgresql", folder, LAYOUTS[0]))
+        step()
+    together = {part: [seconds for one in found for seconds in one[part]] for part in found[0]}
+    rows = [{part: float(np.median(seconds)) for part, seconds in one.items()} for one in (*found, together)]
+    ratios = {"ratio": "search", "busy ratio": "search busy"}
+    for row in rows:
+        row |= {name: row[part] / row[part.replace("search", "bare")] for name, part in ratios.items()}
+    return rows, settings
 
 
 def rows_of(times: Times) -> list[Dict]:
@@ -205,11 +226,40 @@ def clients_table(saved: Sequence[Dict]) -> Table:
     return out
 
 
+def print_searches(options: argparse.Namespace, console: Console) -> None:
+    """Measure and print searches of many users."""
+    each = options.messages // options.users
+    console.print(f"{options.users:,} users with {each:,} messages each. {machine()}.", style="dim")
+    with (
+        tempfile.TemporaryDirectory(prefix="jiyi-bench-", dir="/tmp") as name,
+        places(Path(name), options.url) as found,
+        Progress(console=Console(stderr=True), transient=True, auto_refresh=False) as bar,
+    ):
+        folder = Path(name)
+        analyse("预热 warm")
+        task = bar.add_task("measuring", total=1 + options.rounds)
+        write_chat(folder, options.messages, options.users, options.questions, found)
+        rows, settings = search_only(folder, options.rounds, lambda: _advance(bar, task))
+    heads = [f"{head}{unit}" for unit in ("\nms", "\nbusy") for head in ("search", "bare", "times")]
+    out = table_of("Medians", ["round", *heads])
+    for number, row in enumerate(rows, 1):
+        cells = [
+            *(ms(row["search"]), ms(row["bare"]), f"{row['ratio']:.2f}"),
+            *(ms(row["search busy"]), ms(row["bare busy"]), f"{row['busy ratio']:.2f}"),
+        ]
+        out.add_row(f"{number}" if number < len(rows) else "all", *cells)
+    console.print(out)
+    write_json(options.json, {"server": settings, "rows": rows, "load": load()})
+
+
 def main() -> None:
     """Measure and print."""
     options = _options()
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     console = Console(highlight=False)
+    if options.search:
+        print_searches(options, console)
+        return
     each = options.messages // options.users
     titles = {
         "many": f"{options.users:,} users with {each:,} messages each",
@@ -267,6 +317,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=positive, default=ROUNDS, metavar="N", help="of which the best counts"
     )
+    parser.add_argument("--search", action="store_true", help="only searches of many users on PostgreSQL")
     parser.add_argument("--clients", type=positive, nargs="+", default=CLIENTS, metavar="N", help="at once")
     parser.add_argument("--seconds", type=float, default=SECONDS, metavar="S", help="that clients save")
     parser.add_argument("--url", help="an empty database to fill, in place of a server of its own")

@@ -111,14 +111,17 @@ def load(system: str, folder: Path, layout: str) -> Dict:
         return {"text": stored - began, "vectors": time.perf_counter() - stored}
 
 
-def tables(_: str, folder: Path, __: str) -> Dict:
-    """Make the tables of the bare statements, of the same rows; return what the server is set to."""
+def tables(_: str, folder: Path, layouts: str) -> Dict:
+    """Make the tables of the bare statements, of the same rows; return what the server is set to.
+
+    ``layouts``: "all", or "none" to leave the table of words empty.
+    """
     names = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
     with closing(connect(folder)) as server:
         server.execute("SET jiyi.every_tenant TO 'on'")
         for statement in _TABLES.split(";")[:-1]:
             server.execute(statement)
-        for file in sorted(folder.glob("*-*.jsonl")):
+        for file in sorted(folder.glob("*-*.jsonl")) if layouts == "all" else ():
             texts = [json.loads(line)["content"] for line in file.read_text("utf-8").splitlines()]
             rows = [(file.stem, doc, " ".join(analyse(text))) for doc, text in enumerate(texts)]
             with server.transaction(), server.cursor() as cursor:
@@ -132,18 +135,11 @@ def tables(_: str, folder: Path, __: str) -> Dict:
 def read(system: str, folder: Path, layout: str) -> Dict:
     """Search, build windows and ask both indexes by themselves; return seconds.
 
-    The first search of each user, and the first reading of a user's words, are apart. Between searches
-    on PostgreSQL the bare query is asked, so that a busy machine slows both.
+    The first search of each user, and the first reading of a user's words, are apart.
     """
     lookup, found = Lookup(), Found()
     with open_memory(system, folder, embedder=lookup) as memory:
-        lookup.asked = np.ones(384, np.float32)
-        memory.search("预热 warm", user_id="nobody")
-        with closing(connect(folder)) as server:
-            for user, text, lookup.asked in _asked(folder, layout):
-                found.time("search", user, partial(memory.search, text, limit=LIMIT, user_id=user))
-                if system == "postgresql":
-                    found.time("bare", user, _near_by_hand(server, user, lookup.asked))
+        _search(memory, lookup, folder, layout, found, bare=system == "postgresql")
         sessions = {user: memory.sessions(limit=1, user_id=user)[0].id for user in found.users}
         for user, text, lookup.asked in _asked(folder, layout):
             build = partial(memory.build_context, sessions[user], text, budget=BUDGET, user_id=user)
@@ -157,6 +153,41 @@ def read(system: str, folder: Path, layout: str) -> Dict:
             wide = Query(scope=scope, text=text, limit=NEAREST)
             found.time("nearest", user, partial(backend.vectors.nearest, wide, vector))
     return found.seconds | {f"first {name}": found.first[name] for name in ("search", "words")}
+
+
+def search(system: str, folder: Path, layout: str) -> Dict:
+    """Search only, with the bare query between searches; return seconds."""
+    lookup, found = Lookup(), Found()
+    with open_memory(system, folder, embedder=lookup) as memory:
+        _search(memory, lookup, folder, layout, found, bare=True)
+    return found.seconds | {"first search": found.first["search"]}
+
+
+def _search(
+    memory: jiyi.MemoryManager, lookup: Lookup, folder: Path, layout: str, found: "Found", *, bare: bool
+) -> None:
+    """Time searches and, with ``bare``, the bare query after each, so that a busy machine slows both.
+
+    "busy" is the processor time of this thread and of the server's processes, where it runs here.
+    """
+    lookup.asked = np.ones(384, np.float32)
+    memory.search("预热 warm", user_id="nobody")
+    with closing(connect(folder)) as server:
+        pids = [pid for (pid,) in server.execute("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
+        files = [file for pid in pids if (file := Path(f"/proc/{pid}/schedstat")).exists()]
+        for user, text, lookup.asked in _asked(folder, layout):
+            actions = {"search": partial(memory.search, text, limit=LIMIT, user_id=user)}
+            if bare:
+                actions["bare"] = _near_by_hand(server, user, lookup.asked)
+            for name, action in actions.items():
+                served, began = _served(files), time.thread_time()
+                found.time(name, user, action)
+                asked = time.thread_time() - began
+                found.add(f"{name} busy", user, asked + _served(files) - served)
+
+
+def _served(files: Sequence[Path]) -> float:
+    return sum(int(file.read_text().split()[0]) for file in files) / 1e9
 
 
 class Found:
@@ -174,9 +205,13 @@ class Found:
 
     def time(self, name: str, user: str, action: Callable[[], object]) -> None:
         """Do it and note how long it took."""
+        self.add(name, user, timed(action))
+
+    def add(self, name: str, user: str, seconds: float) -> None:
+        """Note how long it took."""
         known = (name, user) in self._met
         self._met.add((name, user))
-        (self.seconds if known else self.first).setdefault(name, []).append(timed(action))
+        (self.seconds if known else self.first).setdefault(name, []).append(seconds)
 
 
 def by_hand(_: str, folder: Path, layout: str) -> Dict:
@@ -269,6 +304,7 @@ STEPS: dict[str, Callable[[str, Path, str], Dict]] = {
     "load": load,
     "tables": tables,
     "read": read,
+    "search": search,
     "by_hand": by_hand,
     "save": save,
 }

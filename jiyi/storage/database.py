@@ -99,7 +99,8 @@ class Connection(Protocol):
 
     def run_many(self, name: str, values: Iterable[Values]) -> None:
         """Run a statement without a result once for each of the values."""
-        ...
+        for each in values:
+            self.run(name, each)
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """Reserve ascending numbers for a user's new rows and return the first.

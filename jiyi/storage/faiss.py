@@ -86,8 +86,7 @@ class UserCodes:
         self.index = faiss.IndexScalarQuantizer(mine.dims, kind, faiss.METRIC_INNER_PRODUCT)
 
     def _rounded(self, vectors: Floats) -> Floats:
-        rounded: Floats = np.rint((vectors - self.mean) / np.float32(self.step)).clip(-_STEPS, _STEPS)
-        return rounded
+        return np.asarray(np.rint((vectors - self.mean) / np.float32(self.step)).clip(-_STEPS, _STEPS))
 
 
 class FaissVectors(SqliteVectors):

@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,7 @@ def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
 
 
 _H = TypeVar("_H", bound=CachedPart)
+_T = TypeVar("_T")
 Extend = Callable[[_H], None]  # brings a part up to date
 
 
@@ -90,15 +91,15 @@ class UserCache:
         self._evict(user_id, user, nbytes)
         return view
 
-    def peek(self, user_id: str, part: type[_H]) -> _H | None:
-        """Return a user's part as the last `use` left it, None if it is not cached."""
+    def peek(self, user_id: str, part: type[_H], look: Callable[[_H], _T]) -> _T | None:
+        """Return what ``look`` says of a user's part as the last `use` left it, None if it is not cached."""
         with self._lock:
             user = self._users.get(user_id)
         if user is None:
             return None
         with user.lock:
             cached = user.parts.get(part)
-            return None if cached is None else cast("_H", cached.view())
+            return None if cached is None else look(cached)
 
     def clear(self) -> None:
         """Drop everything."""

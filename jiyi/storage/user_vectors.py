@@ -138,8 +138,7 @@ class UserVectors:
     def vectors(self, places: NDArray[np.intp]) -> Floats:
         """Return the vectors at these places, of length 1; rounded ones are approximate."""
         if self.mean is None:
-            exact: Floats = self.rows[places]
-            return exact
+            return np.asarray(self.rows[places])
         approximate: Floats = self.rows[places].astype(np.float32) * np.float32(self.step) + self.mean
         approximate /= np.maximum(np.linalg.norm(approximate, axis=1, keepdims=True), 1e-9)
         return approximate
@@ -167,8 +166,7 @@ class UserVectors:
             self.parts, self.docs = self.parts[:n], self.docs[:n]
 
     def _rounded(self, vectors: Floats) -> NDArray[np.int8]:
-        steps: Floats = np.rint((vectors - cast("Floats", self.mean)) / self.step)
-        return steps.clip(-127, 127).astype(np.int8)
+        return np.asarray(np.rint((vectors - cast("Floats", self.mean)) / self.step).clip(-127, 127), np.int8)
 
 
 def find_nearest(

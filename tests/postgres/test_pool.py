@@ -226,6 +226,41 @@ def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):
         assert raw.execute(words, prepare=False).fetchone() == (0,)
 
 
+def test_statements_of_a_trip_are_prepared_once(open_database):
+    database = open_database(pool_max=1)
+    with database._borrowed() as raw:
+        for number in (1, 2):
+            (answer,) = raw.send_all([("SELECT %(n)s::int8 AS n, '%%' AS sign", {"n": number})])
+            assert (answer.names, answer.rows) == (["n", "sign"], [(number, "%")])
+        raw.send_all([("BEGIN", None), ("SELECT '%'", None), ("COMMIT", None)])
+        held = raw.execute("SELECT statement FROM pg_prepared_statements ORDER BY 1").fetchall()
+    assert [words for (words,) in held] == ["SELECT $1::int8 AS n, '%' AS sign", "SELECT '%'"]
+
+
+def test_after_a_statement_that_fails_none_runs_and_the_connection_goes_on(open_database):
+    database = open_database(pool_max=1)
+    good = ("SELECT %(n)s::int8", {"n": 1})
+    bad = ("SELECT 1 / %(n)s::int8", {"n": 0})
+    with database._borrowed() as raw:
+        raw.send_all([good])
+        for _ in range(3):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                raw.send_all([good, bad, good])
+            assert raw.send_all([good, good])[1].rows == [(1,)]
+        assert raw.send_all([("SELECT 1 / %(n)s::int8", {"n": 1})])[0].rows == [(1,)]
+
+
+def test_numbers_of_lists_may_grow(open_database):
+    with open_database()._borrowed() as raw:
+        sums = [
+            raw.send_all([("SELECT sum(n) FROM unnest(%(all)s::int8[]) AS n", {"all": numbers})])[0].rows[0][
+                0
+            ]
+            for numbers in ([1, 2], [10**9], [10**12, 1], [])
+        ]
+    assert sums == [3, 10**9, 10**12 + 1, None]
+
+
 def test_passwords_are_in_no_message(postgres_url):
     wrong = postgres_url.replace("@", "x@")
     password = wrong.split(":")[2].split("@")[0]

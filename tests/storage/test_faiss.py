@@ -117,12 +117,14 @@ def test_what_another_connection_saves_and_removes_is_noticed(path, matrix, monk
 
     save(0, 60)
     assert found(7) == "7"
-    assert reading.cache.peek("ana", UserCodes).index.ntotal == 60
+    assert reading.cache.peek("ana", UserCodes, UserCodes.view).index.ntotal == 60
     save(60, 90)
     assert found(88) == "88"
     store.delete(Query(scope=ANA, ids=("7", "88")))
     assert (found(7) == "7", found(88) == "88", found(50)) == (False, False, "50")
-    assert reading.cache.peek("ana", UserCodes).index.ntotal == 88, "nothing of what is gone is held"
+    assert reading.cache.peek("ana", UserCodes, UserCodes.view).index.ntotal == 88, (
+        "nothing of what is gone is held"
+    )
     reading.close()
     writing.close()
 

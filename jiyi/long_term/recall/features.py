@@ -80,8 +80,7 @@ class Features:
 
     def column(self, name: Feature) -> Column:
         """Return a feature of all rows."""
-        column: Column = self.matrix[:, FEATURE_NAMES.index(name)]
-        return column
+        return np.asarray(self.matrix[:, FEATURE_NAMES.index(name)])
 
 
 def compute_features(question: Question, table: Candidates, evidence: Evidence | None) -> Features:
@@ -146,6 +145,9 @@ def build_evidence(
     the lowest similarity of all.
     """
     cosines = parts @ question
+    place = np.argsort(rows)
+    if len(rows) == size and (np.diff(rows[place]) == 1).all():  # each has one part, as in most memories
+        return Evidence(question=question, vectors=parts[place], similarity=cosines[place])
     order = np.lexsort((cosines, rows))  # the best part of a row comes last
     owners, cosines = rows[order], cosines[order]
     last = np.flatnonzero(np.append(owners[1:] != owners[:-1], True))
@@ -256,8 +258,7 @@ def _speaker_features(question: Question, table: Candidates, named: list[int]) -
 
 def _content_features(question: Question, table: Candidates, dialogue: Column) -> dict[Feature, Column]:
     def has(trait: Trait) -> Column:
-        found: Column = ((table.traits & trait.value) != 0).astype(np.float32)
-        return found
+        return np.asarray((table.traits & trait.value) != 0, np.float32)
 
     nothing = np.zeros(len(table), np.float32)
     spoken = table.roles != ROLES.index("tool")  # the length of a tool's output says nothing

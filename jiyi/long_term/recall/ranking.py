@@ -40,8 +40,7 @@ class Ranked:
 
     def share(self, name: Feature) -> Column:
         """Return what a feature adds to each score."""
-        column: Column = self.shares[:, FEATURE_NAMES.index(name)]
-        return column
+        return np.asarray(self.shares[:, FEATURE_NAMES.index(name)])
 
     def why(self, rows: Sequence[int]) -> list[dict[str, float]]:
         """Return for each row what its features add to the score, the strongest first."""

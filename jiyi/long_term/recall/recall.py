@@ -1,7 +1,7 @@
 """Recall: finds the records that answer a question."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, tzinfo
 from typing import cast
@@ -169,12 +169,12 @@ class Recall:
         question = parse_question(query.text, query.asked_at or self.clock(), self.zone)
         # Some BLAS libraries raise the flag for invalid values for the padding of their lanes.
         with one_blas_thread(), np.errstate(invalid="ignore"):
-            return table, compute_features(question, table, evidence), notes
+            return table, compute_features(question, table, evidence and evidence()), notes
 
     def _search_indexes(
         self, wide: Query, required: Sequence[Key], snapshot: Snapshot
-    ) -> tuple[Candidates, Evidence | None]:
-        """Return the candidates of text and vector search, and their vectors if there are any."""
+    ) -> tuple[Candidates, Callable[[], Evidence] | None]:
+        """Return the candidates of text and vector search, and what compares their vectors, if any."""
         speakers = snapshot.terms.speakers.names
         # The speaker is a feature of its own. In the question's vector a name would only find the
         # messages that address someone by it, which in a dialogue are the other speaker's.
@@ -189,7 +189,7 @@ class Recall:
         parts = self.vectors.read_rows(snapshot, table.rows)
         if not len(parts.rows):
             return table, None
-        return table, build_evidence(parts.rows, parts.vectors, len(table), vector)
+        return table, lambda: build_evidence(parts.rows, parts.vectors, len(table), vector)
 
     def _select_hits(
         self,

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from jiyi.errors import WrongState
 from jiyi.records import Kind
-from jiyi.storage.postgres.database import PostgresDatabase, RecentUsers
+from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import SQL
 from jiyi.storage.relational.spaces import read_spaces
@@ -78,7 +78,7 @@ class AnnIndex:
     def __init__(self, database: PostgresDatabase, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = database
         self._clock = clock
-        self._cache = RecentUsers[tuple[float, Any]](_CACHE_USERS)  # by user; None is the index
+        self._cache: dict[str | None, tuple[float, Any]] = {}  # by user; None is the index
 
     def plan(self, user_id: str, parts: int) -> AnnPlan | None:
         """Return how to use the index for ``parts`` vectors of a user and each kind, None if not at all."""
@@ -144,7 +144,9 @@ class AnnIndex:
         known = self._cache.get(whose)
         if known is None or now - known[0] > _CACHE_SECONDS:
             known = now, ask()
-            self._cache.put(whose, known)
+            if len(self._cache) > _CACHE_USERS:
+                self._cache.clear()
+            self._cache[whose] = known
         return known[1]
 
     def _read_index(self) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """Named statements on one connection to PostgreSQL, several in one round trip."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -12,18 +12,15 @@ from jiyi.errors import StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.database import Answer, Call, Connection, Values
+from jiyi.storage.postgres.pool import PooledConnection
 from jiyi.storage.postgres.statements import GENERIC_PLAN, POSTGRES, Statement, get_statement, set_local
 from jiyi.storage.rows import Row
 
 __all__ = ["PostgresConnection", "ReadChannel", "UserStatement", "WriteTransaction"]
 
-_MAX_WAITING = 1_000  # statements that are queued before they are sent
-_BULK = 100  # rows from which on `executemany` is used
+_MAX_WAITING = 4_000  # statements that are queued before they are sent
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
 
-_Cursor = psycopg.Cursor[Any]
-_Raw = psycopg.Connection[Any]
-_Rows = list[tuple[Any, ...]]
 _Settings = Sequence[tuple[str, str]]  # of the server
 
 
@@ -49,35 +46,31 @@ class ReadChannel:
     to the statements after them without BEGIN and COMMIT.
     """
 
-    _borrow: Callable[[], contextlib.AbstractContextManager[_Raw]]  # a connection for a round trip
+    _borrow: Callable[[], contextlib.AbstractContextManager[PooledConnection]]  # for a round trip
     _set_tenant: _SetTenant
     _explicit: bool  # send BEGIN and COMMIT nevertheless, because other machines take part
     in_transaction = False
 
-    def execute(self, ask: UserStatement) -> _Cursor:
+    def execute(self, ask: UserStatement) -> Answer:
         """Run a statement and return its result."""
         return self.execute_all([ask])[0]
 
-    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[_Cursor]:
+    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[Answer]:
         """Run statements for the same user and return their results; settings apply to later ones too.
 
         ``generic_plan``: all are in `GENERIC_PLAN`.
         """
-        cursors = []
-        with self._borrow() as raw, raw.pipeline():
-            if self._explicit:
-                raw.execute("BEGIN READ ONLY")
-            for words, values in self._set_tenant(asks[0].user_id, generic_plan=generic_plan):
-                raw.execute(words, values)
-            for ask in asks:
-                for words, values in set_local(ask.settings, single_node=not self._explicit):
-                    raw.execute(words, values)
-                cursors.append(raw.execute(ask.statement, ask.values, binary=True))
-            if self._explicit:
-                raw.execute("COMMIT")
-        return cursors
-
-    execute_later = execute  # see `WriteTransaction.execute_later`
+        statements: list[Statement] = [("BEGIN READ ONLY", None)] if self._explicit else []
+        statements += self._set_tenant(asks[0].user_id, generic_plan=generic_plan)
+        places = []
+        for ask in asks:
+            statements += set_local(ask.settings, single_node=not self._explicit)
+            places.append(len(statements))
+            statements.append((ask.statement, ask.values))
+        statements += [("COMMIT", None)] if self._explicit else []
+        with self._borrow() as raw:
+            answers = raw.send_all(statements)
+        return [answers[place] for place in places]
 
 
 @dataclass(slots=True)
@@ -97,7 +90,7 @@ class WriteTransaction:
 
     in_transaction = True
 
-    def __init__(self, raw: _Raw, set_tenant: _SetTenant) -> None:
+    def __init__(self, raw: PooledConnection, set_tenant: _SetTenant) -> None:
         self.committing = False
         self.raw = raw
         self._set_tenant = set_tenant
@@ -109,35 +102,27 @@ class WriteTransaction:
         self._depth = 0
         self._sends = 0
 
-    def execute(self, ask: UserStatement) -> _Cursor:
+    def execute(self, ask: UserStatement) -> Answer:
         """Run a statement and return its result."""
         statement = (ask.statement, ask.values)
-        if ask.user_id is None:
-            return self._send([*self._set_limits(), statement])[-1]
-        if not (self._begun or self._unsaved or ask.user_id in self._state.next_doc):
-            return self._begin_with(ask.user_id, statement)
-        self._lock(ask.user_id)
+        if ask.user_id is not None:
+            if not (self._begun or self._unsaved or ask.user_id in self._state.next_doc):
+                return self._begin_with(ask.user_id, statement)
+            self._lock(ask.user_id)
         return self._send([*self._switch_tenant(ask.user_id), statement])[-1]
 
-    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[_Cursor]:  # noqa: ARG002
+    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[Answer]:  # noqa: ARG002
         """See `ReadChannel.execute_all`."""
         return [self.execute(ask) for ask in asks]
 
     def execute_later(self, ask: UserStatement) -> None:
         """Queue a statement without a result; it is sent when the block ends or before."""
-        if ask.user_id is None:
-            self._waiting += self._set_limits()
-        else:
+        if ask.user_id is not None:
             self._lock(ask.user_id)
-            self._waiting += self._switch_tenant(ask.user_id)
-        self._waiting.append((ask.statement, ask.values))
+        self._waiting += [*self._switch_tenant(ask.user_id), (ask.statement, ask.values)]
         self._unsaved = True
         if len(self._waiting) >= _MAX_WAITING:
             self._send([])
-
-    def lock_all(self) -> None:
-        """Lock the data of all users before it is read."""
-        self.execute(UserStatement(user_id=None, statement=get_statement("lock_meta"), values={}))
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """Reserve numbers of a user and return the first."""
@@ -153,16 +138,6 @@ class WriteTransaction:
         given = self._state.next_doc
         return {user: (first, given[user]) for user, first in self._taken.items() if user in given}
 
-    def execute_many(self, user_id: str, statement: str, rows: Sequence[Values]) -> None:
-        """Send the queue, then run a statement without a result for each of many rows of a user."""
-        self._lock(user_id)
-        turn = self._switch_tenant(user_id)
-        if turn or self._waiting:
-            self._send(turn)
-        self._sends += 1
-        with self.raw.cursor() as cursor:
-            cursor.executemany(statement, rows)
-
     def commit(self) -> None:
         """Send the queue and commit; nothing is sent if there was no statement."""
         if not self._begun and not self._unsaved:
@@ -170,11 +145,11 @@ class WriteTransaction:
         for user_id, (_, following) in sorted(self.numbers.items()):
             values = {"user_id": user_id, "next_doc": following}
             self._waiting += [*self._switch_tenant(user_id), (get_statement("set_next_doc"), values)]
-        self.committing = True
-        ended = self._send([("COMMIT", None)])[-1]
-        self.committing = False
-        if ended.statusmessage != "COMMIT":
+        if self.raw.info.transaction_status == TransactionStatus.INERROR:
             raise StorageError("an earlier error undid this transaction; begin it again")
+        self.committing = True
+        self._send([("COMMIT", None)])
+        self.committing = False
 
     def rollback(self) -> None:
         """Roll back, unless the connection is broken."""
@@ -208,7 +183,8 @@ class WriteTransaction:
             del self._waiting[place if sends == self._sends else 0 :]
             self._unsaved, self._state = False, before
             if sends != self._sends:
-                self._rollback_to(name)
+                with contextlib.suppress(psycopg.Error):  # the exception being raised says more
+                    self._send([(f"ROLLBACK TO {name}", None), (f"RELEASE {name}", None)])
             raise
         finally:
             self._depth -= 1
@@ -229,54 +205,41 @@ class WriteTransaction:
             self._taken.clear()
             raise
 
-    def _rollback_to(self, name: str) -> None:
-        with contextlib.suppress(psycopg.Error):  # the exception being raised says more
-            self._send([(f"ROLLBACK TO {name}", None), (f"RELEASE {name}", None)])
-
-    def _begin_with(self, user_id: str, statement: Statement) -> _Cursor:
+    def _begin_with(self, user_id: str, statement: Statement) -> Answer:
         """Send the first statement together with the lock; if the user is new, start again."""
         waiting, lock = list(self._waiting), (get_statement("lock_owner"), {"user_id": user_id})
-        *_, locked, cursor = self._send([*self._switch_tenant(user_id), lock, statement])
-        row = locked.fetchone()
-        if row is None:
+        *_, locked, answer = self._send([*self._switch_tenant(user_id), lock, statement])
+        if not locked.rows:
             self.raw.execute("ROLLBACK")
             self._begun, self._waiting, self._state.tenant = False, waiting, None
             self._lock(user_id)
             return self._send([statement])[-1]
-        self._state.next_doc[user_id] = row[0]
-        return cursor
+        self._state.next_doc[user_id] = locked.rows[0][0]
+        return answer
 
     def _lock(self, user_id: str) -> None:
         if user_id in self._state.next_doc:
             return
         lock = (get_statement("lock_owner"), {"user_id": user_id})
-        row = self._send([*self._switch_tenant(user_id), lock])[-1].fetchone()
-        if row is None:
-            row = self._send([(get_statement("add_owner"), {"user_id": user_id}), lock])[-1].fetchone()
-            assert row is not None
-        self._state.next_doc[user_id] = row[0]
+        rows = self._send([*self._switch_tenant(user_id), lock])[-1].rows
+        rows = rows or self._send([(get_statement("add_owner"), {"user_id": user_id}), lock])[-1].rows
+        self._state.next_doc[user_id] = rows[0][0]
 
-    def _switch_tenant(self, user_id: str) -> list[Statement]:
-        if self._state.tenant == user_id:
+    def _switch_tenant(self, user_id: str | None) -> list[Statement]:
+        """Return what makes a user's rows visible; None for statements that need only the time limits."""
+        if self._state.tenant is not None and user_id in (None, self._state.tenant):
             return []
-        self._state.tenant = user_id
-        return self._set_tenant(user_id)
+        self._state.tenant = user_id or ""
+        return self._set_tenant(self._state.tenant)
 
-    def _set_limits(self) -> list[Statement]:
-        """Set the time limits, for statements that need no user's rows."""
-        return [] if self._state.tenant is not None else self._switch_tenant("")
-
-    def _send(self, statements: Sequence[Statement]) -> list[_Cursor]:
+    def _send(self, statements: Sequence[Statement]) -> list[Answer]:
         """Send the queue and these statements in one round trip."""
         everything = [*self._waiting, *statements]
         if not self._begun:
             everything.insert(0, ("BEGIN ISOLATION LEVEL READ COMMITTED", None))
         self._waiting, self._unsaved, self._begun = [], False, True
         self._sends += 1
-        if not everything:
-            return []
-        with self.raw.pipeline() if len(everything) > 1 else contextlib.nullcontext():
-            return [self.raw.execute(words, values, binary=True) for words, values in everything]
+        return self.raw.send_all(everything) if everything else []
 
 
 @dataclass
@@ -294,32 +257,22 @@ class PostgresConnection(Connection):
         """See `Connection.in_transaction`."""
         return self._channel.in_transaction
 
-    def rows_with(self, settings: _Settings, name: str, values: Values, **parts: str) -> _Rows:
+    def rows_with(
+        self, settings: _Settings, name: str, values: Values, **parts: str
+    ) -> list[tuple[Any, ...]]:
         """Run a statement under settings of the server and return its rows."""
         ask = replace(self._of(get_statement(name, **parts), values), settings=settings)
-        return self._channel.execute(ask).fetchall()
+        return self._channel.execute(ask).rows
 
     def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.fetch_all`."""
         asks = [self._of(get_statement(call.name, **call.parts), call.values) for call in calls]
         generic_plan = all(call.name in GENERIC_PLAN for call in calls)
-        return [
-            Answer([column.name for column in cursor.description or ()], cursor.fetchall())
-            for cursor in self._channel.execute_all(asks, generic_plan=generic_plan)
-        ]
+        return self._channel.execute_all(asks, generic_plan=generic_plan)
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`; in a transaction it is sent with the next statement that has a result."""
-        self._channel.execute_later(self._of(get_statement(name, **parts), values))
-
-    def run_many(self, name: str, values: Iterable[Values]) -> None:
-        """See `Connection.run_many`."""
-        rows = list(values)
-        if len(rows) >= _BULK and self._user_id is not None:
-            self._transaction.execute_many(self._user_id, get_statement(name), rows)
-            return
-        for each in rows:
-            self.run(name, each)
+        self._transaction.execute_later(self._of(get_statement(name, **parts), values))
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """See `Connection.take_numbers`."""
@@ -341,5 +294,5 @@ class PostgresConnection(Connection):
     def _of(self, statement: str, values: Values) -> UserStatement:
         if self._lock_first:
             self._lock_first = False
-            self._transaction.lock_all()
+            self._channel.execute(self._of(get_statement("lock_meta"), {}))
         return UserStatement(user_id=self._user_id, statement=statement, values=dict(values))

@@ -2,9 +2,8 @@
 
 import contextlib
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar, cast
 
 import psycopg
 from psycopg import errors as pg
@@ -17,7 +16,7 @@ from jiyi.storage.postgres.connection import PostgresConnection, ReadChannel, Wr
 from jiyi.storage.postgres.errors import Conflict, retry, translate
 from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.postgres.migrate import prepare, tables
-from jiyi.storage.postgres.pool import Pool, Raw, connect
+from jiyi.storage.postgres.pool import Pool, PooledConnection, Raw, connect
 from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_statement, set_tenant
 from jiyi.storage.user_cache import UserCache
 from jiyi.telling import mask
@@ -30,38 +29,28 @@ _USERS = 1_000  # users remembered
 _CACHE_BYTES = 512 * 1024 * 1024
 _POOLED = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 _T = TypeVar("_T")
-_V = TypeVar("_V")
 
 
-class RecentUsers(Generic[_V]):
-    """Values of the users put most recently, up to a number of users; safe for many threads."""
+class RecentUsers:
+    """The users put most recently, up to a number; safe for many threads."""
 
     def __init__(self, most: int = _USERS) -> None:
         self._most = most
-        self._users: OrderedDict[str | None, _V] = OrderedDict()
+        self._users: dict[str, None] = {}
         self._lock = threading.Lock()
 
-    def put(self, user_id: str | None, known: _V) -> None:
-        """Set a user's value; the least recent user is dropped if there are too many."""
+    def put(self, user_id: str) -> None:
+        """Make this user the newest; the oldest is dropped if there are too many."""
         with self._lock:
-            self._users[user_id] = known
-            self._users.move_to_end(user_id)
+            self._users.pop(user_id, None)
+            self._users[user_id] = None
             if len(self._users) > self._most:
-                self._users.popitem(last=False)
-
-    def get(self, user_id: str | None) -> _V | None:
-        """Return a user's value, None if it is unknown."""
-        return self._users.get(user_id)
+                del self._users[next(iter(self._users))]
 
     def newest_first(self) -> list[str]:
         """Return the users."""
         with self._lock:
-            return [user for user in reversed(self._users) if user is not None]
-
-    def clear(self) -> None:
-        """Forget all."""
-        with self._lock:
-            self._users.clear()
+            return list(reversed(self._users))
 
 
 def needs_analyze(numbers: Mapping[str, tuple[int, int]]) -> bool:
@@ -128,7 +117,7 @@ class PostgresDatabase(Database):
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
         self.damage = DamageLog()
-        self.recent = RecentUsers[None]()
+        self.recent = RecentUsers()
         self._timeouts = (max(1, round(statement_seconds * 1000)), max(1, round(lock_timeout * 1000)))
         self._reconnect_seconds = reconnect_seconds
         self._local = threading.local()
@@ -152,7 +141,7 @@ class PostgresDatabase(Database):
         yield PostgresConnection(channel, user_id, self.damage)
 
     @contextlib.contextmanager
-    def _borrowed(self) -> Iterator[Raw]:
+    def _borrowed(self) -> Iterator[PooledConnection]:
         with self._pool.borrow() as raw, self._translated(raw):
             yield raw
 
@@ -160,7 +149,7 @@ class PostgresDatabase(Database):
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
         """See `Database.write`."""
         if user_id is not None:
-            self.recent.put(user_id, None)
+            self.recent.put(user_id)
         here = self._writing
         if here is not None:
             with self._translated(here.raw), here.savepoint():
@@ -171,7 +160,9 @@ class PostgresDatabase(Database):
             with self._translated(raw, writing), self._here(writing):
                 yield PostgresConnection(writing, user_id, self.damage, user_id is None)
             if not self.citus and needs_analyze(writing.numbers):
-                _analyze(raw, tables())
+                names = sql.SQL(", ").join(map(sql.Identifier, tables()))
+                with contextlib.suppress(psycopg.Error):  # it is busy, or this role may not
+                    raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))
 
     @contextlib.contextmanager
     def _here(self, writing: WriteTransaction) -> Iterator[None]:
@@ -194,8 +185,8 @@ class PostgresDatabase(Database):
 
     def extra_calls(self, user_id: str) -> list[Call]:
         """See `Database.extra_calls`."""
-        held = self.cache.peek(user_id, InMemoryVectors)
-        return [] if held is None or held.too_many else held.calls(user_id)
+        missing = self.cache.peek(user_id, InMemoryVectors, lambda m: [] if m.too_many else m.calls(user_id))
+        return missing or []
 
     def scrub(self) -> None:
         """See `Trash.scrub`: VACUUM marks the space of dropped rows as free, to be overwritten in time.
@@ -245,10 +236,3 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             committing = writing is not None and writing.committing
             raise translate(error, self.place, raw, committing=committing) from error
-
-
-def _analyze(raw: Raw, tables: Sequence[str]) -> None:
-    """Let the server gather statistics of tables, if it can now and this role may."""
-    names = sql.SQL(", ").join(map(sql.Identifier, tables))
-    with contextlib.suppress(psycopg.Error):
-        raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))

@@ -6,7 +6,7 @@ If several processes start at once, one migrates and the others wait.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import psycopg
 from psycopg.rows import class_row
@@ -222,12 +222,7 @@ def _make_extension(raw: Raw, place: str) -> None:
         ) from error
 
 
-class _Open(Protocol):
-    @property
-    def url(self) -> str: ...
-
-
-def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]:
+def distribute(database: Any, *, shards: int | None = None) -> list[str]:
     """Distribute the tables of an up-to-date database over a Citus cluster; return what was done.
 
     Existing rows are moved in one transaction; readers and writers wait meanwhile. It may be run
@@ -241,7 +236,7 @@ def distribute(database: _Open | str, *, shards: int | None = None) -> list[str]
     Raises:
         StorageError: the extension or the machines are missing, or the cluster refuses; says what to do.
     """
-    url = database if isinstance(database, str) else database.url
+    url: str = getattr(database, "url", database)
     place, names = mask(url), tables()
     if steps := pending_steps(url):
         raise StorageError(f"{place} is not up to date ({steps[0]}); bring it there with: jiyi migrate")

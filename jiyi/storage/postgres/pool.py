@@ -2,21 +2,29 @@
 
 import contextlib
 import logging
+import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from functools import lru_cache
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import pq
+from psycopg.adapt import PyFormat, Transformer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import error_from_result
+from psycopg.generators import fetch_many, send
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from jiyi.errors import Closed, StorageError
 from jiyi.forks import leave_at_fork
+from jiyi.storage.database import Answer
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, translate
-from jiyi.storage.postgres.statements import Adapters
+from jiyi.storage.postgres.statements import Adapters, Statement
 from jiyi.telling import mask
 
-__all__ = ["Pool", "Raw", "connect"]
+__all__ = ["Pool", "PooledConnection", "Raw", "connect"]
 
 Raw = psycopg.Connection[Any]
 
@@ -34,24 +42,31 @@ _ALWAYS = {"client_encoding": "utf8"}
 _ADAPTERS = Adapters()
 _PROBE_SECONDS = 1.0  # between checks of the server while waiting for a free connection
 _GRACE = 5.0  # seconds after the statement timeout until a silent server is given up
+_MAX_PREPARED = 200  # statements of a connection; further ones are parsed each time
+_DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+_NAMED = re.compile(r"%\(([a-z0-9_]+)\)s")
 
 _T = TypeVar("_T")
+_Key = tuple[bytes, tuple[int, ...]]  # a statement and the types of its values
+_Results = Generator[Any, Any, list[pq.abc.PGresult]]
 
 # Failures of connections are raised; without this handler they would also be printed to stderr.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
-class _TimedConnection(psycopg.Connection[Any]):
-    """A connection with a time limit for a silent server.
+class PooledConnection(psycopg.Connection[Any]):
+    """A connection that sends statements together and has a time limit for a silent server.
 
     Timeouts of the server and of TCP do not help if a proxy acknowledges all bytes and forwards none.
     """
 
     patience: float | None = None  # seconds without a byte; None for no limit
+    prepares = True  # whether statements may stay prepared on the server
     _is_left = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._names: dict[_Key, bytes] = {}  # of the statements that are prepared
         leave_at_fork(self)
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
@@ -82,6 +97,63 @@ class _TimedConnection(psycopg.Connection[Any]):
                 wanted = gen.send(ready)
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]
+
+    def send_all(self, statements: Sequence[Statement]) -> list[Answer]:
+        """Run statements in one round trip and return their results; none runs after one that failed.
+
+        psycopg's own pipeline sends each by itself and keeps a cursor for it, which takes longer than most
+        of jiyi's statements run.
+        """
+        ready, loading, answers = list[tuple[_Key, Any, Any]](), Transformer(self), list[Answer]()
+        for words, given in statements:
+            query, names = (words.encode(), []) if given is None else _numbered(words)
+            dumping = Transformer(self)  # not shared: the first numbers of a list set the type of all
+            values = [given[name] for name in names] if given else []
+            written = dumping.dump_sequence(values, [PyFormat.AUTO] * len(values))
+            ready.append(((query, dumping.types or ()), written, dumping.formats))
+        for result in self.wait(self._round_trip(ready)):
+            if result.status not in _DONE:
+                raise error_from_result(result)
+            loading.set_pgresult(result)
+            columns = [(result.fname(number) or b"").decode() for number in range(result.nfields)]
+            answers.append(Answer(columns, loading.load_rows(0, result.ntuples, tuple)))
+        return answers
+
+    def _round_trip(self, statements: Sequence[tuple[_Key, Any, Any]]) -> _Results:
+        pgconn, sent = self.pgconn, list[tuple[_Key, bool]]()
+        pgconn.enter_pipeline_mode()
+        for key, values, formats in statements:
+            name = self._names.get(key) if self.prepares else None
+            is_new = name is None and self.prepares and len(self._names) < _MAX_PREPARED
+            if is_new and (values or key[0].startswith(b"SELECT")):  # others are too many, or too simple
+                name = self._names[key] = b"jiyi_" + token_hex(8).encode()  # a pooler may share them
+                pgconn.send_prepare(name, *key)
+                sent.append((key, True))
+            if name is None:
+                pgconn.send_query_params(key[0], values, key[1], formats, pq.Format.BINARY)
+            else:
+                pgconn.send_query_prepared(name, values, formats, pq.Format.BINARY)
+            sent.append((key, False))
+        pgconn.pipeline_sync()
+        yield from send(pgconn)
+        results = list[pq.abc.PGresult]()
+        for key, prepares in sent:
+            result = (yield from fetch_many(pgconn))[0]
+            if result.status not in _DONE:
+                self._names.pop(key, None)  # what it was prepared for may have changed
+            elif prepares:
+                continue
+            results.append(result)
+        yield from fetch_many(pgconn)
+        pgconn.exit_pipeline_mode()
+        return results
+
+
+@lru_cache(maxsize=1_024)
+def _numbered(words: str) -> tuple[bytes, list[str]]:
+    """Return a statement in psycopg's syntax with numbers for its parameters, and their names."""
+    names = list(dict.fromkeys(_NAMED.findall(words)))
+    return _NAMED.sub(lambda name: f"${1 + names.index(name[1])}", words).replace("%%", "%").encode(), names
 
 
 def _conninfo(url: str) -> str:
@@ -132,11 +204,11 @@ class Pool:
         self._conninfo = _conninfo(url)
         self._seconds = seconds
         self._patience = statement_seconds + _GRACE
-        self._pool: ConnectionPool[Raw] = ConnectionPool(
+        self._pool: ConnectionPool[PooledConnection] = ConnectionPool(
             self._conninfo,
-            connection_class=_TimedConnection,
-            kwargs={"autocommit": True, "context": _ADAPTERS},
-            configure=self._set_patience,
+            connection_class=PooledConnection,
+            # What psycopg prepares itself it drops together with all that is prepared.
+            kwargs={"autocommit": True, "context": _ADAPTERS, "prepare_threshold": None},
             # A failed connection is not retried later: the next caller starts a new one at once.
             reconnect_timeout=0.0,
             name="jiyi",
@@ -152,11 +224,10 @@ class Pool:
         self._is_left = True
 
     @contextlib.contextmanager
-    def borrow(self) -> Iterator[Raw]:
+    def borrow(self) -> Iterator[PooledConnection]:
         """Return a context with a connection; the caller translates its errors."""
         raw = self._get()
-        if not self.prepares:
-            raw.prepare_threshold = None
+        raw.prepares, raw.patience = self.prepares, self._patience
         try:
             yield raw
         except MachineLost:  # this connection, to the coordinator, still works
@@ -174,7 +245,7 @@ class Pool:
         if not self._is_left:
             self._pool.close()
 
-    def _get(self) -> Raw:
+    def _get(self) -> PooledConnection:
         until, probed = time.monotonic() + self._seconds, False
         while True:
             if self._is_left or self._pool.closed:
@@ -202,7 +273,3 @@ class Pool:
             raise ConnectionLost(str(translate(error, self.place, None))) from error
         self._away = False
         self._pool.drain()
-
-    def _set_patience(self, raw: Raw) -> None:
-        assert isinstance(raw, _TimedConnection)
-        raw.patience = self._patience

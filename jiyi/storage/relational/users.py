@@ -40,9 +40,8 @@ class Snapshot:
 
 def take_snapshot(database: Database, db: Connection, user_id: str) -> Snapshot:
     """Read a user's number, the sets of vectors and the newest rows in one round trip."""
-    cached = None if db.in_transaction else database.cache.peek(user_id, UserTerms)
-    after = cached.last_doc if cached else 0
-    more = database.extra_calls(user_id) if cached else []
+    last_doc = None if db.in_transaction else database.cache.peek(user_id, UserTerms, attrgetter("last_doc"))
+    after, more = last_doc or 0, [] if last_doc is None else database.extra_calls(user_id)
     calls = [Call("get_owner", {"user_id": user_id}), Call("all_meta", {}), _terms_after(user_id, after)]
     owners, meta, rows, *answers = db.fetch_all([*calls, *more])
     extra = list(zip(more, answers, strict=True))
