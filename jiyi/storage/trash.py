@@ -78,8 +78,7 @@ class Trash:
         Their text index and vectors are dropped. Kinds are messages, episodes, knowledge, facts, items
         and tasks (with their steps).
         """
-        other = {kind for kind, _ in keys} - set(FORGETTABLE)
-        if other:
+        if other := {kind for kind, _ in keys} - set(FORGETTABLE):
             raise BadQuery(
                 f"{', '.join(sorted(other))} cannot be taken out; there are {', '.join(FORGETTABLE)}"
             )
@@ -89,9 +88,10 @@ class Trash:
         storable = reason.encode(errors="replace").decode().replace("\0", "\ufffd")
         with self._db.write(user_id) as db:
             for kind, ids in _batches(keys):
-                found = find_by_keys(db, user_id, [(kind, id_) for id_ in ids]).values()
                 values = {"user_id": user_id, "kind": kind, "ids": db.dialect.array(ids)}
-                docs = dict(db.rows("docs_of_ids", values))
+                docs: Mapping[str, int] = dict(db.rows("docs_of_ids", values))
+                records = find_by_keys(db, user_id, [(kind, id_) for id_ in ids]).values()
+                found = sorted(records, key=lambda record: (docs.get(record.id, 0), record.id))
                 entries = [Discarded(record=r, kind=kind, reason=storable, discarded_at=at) for r in found]
                 _write_entries(db, user_id, entries, docs)
                 counts.update(remove(db, user_id, found))
