@@ -33,10 +33,8 @@ class Watched(Store):
 
 
 @pytest.fixture
-def store(path):
-    database = SqliteDatabase(path)
-    yield Watched(database)
-    database.close()
+def store(database):
+    return Watched(database)
 
 
 @pytest.fixture
@@ -83,8 +81,9 @@ def test_they_are_written_a_little_later_by_themselves_and_together(store, acces
 
 @pytest.mark.slow
 def test_very_many_are_written_in_batches(store, accesses):
-    found = store.put([episode(id=f"e{i}") for i in range(1_200)])
-    accesses.note(ANA, [hit(record, "episode") for record in found])
+    accesses.note(
+        ANA, [hit(past, "episode") for past in store.put([episode(id=f"e{i}") for i in range(1_200)])]
+    )
     accesses.flush()
     assert {count for count, _ in counts(store).values()} == {1}
     assert store.transactions == 3

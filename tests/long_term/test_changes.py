@@ -12,16 +12,9 @@ from hypothesis import strategies as st
 from recalling import search
 from samples import START, message
 
-from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
 from jiyi.long_term.recall.features import compute_features
-from jiyi.long_term.recall.outdated import (
-    ORDER_FEATURES,
-    SUCCESSION_FEATURES,
-    compare_messages,
-    reassign_scores,
-    rows_to_compare,
-)
+from jiyi.long_term.recall.outdated import compare_messages, reassign_scores, rows_to_compare
 from jiyi.long_term.recall.ranking import rank
 from jiyi.records import Scope
 
@@ -89,21 +82,11 @@ def test_a_statement_repeated_in_other_case_and_space_takes_no_place():
     assert (got.successor == -1).all()
 
 
-def test_every_sign_has_a_name_of_its_own():
-    assert len(set(ORDER_FEATURES)) == len(ORDER_FEATURES)
-    assert len(set(SUCCESSION_FEATURES)) == len(SUCCESSION_FEATURES)
-
-
 MISTAKEN, KEPT = 0.3, 0.25  # of what only looks like a change: called outdated; still first
 SMALL_TALK = {
     "en": ["Noted.", "What a day, I could sleep on the spot.", "Get some rest.", "Noted."],
     "zh": ["记下了。", "今天累得站着都能睡着。", "早点休息。", "记下了。"],
 }
-
-
-@pytest.fixture(scope="module")
-def model():
-    return CachedEmbedder(E5Embedder())
 
 
 @pytest.fixture

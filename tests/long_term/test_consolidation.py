@@ -43,9 +43,6 @@ def nginx(*numbers, target="nginx container", **fields):
     return [episode(f"n{n}", target, n, steps=["docker restart nginx"], **fields) for n in numbers]
 
 
-# --- by target
-
-
 def test_how_many_it_takes_can_be_chosen(store, vectors):
     store.put(nginx(1, 2))
     assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
@@ -120,9 +117,6 @@ def test_a_group_larger_than_what_is_read_keeps_all_its_sources(store, consolida
     assert unconsolidated(store) == set()
 
 
-# --- without a target
-
-
 def test_alike_episodes_meet_by_their_vectors(store, consolidation, flush):
     episodes, theme = themed("en")
     store.put(episodes)
@@ -176,9 +170,6 @@ def test_only_the_newest_without_a_target_are_compared(store, consolidation, mon
     assert knowledge_of(store)[0].source_episodes == ("e3", "e4", "e5", "e6", "e7")
     assert receipt.waiting == 3
     assert receipt.notes == ("3 episodes without a target are older than the newest 5: not compared",)
-
-
-# --- several at once, and errors
 
 
 def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
@@ -264,9 +255,6 @@ def test_an_error_of_the_database_leaves_nothing_half_done(store, clock, monkeyp
     assert knowledge_of(store) == []
     monkeypatch.undo()
     assert one.run(ANA).episodes == 3
-
-
-# --- rewritten
 
 
 def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clock):

@@ -6,9 +6,11 @@ import pytest
 from consolidation_tools import episode
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.long_term.consolidation.lesson import Brief, compute_confidence, extract_lesson, group_language
 
+TABLES = read_tables(__file__)
 RESTART, CHECK = "docker restart nginx", "curl -I localhost"
 
 
@@ -57,18 +59,8 @@ def test_a_lesson_in_chinese():
 
 
 def test_ids_dates_and_case_do_not_make_another_step():
-    steps = [
-        "kill 123456",
-        "Kill 99999999.",
-        "kill  4711471",
-        "rm /tmp/3f2a9c81-aa00-4b1c-9d3e-0123456789ab",
-        "rm /tmp/00000000-aa00-4b1c-9d3e-0123456789ab",
-        "restore 2026-01-02T03:04",
-        "restore 2026-02-03 04:05:06",
-        "open port 8443",
-        "open port 8444",
-    ]
-    some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in enumerate(steps)))
+    steps = enumerate(TABLES["steps"])
+    some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in steps))
     lesson = extract_lesson(some, 9, "en", one_target=True)
     assert lesson.key_points == (
         "kill 4711471 (3 of 9)",
@@ -129,18 +121,10 @@ def outcomes(success=0, partial=0, failed=0):
     return briefs(*(episode(f"e{n}", "x", outcome=name) for n, name in enumerate(names)))
 
 
-@pytest.mark.parametrize(
-    ("some", "expected"),
-    [
-        (outcomes(3), 0.6875),
-        (outcomes(10), 0.8333),
-        (outcomes(5, 0, 5), 0.5833),
-        (outcomes(1, 1, 1), 0.5),
-        (outcomes(0, 0, 100), 0.9762),
-    ],
-)
-def test_confidence_by_number_and_agreement(some, expected):
-    assert compute_confidence(some, len(some)) == expected
+@pytest.mark.parametrize(("numbers", "expected"), TABLES["succeeded, in part, failed, and how sure that is"])
+def test_confidence_by_number_and_agreement(numbers, expected):
+    some = outcomes(*map(int, numbers.split()))
+    assert compute_confidence(some, len(some)) == float(expected)
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 10**6))

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from consolidation_tools import themed
 
-from jiyi.embeddings import E5Embedder
 from jiyi.long_term.consolidation.clusters import TextSimilarity, cluster_texts
 from jiyi.one_thread import one_blas_thread
 
-
-@pytest.fixture(scope="module")
-def bundled():
-    return E5Embedder()
+ALIKE = [
+    ["nginx returned 502 again", "nginx returned 502", "502 from nginx, restarted it"],
+    ["nginx 又返回 502 了", "nginx 返回 502", "nginx 502，已重启"],
+]
 
 
 def grouped(texts, vectors=None, at_least=3, leaders=()):
@@ -23,10 +22,10 @@ def grouped(texts, vectors=None, at_least=3, leaders=()):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_themes_are_told_apart_with_the_bundled_model(bundled, language):
+def test_themes_are_told_apart_with_the_bundled_model(model, language):
     episodes, theme = themed(language)
     texts = [one.search_text for one in episodes]
-    found = grouped(texts, bundled.embed(texts, "passage"))
+    found = grouped(texts, model.embed(texts, "passage"))
     groups = [[theme[episodes[place].id] for place in members] for members in found.values()]
     assert len(groups) >= 5
     assert sum(map(len, groups)) >= 16
@@ -42,13 +41,7 @@ def test_words_alone_find_fewer_but_no_wrong_ones(language):
         assert len({theme[episodes[place].id] for place in members}) == 1
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["nginx returned 502 again", "nginx returned 502", "502 from nginx, restarted it"],
-        ["nginx 又返回 502 了", "nginx 返回 502", "nginx 502，已重启"],
-    ],
-)
+@pytest.mark.parametrize("texts", ALIKE)
 def test_a_few_texts_alone_meet_by_their_words(texts):
     assert list(grouped(texts).values()) == [[0, 1, 2]]
     assert list(grouped([*texts, "order a pizza for Friday"]).values()) == [[0, 1, 2]]

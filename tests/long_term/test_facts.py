@@ -5,23 +5,19 @@ import multiprocessing
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_chat import ScriptedChat, refuses, says
-from stating import START, at
+from stating import ANA, HERE, START, at, hear
 
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery
 from jiyi.llm import OpenAILLM
 from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Fact, Message, Query, Scope
+from jiyi.records import Fact, Query
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
-
-ANA = Scope(user_id="ana")
-HERE = ANA.in_session("s")
 
 
 @pytest.fixture
@@ -35,14 +31,11 @@ def memory(store, clock):
 
 
 @pytest.fixture
-def say(store, memory, clock):
-    def say(text: str, day: float, *, name: str = "Ana", scope: Scope = HERE, **fields: Any) -> Any:
-        given: dict[str, Any] = {"role": "user"} | fields
-        message = Message(content=text, name=name, created_at=at(day), scope=scope, **given)
+def say(memory, clock):
+    def say(text, day):
         if at(day) > clock():
             clock.forward(days=(at(day) - clock()) / timedelta(days=1))
-        with store.transaction():
-            return memory.learn([stored for stored in store.put([message]) if isinstance(stored, Message)])
+        return hear(memory, text, at(day), name="Ana")
 
     return say
 
@@ -135,19 +128,9 @@ def test_remembering(memory, clock):
 
 def _learn(path: str, number: int) -> None:
     database = SqliteDatabase(Path(path))
-    store = Store(database)
-    memory = FactMemory(store)
+    memory = FactMemory(Store(database))
     for day in range(number, 40, 2):
-        message = Message(
-            role="user",
-            content=f"The port of edge-02 is p-{day}.",
-            name="Ana",
-            id=f"m-{day}",
-            created_at=at(day),
-            scope=HERE,
-        )
-        with store.transaction():
-            memory.learn([stored for stored in store.put([message]) if isinstance(stored, Message)])
+        hear(memory, f"The port of edge-02 is p-{day}.", at(day), name="Ana", id=f"m-{day}")
     database.close()
 
 
@@ -203,13 +186,9 @@ def test_a_short_answer_takes_its_point_from_the_question(memory, say):
     assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
 
 
-def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
-    for number, (role, text) in enumerate(
-        (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
-    ):
-        message = Message(role=role, content=text, created_at=at(1 + number), scope=HERE)
-        with store.transaction():
-            memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory):
+    hear(memory, "The port of edge-02 is 8443.", at(1))
+    hear(memory, "The port of edge-02 is 9000.", at(2), role="assistant")
     first, second = memory.facts(ANA, "edge-02")
     assert (first.object, first.status) == ("8443", "active")
     assert (second.object, second.line) == ("9000", "assistant: The port of edge-02 is 9000")
@@ -217,7 +196,7 @@ def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
 
 def test_learning_with_a_model(store, clock, say, memory):
     say("We are all on gate 7 now, tell everybody", 1)
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
+    messages = store.find(Query(scope=HERE, kinds=("message",)))
     fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
     fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
     answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})

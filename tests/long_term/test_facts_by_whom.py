@@ -1,18 +1,13 @@
 """Whose word counts: nobody else ends what the owner said, and no date outlives the present."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from stating import START, at
+from stating import ANA, START, at, hear
 from tables import read_tables
 
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Message, Scope
 from jiyi.testing import ManualClock
-
-ANA = Scope(user_id="ana")
-HERE = ANA.in_session("s")
 
 
 @pytest.fixture
@@ -26,13 +21,8 @@ def memory(store, clock):
 
 
 @pytest.fixture
-def say(store, memory):
-    def say(text: str, day: float, **who: Any) -> None:
-        message = Message(content=text, created_at=at(day), scope=HERE, **{"role": "user", **who})
-        with store.transaction():
-            memory.learn([stored for stored in store.put([message]) if isinstance(stored, Message)])
-
-    return say
+def say(memory):
+    return lambda text, day, **who: hear(memory, text, at(day), **who)
 
 
 PORT = "The port of ledger-api is 8443."

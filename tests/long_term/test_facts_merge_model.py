@@ -9,12 +9,8 @@ from jiyi.long_term.facts.slots import Names
 
 Saying = tuple[str, int]  # a value, and the day on which it was said
 
-sayings = st.lists(
-    st.tuples(st.sampled_from("abc"), st.integers(0, 30)),
-    min_size=1,
-    max_size=8,
-    unique_by=lambda one: one[1],
-)
+saying = st.tuples(st.sampled_from("abc"), st.integers(0, 30))
+sayings = st.lists(saying, min_size=1, max_size=8, unique_by=lambda one: one[1])
 
 
 def expected(said: list[Saying], day: float) -> str | None:
@@ -65,12 +61,9 @@ def test_an_exception_covers_its_range_and_nothing_else(said, begins, length, to
     exception = states("x", told + 0.5, valid_from=at(begins), valid_to=at(begins + length))
     known.take(exception)
     checked(known)
-    rows: list[tuple[float, str]] = [(float(day), value) for value, day in said]
     for day in range(32):
-        usual = expected(said, day)
-        since = [begin for begin, value in rows if begin <= day]
-        run = _run_begin(said, day)
-        covers = begins <= day < begins + length and (not since or run is None or run < told + 0.5)
+        usual, run = expected(said, day), _run_begin(said, day)
+        covers = begins <= day < begins + length and (run is None or run < told + 0.5)
         assert known.value_at(day) == ("x" if covers else usual)
 
 

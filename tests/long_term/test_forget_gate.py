@@ -93,16 +93,9 @@ def test_a_rule_that_gives_no_number_is_told_so_and_changes_nothing(gate):
 
 
 def test_above_the_limit_the_least_important_go_and_of_equals_the_oldest(gate):
-    gate.store.put(
-        [
-            episode(id="failed", outcome="failed", at=5),
-            episode(id="first"),
-            episode(id="second"),
-            episode(id="third", at=1),
-            episode(id="alert", trigger_type="alert"),
-            episode(id="recalled", access_count=1),
-        ]
-    )
+    gate.store.put([episode(id="failed", outcome="failed", at=5), episode(id="third", at=1)])
+    gate.store.put([episode(id="first"), episode(id="second"), episode(id="alert", trigger_type="alert")])
+    gate.store.put([episode(id="recalled", access_count=1)])
     receipt = gate.run(rule=SMALL)
     assert gate.ids() == {"third", "alert", "recalled"}
     assert receipt.discarded == {"episode": {"more than 3 episodes": 3}}
@@ -141,10 +134,7 @@ def test_its_task_goes_with_an_episode_and_comes_back_with_it(gate):
     gate.store.put([other, job, step, past])
     gate.clock.forward(days=61)
     receipt = gate.run()
-    assert receipt.discarded == {
-        "episode": {"importance below 0.25": 1},
-        "task": {"importance below 0.25": 1},
-    }
+    assert receipt.discarded == {kind: {"importance below 0.25": 1} for kind in ("episode", "task")}
     assert receipt.kept["task"] == 1
     assert gate.ids("task") == {"other"}
     assert gate.ids("step") == set()
@@ -158,17 +148,10 @@ def test_its_task_goes_with_an_episode_and_comes_back_with_it(gate):
 
 
 def test_other_kinds_go_by_their_own_rules(gate):
-    gate.store.put(
-        [
-            knowledge(id="k1", confidence=0.5),
-            knowledge(id="k2", confidence=0.9),
-            knowledge(id="k3", confidence=0.5, pinned=True),
-            fact(id="f1"),
-            fact(id="f2", predicate="port", status="superseded"),
-            fact(id="f3", predicate="name", status="retracted", pinned=True),
-            message("hello", id="m"),
-        ]
-    )
+    gate.store.put([knowledge(id="k1", confidence=0.5), knowledge(id="k2", confidence=0.9)])
+    gate.store.put([knowledge(id="k3", confidence=0.5, pinned=True), message("hello", id="m")])
+    gate.store.put([fact(id="f1"), fact(id="f2", predicate="port", status="superseded")])
+    gate.store.put([fact(id="f3", predicate="name", status="retracted", pinned=True)])
     gate.clock.forward(days=400)
     receipt = gate.run(batch=1)
     assert receipt.discarded == {
@@ -215,9 +198,8 @@ class TestMessages:
         assert gate.ids("message") == {"now"}, "by now the session is not live"
 
     def test_a_short_live_session_keeps_all(self, gate):
-        gate.store.put(
-            [message("q", id=f"q{n}") for n in range(19)] + [message("q", id="now", at=120 * 86_400)]
-        )
+        said = [message("q", id=f"q{n}") for n in range(19)]
+        gate.store.put([*said, message("q", id="now", at=120 * 86_400)])
         gate.clock.forward(days=121)
         assert gate.run(others=self.RULE).total == 0
 
@@ -247,11 +229,8 @@ def test_after_the_grace_time_it_is_gone_for_good(gate):
 
 
 def everything(gate):
-    return [
-        gate.store.find(Query(scope=ANA, kinds=KINDS, limit=10_000)),
-        gate.in_trash(),
-        gate.store.count(Query(scope=ANA, kinds=KINDS)),
-    ]
+    query = Query(scope=ANA, kinds=KINDS, limit=10_000)
+    return gate.store.find(query), gate.in_trash(), gate.store.count(query)
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):

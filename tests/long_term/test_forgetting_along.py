@@ -14,19 +14,13 @@ def memory(database):
     return Memory(database)
 
 
-# --- pairs
-
-
 def test_a_call_goes_with_all_its_results_and_a_result_with_its_call(memory):
     for asked in (0, 1, 2):
         one, two, three = memory.call("c1", at=1), memory.answer("c1", at=2), memory.say("between", at=3)
         receipt = memory.forget(ids=[(one, two, one)[asked].id])
         assert receipt.counts == {"message": 2}
-        why = set(reasons(receipt).values())
-        assert why == {
-            "asked for",
-            ("the result of a call that goes", "the call of a result that goes")[asked % 2],
-        }
+        how = ("the result of a call that goes", "the call of a result that goes")[asked % 2]
+        assert set(reasons(receipt).values()) == {"asked for", how}
         assert memory.find("message") == [three]
         memory.forget(ids=[three.id])
 
@@ -63,9 +57,6 @@ def test_a_fact_goes_with_the_only_message_that_says_it(memory):
     assert reasons(receipt)["fact", fact.id] == "rests on messages that go"
     assert memory.find("fact") == []
     assert memory.words_found("生日") == []
-
-
-# --- facts
 
 
 def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memory):
@@ -142,9 +133,6 @@ def test_facts_of_another_user_with_the_same_ids_stay(memory):
     assert len(memory.find("fact", scope=ben)) == 1
 
 
-# --- knowledge
-
-
 def three(memory):
     return [memory.do(f"nginx 报 502 {word}", "重启 nginx", target="nginx") for word in ("甲", "乙", "丙")]
 
@@ -186,6 +174,3 @@ def test_a_lesson_of_another_hand_goes_as_well(memory):
     memory.store.put([lesson("别忘了 甲", episodes[:1], id="k1"), lesson("别的", [], id="k2")])
     memory.forget(ids=[episodes[0].id])
     assert {k.id for k in memory.find("knowledge")} == {"k2"}
-
-
-# --- pins

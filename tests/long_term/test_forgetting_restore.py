@@ -165,9 +165,8 @@ def test_episodes_whose_knowledge_was_made_anew_wait_for_the_next_consolidation(
     memory.forget(ids=[known.id])
     memory.store.put([replace(known, id="other", source_episodes=(made[1].id,))])
     back = memory.restore(ids=[made[0].id])
-    assert {i.why for i in back.items if i.action == "left"} == {
-        "its episodes belong to another knowledge by now"
-    }
+    left = {i.why for i in back.items if i.action == "left"}
+    assert left == {"its episodes belong to another knowledge by now"}
     assert [e.id for e in memory.find("episode", consolidated=False)] == [made[0].id]
 
 

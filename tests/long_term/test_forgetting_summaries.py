@@ -38,10 +38,8 @@ def test_a_message_takes_the_versions_from_the_first_that_covers_it_on(memory):
         ("summary", made[2].id): "covers a message that goes",
         ("summary", made[3].id): "builds on a version that goes",
     }
-    assert [item.text for item in receipt.items if item.kind == "summary"] == [
-        "up to 2 words",
-        "up to 3 words",
-    ]
+    told = [item.text for item in receipt.items if item.kind == "summary"]
+    assert told == ["up to 2 words", "up to 3 words"]
     assert memory.summaries.latest(S) == made[1]
     assert memory.summaries.versions(ANA.in_session("two")) == others
     assert [m.id for m in memory.summaries.unfolded(S, made[1].upto_seq)] == [said[3].id]
@@ -81,11 +79,8 @@ def test_by_words_and_by_filters(memory):
 
 def test_words_are_looked_for_in_summaries_of_messages_that_left_otherwise(memory):
     said = [memory.say(text, at=n, learn=False) for n, text in enumerate(["port 8443", "口令 xyzzy", "bye"])]
-    made = [
-        memory.fold(said[0], text="端口"),
-        memory.fold(said[1], text="端口，口令 xyzzy"),
-        memory.fold(said[2]),
-    ]
+    texts = ("端口", "端口，口令 xyzzy", "a summary")
+    made = [memory.fold(one, text=text) for one, text in zip(said, texts, strict=True)]
     memory.store.delete(Query(scope=ANA, kinds=("message",), ids=(said[1].id,)))
     told = memory.forget(query=words("xyzzy"), dry_run=True)
     assert reasons(told) == {

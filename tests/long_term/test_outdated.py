@@ -1,6 +1,5 @@
 """What is in force: signs of statements, pairs of them, the order they make, and whether anything answers."""
 
-import time
 from dataclasses import replace
 from datetime import timedelta
 
@@ -16,22 +15,11 @@ import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import compute_features
 from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages, rows_to_compare
-from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
 from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
-WORDS = [
-    "kids eat at half six",
-    "so half seven for the small ones now",
-    "门禁密码改成 4471 了",
-    "周四晚上八点",
-    "",
-    "who told you?",
-    "the wiki still says 8443",
-    "api listens on 9090",
-    "哦",
-    "只有这周去，下周恢复",
-]
+TABLES = read_tables(__file__)
+WORDS = [*TABLES["statements"], ""]
 
 
 def compare(found, asked, about, texts):
@@ -85,41 +73,7 @@ def test_what_hardly_matches_the_question_moves_above_nothing(lead, first):
     assert best.rows[best.scores.argmax()] == first
 
 
-def test_signs_are_of_what_a_statement_holds():
-    one = extract_features("Ms Okafor moved it to 15:30 on Thursday")
-    other = extract_features("他说改到周四下午三点半")
-    for signs in (one, other):
-        assert signs.said.kinds[VALUE_KINDS.index("clock")]
-        assert signs.scalars[SCALARS.index("new")]
-        assert signs.scalars[SCALARS.index("has value")]
-    assert not extract_features("哦").scalars[SCALARS.index("has value")]
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ("what time is it at?", "clock"),
-        ("多少钱一个月？", "money"),
-        ("Which port?", "number"),
-        ("谁接的？", "name"),
-    ],
-)
-def test_a_question_asks_for_kinds_of_value(asked, kind):
-    assert classify_question(asked)[1][VALUE_KINDS.index(kind)]
-    assert not classify_question("tell me about it")[1].any()
-
-
-@pytest.mark.parametrize("unit", ["a", "7", "七", "A b", "a1-", "“", ". ", "it is ", "没了", "周", "£1", "é"])
-def test_time_does_not_grow_with_the_length_of_a_text(unit):
-    """The first 1,500 characters decide."""
-    text = (unit * 32_000)[:1_500] + " Ana pays £99 on port 8443 since Monday." * 800
-    started = time.thread_time()
-    signs = extract_features(text)
-    assert time.thread_time() - started < 0.5
-    assert signs.terms == extract_features(text[:1_500]).terms
-
-
-CHANGES = read_tables(__file__)
+CHANGES = {tongue: TABLES[tongue] for tongue in ("en", "zh")}
 
 
 @pytest.mark.parametrize("tongue", CHANGES)

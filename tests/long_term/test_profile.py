@@ -19,12 +19,13 @@ def lines(memory, question="How do I bake bread?", budget=2_000, **more):
 
 
 def test_rules_and_the_name_stand_in_the_windows_of_all_sessions(memory):
-    for text in (
+    told = (
         "My name is Ana Lopez.",
         "Always answer in German.",
         "I live in Leiden",
         "The port of api is 8080.",
-    ):
+    )
+    for text in told:
         memory.save_message("first", role="user", content=text)
     told, window = lines(memory)
     assert told == ["user · name: Ana Lopez", "Always answer in German"]
@@ -35,9 +36,8 @@ def test_rules_and_the_name_stand_in_the_windows_of_all_sessions(memory):
 
 
 def test_where_several_talk_a_rule_says_whose_it_is(memory):
-    memory.save_message("first", {"role": "user", "name": "Lin", "content": "以后回答都用中文"})
-    rule = {"role": "user", "name": "Marco", "content": "Never restart db-west at night"}
-    memory.save_message("first", rule)
+    for name, text in (("Lin", "以后回答都用中文"), ("Marco", "Never restart db-west at night")):
+        memory.save_message("first", {"role": "user", "name": name, "content": text})
     assert lines(memory)[0] == ["Lin: 以后回答都用中文", "Marco: Never restart db-west at night"]
 
 

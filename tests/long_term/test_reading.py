@@ -8,7 +8,7 @@ import pytest
 from at_once import at_once, wait_until
 from local_llm import local_llm
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, server, talk
+from reading_talk import clock, keepers, make, read_later, server, talk
 from scripted_endpoint import Reply
 
 from jiyi.embeddings import Endpoint
@@ -50,8 +50,7 @@ def test_a_full_stretch_is_read_at_once_and_the_rest_when_the_session_rests(make
 def test_a_stretch_is_no_longer_than_its_tokens(make, server, clock):
     memory = make(reader_messages=20, reader_tokens=60)
     talk(memory, range(6))
-    clock.forward(hours=1)
-    assert memory.maintain().reading.new == 6
+    assert read_later(memory, clock).new == 6
     assert len(server.asked) == 2 or len(server.asked) == 3
 
 
@@ -60,8 +59,7 @@ def test_every_user_has_a_cursor_and_agents_keep_their_own_facts(make, clock):
     talk(memory, [1], agent_id="ops")
     talk(memory, [2], agent_id="dev")
     talk(memory, [3], user_id="ben")
-    clock.forward(hours=1)
-    memory.maintain()
+    read_later(memory, clock)
     assert keepers(memory, agent_id="ops") == {"pump-1": "Mei"}
     assert keepers(memory, agent_id="dev") == {"pump-2": "Mei"}
     assert keepers(memory, user_id="ben") == {}
@@ -75,8 +73,7 @@ def test_tool_outputs_and_empty_talk_ask_nobody(make, server, clock):
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     memory.save_message("s", {"role": "assistant", "content": None, "tool_calls": [call]})
     memory.save_message("s", {"role": "tool", "tool_call_id": "c", "content": line(1)})
-    clock.forward(hours=1)
-    assert memory.maintain().reading.waiting == 0
+    assert read_later(memory, clock).waiting == 0
     assert server.asked == []
 
 
@@ -116,8 +113,7 @@ def test_it_can_be_switched_off(make, server, clock):
         memory = make(background=True, **options)
         assert "jiyi-reader" not in {thread.name for thread in threading.enumerate()}
         talk(memory, [1])
-        clock.forward(hours=1)
-        assert memory.maintain().reading is None
+        assert read_later(memory, clock) is None
         assert memory.reading() is None
         assert "messages_unread" not in memory.stats()
     assert server.asked == []
@@ -156,13 +152,11 @@ def test_what_was_being_read_at_the_end_is_free_at_once(make, server):
 def test_a_session_that_begins_anew_is_read_again(make, server, clock):
     memory = make()
     talk(memory, [1, 2])
-    clock.forward(hours=1)
-    memory.maintain()
+    read_later(memory, clock)
     memory.forget(session_id="s", purge=False)
     assert memory.stats()["messages_unread"] == 0
     talk(memory, [3])
-    clock.forward(hours=1)
-    assert memory.maintain().reading.new == 1
+    assert read_later(memory, clock).new == 1
     assert keepers(memory) == {"pump-3": "Mei"}
     assert len(server.asked) == 2
 
@@ -190,8 +184,7 @@ def test_several_threads_read_each_stretch_once(make, server, clock):
     memories = [make() for _ in range(3)]
     for number in range(12):
         talk(memories[0], [number], f"s-{number}")
-    clock.forward(hours=1)
-    at_once(lambda memory: memory.maintain(), memories)
+    at_once(lambda memory: read_later(memory, clock), memories)
     assert len(keepers(memories[0])) == 12
     assert len(server.asked) == 12
 
@@ -201,8 +194,7 @@ def test_a_real_model_reads_or_says_why_not(open_memory, clock, local_llm):
     llm = OpenAILLM("smollm2", endpoint=Endpoint(base_url=local_llm, api_key=""), time_limit=20)
     memory = open_memory(llm=llm, clock=clock)
     memory.save_message("s", role="user", content="My name is Ana and I live in Lisbon.")
-    clock.forward(hours=1)
-    done = memory.maintain().reading
+    done = read_later(memory, clock)
     assert done.stretches or done.notes
     assert memory.reading().calls >= 1
     for fact in memory.facts():

@@ -17,14 +17,13 @@ TABLES = read_tables(__file__)
 
 
 def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
-    records = store.put(
-        [message("disk full"), episode("disk full"), knowledge("disk full"), task("disk full")]
-    )
+    kinds = ("message", "episode", "knowledge")
+    records = store.put([*(make("disk full") for make in (message, episode, knowledge)), task("disk full")])
     flush()
     found = search(recall, "disk")
     assert {h.id for h in found} == {r.id for r in records[:3]}
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-    for record, kind in zip(records, ("message", "episode", "knowledge"), strict=False):
+    for record, kind in zip(records, kinds, strict=False):
         assert [h.id for h in search(recall, "disk", kinds=(kind,))] == [record.id]
     for kinds in (("task",), ("message", "session")):
         with pytest.raises(BadQuery, match="can be searched"):
@@ -108,11 +107,8 @@ def test_the_speaker_who_is_asked_about_comes_first(store, recall, flush):
     for name, place in (("Melanie", "lake"), ("Mel", "lake"), ("Ben", "dunes")):
         found = search(recall, f"Where did {name} go camping?")
         assert place in found[0].text
-        assert (
-            found[0].why["speaker"]
-            > 0
-            > found[texts(found).index(lines[place == "lake"].split(": ")[1])].why["speaker"]
-        )
+        other = found[texts(found).index(lines[place == "lake"].split(": ")[1])]
+        assert found[0].why["speaker"] > 0 > other.why["speaker"]
 
 
 def test_a_name_in_the_question_is_not_searched_by_meaning(store, recall, flush, embedder):
@@ -161,9 +157,8 @@ def test_pinned_important_and_certain_records_win_ties(store, recall, flush):
 
 
 def test_they_are_no_more_than_tie_breakers(store, recall, flush):
-    store.put(
-        [message("gardens and tea", pinned=True, importance=1.0, id="kept"), message("ERR4711", id="hit")]
-    )
+    kept = message("gardens and tea", pinned=True, importance=1.0, id="kept")
+    store.put([kept, message("ERR4711", id="hit")])
     store.put([message(f"filler about things {i}", name=f"n{i}") for i in range(10)])
     flush()
     assert search(recall, "ERR4711")[0].id == "hit"

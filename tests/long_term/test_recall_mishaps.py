@@ -8,6 +8,7 @@ import pytest
 from embedders import unreachable
 from recalling import search, talk
 from samples import AWKWARD, episode, knowledge, message
+from tables import read_tables
 
 from jiyi.errors import StorageError
 from jiyi.long_term import Indexer, Recall
@@ -16,6 +17,7 @@ from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.testing import HashEmbedder
 
+TABLES = read_tables(__file__)
 MEANING = {"meaning", "apart", "first_by_meaning"}
 
 
@@ -110,24 +112,10 @@ def test_limits_beyond_what_one_listing_may_hold(store, recall, flush):
     assert {hit.kind for hit in found} == {"message", "episode", "knowledge"}
 
 
-ODD = {
-    "emoji": "🎉",
-    "emojis": "👩‍👩‍👧‍👦🎉🔥",
-    "stop words": "the of and to",
-    "stop words in Chinese": "的了吗",
-    "question words": "什么 怎么 why",
-    "one letter": "a",
-    "one character": "我",
-    "a digit": "5",
-    "punctuation": "?!。，",
-    "surrogate": "\ud83d",
-    "surrogate and words": "\udc00 disk 磁盘",
-    "only a name": "Ana",
-    "a date": "昨天",
-} | {name: text for name, text in AWKWARD.items() if text.strip()}
+ODD = [*TABLES["odd questions"], "\ud83d", "\udc00 disk 磁盘", *filter(str.strip, AWKWARD.values())]
 
 
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("text", ODD)
 def test_odd_questions_are_answered(store, recall, flush, text):
     talk(store, "Ana: disk full 🎉", "Ben: 磁盘满了", "Ana: ok")
     store.put([episode("清理 disk"), knowledge("磁盘")])
@@ -139,25 +127,16 @@ def test_odd_questions_are_answered(store, recall, flush, text):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "first"),
-    [
-        ("the disk of web-7 is full ", "the disk of web-7 is full"),
-        ("磁盘又满了，怎么办？", "磁盘又满了"),
-        ("🎉", "🎉 2026-03-01"),
-        ("2026-03-01 ", "🎉 2026-03-01"),
-        ("x", None),
-        ("?", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "first"), TABLES["what is repeated, and what comes first"])
 def test_a_huge_question_is_answered_in_good_time(store, recall, flush, text, first):
+    text = text.strip("_")
     talk(store, "Ana: the disk of web-7 is full", "Ben: 磁盘又满了", "Ana: 🎉 2026-03-01", "Ben: xxx")
     flush()
     began = time.monotonic()
     found = search(recall, (text * 100_000)[:100_000])
     assert time.monotonic() - began < 20
     assert len(found) == 4
-    assert first in (None, found[0].text)
+    assert first in ("", found[0].text)
 
 
 @pytest.mark.parametrize("edge", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])

@@ -19,14 +19,6 @@ from jiyi.testing import HashEmbedder
 OLD, NEW = HashEmbedder(), HashEmbedder(dims=32)
 
 
-class Other(Moody):
-    """A moody one of other sizes."""
-
-    def __init__(self):
-        super().__init__()
-        self.dims = 32
-
-
 class Opened:
     def __init__(self, place):
         self.all = open_place(str(place))
@@ -128,7 +120,8 @@ def test_what_is_saved_between_the_last_look_and_the_switch_is_made_after_it(mem
 
 
 def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
-    changed = Other()
+    changed = Moody()
+    changed.dims = 32
     indexer = Indexer(memory.vectors, changed)
 
     def stop(done):

@@ -22,12 +22,14 @@ def filled(store, flush):
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor(store, recall):
+def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor_if_there_is_one(recall):
     found = recalled(recall, "which disk is full?", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
     assert {item.id for item in found.below} == {"other-f", "other-k", "other-e"}
     assert all(item.reason.startswith("below the threshold; relevance 0.") for item in found.below)
     assert found.nothing_relevant is not None
+    whole = recalled(recall, "which disk is full?")
+    assert (len(whole.blocks), whole.below) == (7, ())
 
 
 @pytest.mark.usefixtures("filled")
@@ -41,13 +43,6 @@ def test_only_what_is_shown_is_compressed(recall):
     found = recalled(recall, "which disk is full?", floor=0.5, compress=compress)
     assert len(found.below) == 3
     assert sorted(given) == sorted(block.text for block in found.blocks)
-
-
-@pytest.mark.usefixtures("filled")
-def test_without_a_floor_everything_is_shown(store, recall):
-    found = recalled(recall, "which disk is full?")
-    assert len(found.blocks) == 7
-    assert found.below == ()
 
 
 def test_what_is_said_around_a_hit_comes_along_whatever_it_says(store, recall, flush):

@@ -14,11 +14,13 @@ from jiyi.testing import HashEmbedder
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with RefusingEndpoint(status=413, says="too large") as server:
-        monkeypatch.setenv("JIYI_EMBEDDER", "openai")
-        monkeypatch.setenv("JIYI_EMBEDDING_MODEL", "m")
-        monkeypatch.setenv("JIYI_EMBEDDING_BASE_URL", server.url)
+        for name, value in (
+            ("EMBEDDER", "openai"),
+            ("EMBEDDING_MODEL", "m"),
+            ("EMBEDDING_BASE_URL", server.url),
+        ):
+            monkeypatch.setenv(f"JIYI_{name}", value)
         yield server
 
 
@@ -118,7 +120,7 @@ def test_an_own_embedder_that_cannot_read_one_text(open_memory, path):
 
 
 class Fails(HashEmbedder):
-    """Raises what it is given, whatever it is asked."""
+    """Raises what it is given, whatever it is asked, and as a reranker too."""
 
     def __init__(self, error):
         super().__init__()
@@ -126,6 +128,8 @@ class Fails(HashEmbedder):
 
     def embed(self, texts, kind):
         raise self.error
+
+    score = embed
 
 
 OWN = [ValueError("bad"), RuntimeError("CUDA"), KeyError("x"), OSError("gone"), MemoryError()]
@@ -152,38 +156,21 @@ def test_an_own_embedder_may_raise_anything(open_memory, error):
 @ENDS
 def test_whoever_ends_the_program_is_heard(open_memory, error):
     memory = open_memory(embedder=Fails(error))
-    say(memory, "the disk is full")
+    say(memory, "the disk is full", "the disk of db-1 is empty")
     for ask in (memory.flush, lambda: memory.search("disk")):
         with pytest.raises(type(error)):
             ask()
-
-
-class Judge:
-    """A reranker that raises what it is given."""
-
-    name = "judge"
-
-    def __init__(self, error):
-        self.error = error
-
-    def score(self, query, texts):
-        raise self.error
+    judged = open_memory(reranker=Fails(error))
+    judged.flush()
+    with pytest.raises(type(error)):
+        judged.search("disk")
 
 
 @ERRORS
 def test_an_own_reranker_may_raise_anything(open_memory, error):
-    memory = open_memory(reranker=Judge(error))
+    memory = open_memory(reranker=Fails(error))
     say(memory, "the disk is full", "the disk of db-1 is empty")
     memory.flush()
     hits = memory.search("disk")
     assert len(hits) == 2
-    assert "not reranked, judge failed" in hits.notes[0]
-
-
-@ENDS
-def test_a_reranker_does_not_hide_who_ends_the_program(open_memory, error):
-    memory = open_memory(reranker=Judge(error))
-    say(memory, "the disk is full", "the disk of db-1 is empty")
-    memory.flush()
-    with pytest.raises(type(error)):
-        memory.search("disk")
+    assert f"not reranked, {HashEmbedder().name} failed" in hits.notes[0]

@@ -41,12 +41,8 @@ def test_talk_ends_where_a_window_would_be_full(store, recall):
 
 
 def test_of_two_equal_hits_the_shorter_goes_in_first(store, recall):
-    long, short = store.put(
-        [
-            message("disk is full " + "and more of it " * 40, session="one"),
-            message("disk is full", session="two"),
-        ]
-    )
+    texts = ("disk is full " + "and more of it " * 40, "disk is full")
+    long, short = store.put([message(text, session=f"s{n}") for n, text in enumerate(texts)])
     found = recalled(recall, "disk").blocks
     score = {b.source_id: b.score for b in found}
     assert score[short.id] > score[long.id]

@@ -49,10 +49,6 @@ def test_the_order_of_rows_plays_no_part(size, seed, data):
     assert got == pytest.approx(expected, abs=1e-3)
 
 
-def test_every_sign_has_a_name_of_its_own():
-    assert len(set(NOTHING_FEATURES)) == len(NOTHING_FEATURES)
-
-
 def test_words_that_nobody_said_and_kinds_that_nobody_told_are_signs():
     def sign(name, given_all):
         return nothing_features(*given_all)[NOTHING_FEATURES.index(name)]
