@@ -31,3 +31,15 @@ def flush(vectors, embedder):
 @pytest.fixture
 def recall(store, vectors, embedder):
     return Recall(store, vectors, embedder)
+
+
+@pytest.fixture
+def keep(store, flush):
+    """Store records and make their vectors; the records."""
+
+    def keep(records):
+        stored = store.put(records)
+        flush()
+        return stored
+
+    return keep

@@ -66,9 +66,8 @@ class Known:
         return changes
 
     def rows(self) -> list[tuple[str, str]]:
-        ordered = sorted(
-            self.facts.values(), key=lambda fact: (fact.valid_from or fact.created_at, fact.created_at)
-        )
+        facts = self.facts.values()
+        ordered = sorted(facts, key=lambda fact: (fact.valid_from or fact.created_at, fact.created_at))
         return [(fact.object, fact.status) for fact in ordered]
 
     def one(self, value: str) -> Fact:

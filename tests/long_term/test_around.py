@@ -18,9 +18,6 @@ def test_turns_are_the_share_of_neighbours_that_another_one_spoke():
     assert turn_taking(table(*TURNS, *NOTES)).tolist() == [1, 1, 1, 1, 0, 0, 0]
     mixed = [Row(speaker=name) for name in ("Ana", "Ana", "Ben", "Ben", "Ana")]
     assert turn_taking(table(*mixed)).tolist() == [0.5] * 5
-
-
-def test_what_has_no_neighbour_takes_no_turns():
     alone = [Row(session=-1, kind="knowledge", speaker=None), Row(session=5), Row(session=6, speaker="Ben")]
     assert turn_taking(table(*alone)).tolist() == [0, 0, 0]
     assert turn_taking(table(*alone, *TURNS)).tolist() == [0, 0, 0, 1, 1, 1, 1]
@@ -43,8 +40,7 @@ def lend(*words, speakers=("Ana", "Ben") * 4):
 
 def test_words_are_lent_two_turns_each_way_and_less_the_further():
     got = lend(0, 0, 0, 0.6, 0, 0, 0)
-    assert got[3] == pytest.approx(0.6)
-    assert got[[0, 6]].tolist() == [0, 0]
+    assert (got[3], got[[0, 6]].tolist()) == (pytest.approx(0.6), [0, 0])
     assert 0 < got[5] < got[4] < 0.6, "the turns after it borrow from before"
     assert 0 < got[1] < got[2] < 0.6, "the turns before it borrow from after it"
     assert got[2] < got[4], "an answer borrows from its question rather than the other way round"

@@ -6,6 +6,7 @@ import pytest
 from embedders import unreachable
 from recalling import recalled
 from samples import START, episode, fact, knowledge, message
+from tables import read_tables
 
 from jiyi.long_term import Recall
 from jiyi.long_term.blocks import Recalled
@@ -15,15 +16,10 @@ from jiyi.text import counter_for
 COUNT = counter_for().count_text
 
 
-def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, flush):
-    said, past, lesson = store.put(
-        [
-            message("disk full on web-7", name="Ana"),
-            episode("disk alarm", outcome_summary="deleted logs"),
-            knowledge("check the disk first", key_points=("df -h",)),
-        ]
-    )
-    flush()
+def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, keep):
+    (said,) = store.put([message("disk full on web-7", name="Ana")])
+    known = knowledge("check the disk first", key_points=("df -h",))
+    past, lesson = keep([episode("disk alarm", outcome_summary="deleted logs"), known])
     found = recalled(recall, "disk")
     by_section = {b.section: b for b in found.blocks}
     assert found.notes == ()
@@ -39,18 +35,13 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
 
 
 @pytest.mark.parametrize(
-    ("told", "shown", "speaker"),
-    [
-        ({"text": "disk web-7 has 2 TB", "speaker": "Ana"}, "disk web-7 has 2 TB", "Ana"),
-        ({"text": "it has 2 TB", "speaker": "Ana"}, "disk web-7 · size: 2 TB", "Ana"),
-        ({}, "disk web-7 · size: 2 TB", ""),
-        ({"subject": "Ana", "text": "My disk has 2 TB", "speaker": "Ana"}, "My disk has 2 TB", "Ana"),
-    ],
+    ("text", "speaker", "subject", "shown"), read_tables(__file__)["a fact, and its block"]
 )
 def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
-    store, recall, told, shown, speaker
+    store, recall, text, speaker, subject, shown
 ):
-    about = {"subject": "disk web-7", "predicate": "size", "object": "2 TB", "sources": ("m1",)}
+    about = {"subject": subject, "predicate": "size", "object": "2 TB", "sources": ("m1",)}
+    told = {"text": text, "speaker": speaker} if text else {}
     store.put([fact(**about | told)])
     (block,) = recalled(recall, "disk size").blocks
     assert (block.text, block.speaker, block.sources) == (shown, speaker, ("m1",))
@@ -58,16 +49,14 @@ def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
 
 def test_facts_read_from_the_same_words_are_one_block(store, recall):
     about = {"subject": "Ana", "speaker": "Ana", "text": "I am a welder at the yard", "sources": ("m1",)}
-    store.put(
-        [fact(**about, predicate=p, object=o) for p, o in (("job", "welder"), ("employer", "the yard"))]
-    )
+    points = (("job", "welder"), ("employer", "the yard"))
+    store.put([fact(**about, predicate=point, object=value) for point, value in points])
     (block,) = recalled(recall, "welder yard").blocks
     assert block.text == "I am a welder at the yard"
 
 
-def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
-    store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
-    flush()
+def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(recall, keep):
+    keep([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
     (block,) = recalled(recall, "disk", max_tokens=60).blocks
     assert "disk full here" in block.text
     assert COUNT(block.text) <= 60
@@ -82,10 +71,9 @@ LESSON = (
 
 
 @pytest.mark.parametrize("longest", [5, 30, 45, 60])
-def test_a_lesson_is_shown_in_whole_sentences(store, recall, flush, longest):
+def test_a_lesson_is_shown_in_whole_sentences(recall, keep, longest):
     points = ("raise the limit of orders-api", "reload nginx after that")
-    store.put([knowledge(LESSON, topic="502", key_points=points)])
-    flush()
+    keep([knowledge(LESSON, topic="502", key_points=points)])
     (block,) = recalled(recall, "which limit to raise against 502?", max_tokens=longest).blocks
     heading, *lines = block.text.splitlines()
     assert heading == "**502**"
@@ -96,21 +84,17 @@ def test_a_lesson_is_shown_in_whole_sentences(store, recall, flush, longest):
     assert longest == 5 or COUNT(block.text) <= longest
 
 
-def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, recall, flush):
-    store.put(
-        [message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")]
-    )
-    flush()
-    found = recalled(recall, "disk", without="q")
-    assert [b.source_id for b in found.blocks] == ["a"]
+def test_old_system_prompts_and_the_question_itself_are_not_recalled(recall, keep):
+    rules = message("disk rules", role="system", id="sys")
+    keep([rules, message("disk?", id="q"), message("disk", id="a")])
+    assert [b.source_id for b in recalled(recall, "disk", without="q").blocks] == ["a"]
     for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
         assert recalled(recall, nothing_asked) == Recalled()
     assert recalled(recall, "sure?") != Recalled()
 
 
-def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
-    store.put([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
-    flush()
+def test_an_old_system_prompt_comes_in_beside_no_hit(recall, keep):
+    keep([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
     assert [b.source_id for b in recalled(recall, "disk").blocks] == ["a"]
 
 
@@ -118,8 +102,7 @@ def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedd
     store.put([message("disk")])
     embedder.error = unreachable()
     found = recalled(recall, "disk")
-    assert len(found.blocks) == 1
-    assert len(found.notes) == 1
+    assert (len(found.blocks), len(found.notes)) == (1, 1)
 
 
 class Marking(Recall):

@@ -29,15 +29,13 @@ def test_themes_are_told_apart_with_the_bundled_model(model, language):
     groups = [[theme[episodes[place].id] for place in members] for members in found.values()]
     assert len(groups) >= 5
     assert sum(map(len, groups)) >= 16
-    strays = sum(len(group) - max(map(group.count, group)) for group in groups)
-    assert strays <= 1, groups
+    assert sum(len(group) - max(map(group.count, group)) for group in groups) <= 1, groups
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_words_alone_find_fewer_but_no_wrong_ones(language):
     episodes, theme = themed(language)
-    found = grouped([one.search_text for one in episodes])
-    for members in found.values():
+    for members in grouped([one.search_text for one in episodes]).values():
         assert len({theme[episodes[place].id] for place in members}) == 1
 
 
@@ -48,8 +46,7 @@ def test_a_few_texts_alone_meet_by_their_words(texts):
 
 
 def test_nothing_is_found_in_nothing():
-    assert grouped([]) == {}
-    assert grouped(["", " ", "!!!"]) == {}
+    assert (grouped([]), grouped(["", " ", "!!!"])) == ({}, {})
     assert grouped(["alone"], np.zeros((1, 4), np.float32)) == {}
     assert grouped(["a b"] * 30, np.zeros((30, 0), np.float32))
 

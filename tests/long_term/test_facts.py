@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from scripted_chat import ScriptedChat, refuses, says
 from stating import ANA, HERE, START, at, hear
+from tables import read_tables
 
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery
@@ -47,8 +48,7 @@ def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
 def test_what_is_said_is_known(memory, say):
     learned = say("记一下，edge-02 网关对外监听的端口是 8443。", 1)
     (fact,) = learned.facts
-    assert learned.new == (fact.id,)
-    assert learned.method == "patterns"
+    assert (learned.new, learned.method) == ((fact.id,), "patterns")
     assert memory.facts(ANA) == [fact]
     assert (fact.scope, fact.speaker, len(fact.sources)) == (HERE, "Ana", 1)
     assert say("嗯，好的", 2).facts == ()
@@ -61,17 +61,12 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory, say):
     say("对了，我写错了，02 那台不是 8443，实际开的是 8444", 12)
     say("新家门锁密码 602918", 13)
     say("请把门锁密码删掉", 14)
-    assert told(memory.facts(ANA)) == [
-        ("dinner", "time", "seven", "active"),
-        ("dinner", "time", "six", "active"),
-        ("edge-02", "端口", "8444", "active"),
-    ]
+    *dinner, port = told(memory.facts(ANA))
+    assert dinner == [("dinner", "time", time, "active") for time in ("seven", "six")]
+    assert port == ("edge-02", "端口", "8444", "active")
     assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(10))] == ["six"]
     assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(25))] == ["seven"]
-    assert told(memory.history(ANA, "EDGE-02")) == [
-        ("edge-02", "端口", "8443", "superseded"),
-        ("edge-02", "端口", "8444", "active"),
-    ]
+    assert told(memory.history(ANA, "EDGE-02")) == [("edge-02", "端口", "8443", "superseded"), port]
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
 
 
@@ -87,17 +82,9 @@ def test_names_lead_to_the_same_thing(memory, say):
 
 
 def test_neighbours_are_found_both_ways_over_other_names(memory):
-    for subject, predicate, object_ in (
-        ("Mia", "works at", "Acme"),
-        ("Acme", "located in", "Porto"),
-        ("Bob", "works at", "Acme"),
-        ("Bob", "alias", "Bobby"),
-        ("Bobby", "reports to", "Mia"),
-        ("Zoe", "lives in", "Berlin"),
-    ):
+    for subject, predicate, object_ in read_tables(__file__)["who works where, and with whom"]:
         memory.remember(ANA, subject=subject, predicate=predicate, object=object_)
-    near = neighbours(memory.store, ANA, "mia", 1)
-    assert {one.name for one in near} == {"Acme", "Bobby"}
+    assert {one.name for one in neighbours(memory.store, ANA, "mia", 1)} == {"Acme", "Bobby"}
     found = {one.name: one for one in neighbours(memory.store, ANA, "Porto", 3)}
     assert {name: one.depth for name, one in found.items()} == {"Acme": 1, "Mia": 2, "Bob": 2}
     assert [fact.predicate for fact in found["Mia"].facts] == ["located in", "works at"]
@@ -120,8 +107,7 @@ def test_remembering(memory, clock):
     learned = memory.remember(ANA, subject="Ana", predicate="lives in", object="Porto", category="profile")
     assert learned.superseded == (fact.id,)
     while_ = {"valid_from": at(5), "valid_to": at(9)}
-    ranged = memory.remember(ANA, subject="Ana", predicate="lives in", object="Rome", **while_)
-    assert ranged.superseded == ()
+    assert memory.remember(ANA, subject="Ana", predicate="lives in", object="Rome", **while_).superseded == ()
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]
 
@@ -203,13 +189,11 @@ def test_learning_with_a_model(store, clock, say, memory):
     with ScriptedChat(says(answer), refuses("no", status=401)) as server:
         llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
         by_llm = FactMemory(store, llm=llm, clock=clock)
-        learned = by_llm.learn_with_llm(HERE, messages)
-        failed = by_llm.learn_with_llm(HERE, messages)
+        learned, failed = by_llm.learn_with_llm(HERE, messages), by_llm.learn_with_llm(HERE, messages)
         llm.close()
     assert (learned.method, learned.notes) == ("llm", ())
     assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
-    assert learned.facts[0].method == "llm"
-    assert failed.method == "patterns"
+    assert (learned.facts[0].method, failed.method) == ("llm", "patterns")
     assert "read nothing" in failed.notes[0]
     assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
 

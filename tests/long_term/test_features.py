@@ -54,16 +54,10 @@ def test_without_vectors_what_they_say_is_nothing(found, asked):
 @given(size=st.integers(2, 12), seed=st.integers(0, 2**32), asked=questions, data=st.data())
 def test_the_order_of_rows_plays_no_part(size, seed, asked, data):
     chance = np.random.default_rng(seed)
-    said = [
-        Row(
-            words=tuple(chance.random(2)),
-            session=int(chance.integers(3)),
-            speaker=("Ana", "Ben")[chance.integers(2)],
-            at=float(chance.normal()),
-            length=int(chance.integers(20)),
-        )
-        for _ in range(size)
-    ]
+    said = []
+    for speaker in chance.choice(["Ana", "Ben"], size):
+        whole = {"session": int(chance.integers(3)), "length": int(chance.integers(20))}
+        said.append(Row(words=tuple(chance.random(2)), at=float(chance.normal()), speaker=speaker, **whole))
     found, about = table(*said, idf=(1.5, 0.5)), at_random(seed, size)
     words, meaning = (standardise(values) for values in (found.text, about.similarity))
     for values in (words, meaning, words + meaning):  # equal ones may come in any order
@@ -85,6 +79,9 @@ def test_more_and_rarer_words_of_the_question_are_more(about):
     assert column("cover", found) == pytest.approx([0, 0.25, 0.75, 1])
     assert column("first_by_words", found) == pytest.approx([0, 1 / 7, 1 / 6, 1 / 5])
     assert compute_features(question(), found, None).cover == pytest.approx([0, 0.25, 0.75, 1])
+    found = table(Row(words=(0.9,)), Row(), terms=("disk", "unheard"), idf=(1, 3))
+    assert column("cover", found) == pytest.approx([1, 0]), "measured by the best row, and by all words"
+    assert compute_features(question(), found, None).cover == pytest.approx([0.25, 0])
 
 
 def test_equal_rows_are_equally_early():
@@ -93,12 +90,6 @@ def test_equal_rows_are_equally_early():
     about = evidence([(1, 0, 0), (1, 0, 0), (0, 1, 0), None, (1, 1, 0)])
     got = column("first_by_meaning", found, about=about)
     assert got == pytest.approx([1 / 5, 1 / 5, 1 / 8, 1 / 8, 1 / 7])
-
-
-def test_how_much_a_row_covers_is_measured_by_the_best_row_and_by_all_words():
-    found = table(Row(words=(0.9,)), Row(), terms=("disk", "unheard"), idf=(1, 3))
-    assert column("cover", found) == pytest.approx([1, 0])
-    assert compute_features(question(), found, None).cover == pytest.approx([0.25, 0])
 
 
 def test_an_answer_without_the_words_is_in_the_window_of_its_question():
@@ -196,20 +187,12 @@ def test_without_two_sides_it_does_not_matter_who_said_it(text):
             assert not any(column(name, found, question(asked))), name
 
 
-def test_what_kind_of_thing_a_row_says():
-    said = [
-        Row(traits=Trait.GREETING, length=20, speaker="Ana"),
-        Row(length=3, speaker="Ben"),
-        Row(length=4, traits=Trait.ASKS_LAST, speaker="Ana"),
-        Row(role="tool", speaker="tool"),
-    ]
+def test_what_kind_of_thing_a_row_says_and_its_length_up_to_sixty_terms():
+    said = [Row(traits=Trait.GREETING, length=20, speaker="Ana"), Row(length=3, speaker="Ben")]
+    said += [Row(length=4, traits=Trait.ASKS_LAST, speaker="Ana"), Row(role="tool", speaker="tool")]
     found = table(*said, Row(session=-1, kind="knowledge", role=None, speaker=None, length=9))
-    assert column("small_talk", found) == [1, 1, 0, 0, 0]
-    assert column("asks", found) == [0, 0, 1, 0, 0]
+    assert (column("small_talk", found), column("asks", found)) == ([1, 1, 0, 0, 0], [0, 0, 1, 0, 0])
     assert column("length", found) == pytest.approx([*np.log1p([20, 3, 4]), 0, 0])
-
-
-def test_length_counts_up_to_sixty_terms():
     found = table(*[Row(length=n, speaker=who) for n, who in ((59, "Ana"), (60, "Ben"), (900, "Ana"))])
     assert column("length", found) == pytest.approx(np.log1p([59, 60, 60]))
 
@@ -243,14 +226,12 @@ def test_the_time_a_question_names_and_the_day_after():
     assert not any(column("in_time", table(*said), question("what broke?")))
 
 
-def test_what_was_said_a_day_after_the_question_or_later():
+def test_newer_rows_are_more_recent_and_those_a_day_after_the_question_or_more_are_later():
     found = table(*[Row(at=days) for days in (0, 4, 5.9, 6.1, 60)])
     assert column("later", found, question(days=5)) == [0, 0, 0, 1, 1]
     assert not any(column("later", found, question(days=100)))
-
-
-def test_newer_rows_are_more_recent():
     found = table(*[Row(at=days) for days in (3, 1, 2, 9)])
+    assert column("recent", found) == pytest.approx([0.5, 0, 0.25, 0.75])
     assert column("recent", found) == pytest.approx([0.5, 0, 0.25, 0.75])
 
 

@@ -57,11 +57,9 @@ def test_the_formula(expected, hours, given_fields):
 
 
 def test_the_formula_with_other_weights():
-    heavy = ForgetWeights(
-        base=0.2, age=0.02, age_most=0.05, access=0.01, access_most=0.02, alert=0.03, steps=0.04
-    )
-    weights = replace(heavy, success=0.3, partial=0.2, failed=0.1)
-    rule = ForgetRule(weights=weights)
+    by_use = {"access": 0.01, "access_most": 0.02, "alert": 0.03, "steps": 0.04}
+    heavy = ForgetWeights(base=0.2, age=0.02, age_most=0.05, **by_use)
+    rule = ForgetRule(weights=replace(heavy, success=0.3, partial=0.2, failed=0.1))
     seen = episode(outcome="partial", access_count=9, trigger_type="alert", steps=(STEP,) * 4)
     assert rule.importance(seen, START) == pytest.approx(0.2 + 0.2 + 0.02 + 0.03 + 0.04)
     assert rule.importance(episode(outcome="failed"), START + timedelta(hours=720)) == pytest.approx(0.28)
@@ -90,9 +88,8 @@ def test_it_lies_between_0_and_1_and_never_grows_with_age(e, now, later):
 
 @given(episodes, nows)
 def test_nothing_but_age_accesses_outcome_trigger_and_steps_counts(e, now):
-    other = replace(
-        e, id="o", trigger_summary="y", pinned=True, consolidated=True, importance=0.1, tags=("a",)
-    )
+    more = {"pinned": True, "consolidated": True, "importance": 0.1, "tags": ("a",)}
+    other = replace(e, id="o", trigger_summary="y", **more)
     assert RULE.importance(other, now) == RULE.importance(e, now)
 
 

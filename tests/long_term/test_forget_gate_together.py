@@ -53,9 +53,8 @@ def start(path):
 
     def make(batch=20):
         words = [sys.executable, "-c", PROCESS, path, NOW.isoformat(), MOST, batch]
-        process = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen([str(word) for word in words], text=True, **pipes)
         started.append(process)
         assert process.stdout.readline() == "ready\n"
         return process
@@ -88,8 +87,7 @@ def there(database):
     """Where each record is: the ids in the memory, and those in the trash."""
     store, trash = Store(database), Trash(database)
     query = Query(scope=ANA, kinds=("episode", "task"), limit=10_000)
-    kept = [record.id for record in store.find(query)]
-    return kept, [entry.record.id for entry in trash.discarded(query)]
+    return [record.id for record in store.find(query)], [entry.record.id for entry in trash.discarded(query)]
 
 
 def check_nothing_is_lost(database):
@@ -105,8 +103,7 @@ def check_nothing_is_lost(database):
 def expected(full, tmp_path):
     """What one run alone leaves, tried on a copy."""
     copied = SqliteDatabase(tmp_path / "copy.db")
-    store = Store(copied)
-    store.put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
+    Store(copied).put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
     run(copied)
     kept, _ = there(copied)
     copied.close()
@@ -214,8 +211,7 @@ def test_the_write_lock_is_left_free_for_longer_than_a_waiter_sleeps(full, datab
     impatient = SqliteDatabase(path, lock_timeout=0)
     machine = SlowMachine(impatient)
     monkeypatch.setattr(gate_module, "time", machine)
-    receipt = run(database, batch=10)
-    assert receipt.total == 2 * (COUNT - MOST)
+    assert run(database, batch=10).total == 2 * (COUNT - MOST)
     assert len(machine.free) >= 5
     assert max(machine.held) <= 1.2, "of two seconds of patience"
     assert min(machine.free) > 0.1

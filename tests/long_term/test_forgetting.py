@@ -4,18 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from forgettable import ANA, NOON, Memory, reasons, words
+from forgettable import ANA, NOON, memory, reasons, words
 from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
-from jiyi.records import Query, Scope
+from jiyi.records import Query
+
+__all__ = ["memory"]
 
 TABLES = read_tables(__file__)
-
-
-@pytest.fixture
-def memory(database):
-    return Memory(database)
 
 
 @pytest.mark.parametrize(("text", "meant"), TABLES["words, and the lines that hold them all"])
@@ -48,8 +45,7 @@ def test_words_meet_filters_and_kinds(memory):
     assert set(reasons(memory.forget(query=only, dry_run=True))) == early_ones
     by_role = replace(words("abc"), kinds=("message",), roles=("assistant",))
     assert set(reasons(memory.forget(query=by_role, dry_run=True))) == {("message", said.id)}
-    episodes = replace(words("abc"), kinds=("episode",))
-    taken = reasons(memory.forget(query=episodes))
+    taken = reasons(memory.forget(query=replace(words("abc"), kinds=("episode",))))
     assert taken == {("episode", episode.id): "asked for", ("task", episode.task_id): "its episode goes"}
     assert late in memory.find("message")
 
@@ -110,16 +106,8 @@ def test_a_whole_session_and_nothing_beside_it(memory):
     assert [s.id for s in memory.find("session")] == ["two"]
 
 
-def test_a_whole_agent(memory):
-    ops = Scope(user_id="ana", agent_id="ops")
-    gone, kept = memory.say("hi", scope=ops), memory.say("ho")
-    assert memory.forget(scope=ops).counts == {"message": 1}
-    assert gone not in memory.find("message")
-    assert memory.find("message") == [kept]
-
-
 def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
-    memory.say("我的生日是 5 月 3 日")
+    made = memory.fold(memory.say("我的生日是 5 月 3 日"))
     before = memory.everything()
 
     def fail(*args, **given):
@@ -128,8 +116,8 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
     monkeypatch.setattr(memory.store, "amend", fail)
     with pytest.raises(RuntimeError, match="power"):
         memory.forget(query=words("生日"))
-    assert memory.everything() == before
-    assert memory.in_trash() == set()
+    assert (memory.everything(), memory.in_trash()) == (before, set())
+    assert memory.summaries.versions(ANA.in_session("s")) == [made]
 
 
 def test_unknown_ids_are_refused_and_nothing_changes(memory):
@@ -146,5 +134,4 @@ def test_unknown_ids_are_refused_and_nothing_changes(memory):
 def test_a_receipt_names_a_thousand_and_counts_all(memory):
     many = [memory.say(f"w{n}", learn=False) for n in range(1_050)]
     receipt = memory.forget(scope=ANA.in_session("s"))
-    assert receipt.counts == {"message": len(many)}
-    assert len(receipt.items) == 1_000
+    assert (receipt.counts, len(receipt.items)) == ({"message": len(many)}, 1_000)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from candidate_tables import Row, at_random, evidence, question, questions, table, tables
+from candidate_tables import Row, at_random, compared, evidence, question, questions, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import START
@@ -14,7 +14,7 @@ from tables import read_tables
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import compute_features
-from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages, rows_to_compare
+from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages
 from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
@@ -22,18 +22,11 @@ TABLES = read_tables(__file__)
 WORDS = [*TABLES["statements"], ""]
 
 
-def compare(found, asked, about, texts):
-    measured = compute_features(asked, found, about)
-    ranked = rank(measured, found)
-    rows = rows_to_compare(ranked)
-    return measured, ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
-
-
 @pytest.mark.slow
 @given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
 def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
     for about in (None, at_random(seed, len(found), pending=0.3)):
-        _, ranked, best = compare(found, asked, about, texts)
+        ranked, best = compared(found, asked, about, texts)
         assert len(best.rows) <= MAX_COMPARED
         before = ranked.scores[best.rows].astype(np.float64)
         assert sorted(best.scores[:10]) == pytest.approx(sorted(before[:10]))
@@ -47,7 +40,7 @@ def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked
 
 @given(tables(), st.integers(0, 2**32))
 def test_where_no_time_is_asked_about_the_order_stays_and_nothing_is_marked(found, seed):
-    _, ranked, best = compare(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
+    ranked, best = compared(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
     assert best.scores == pytest.approx(ranked.scores[best.rows])
     assert not best.successor_rows(0.0)
 
@@ -56,9 +49,9 @@ def test_nothing_said_after_the_time_asked_about_takes_a_place():
     found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
     about = evidence([[1, 0.1, 0], [1, 0.2, 0]])
     texts = ["the port is 8443", "the port is now 9443"]
-    _, _, later = compare(found, question("which port is it?", days=100), about, texts)
+    _, later = compared(found, question("which port is it?", days=100), about, texts)
     assert later.outdated[later.rows.tolist().index(0)] > 0
-    _, _, earlier = compare(found, question("which port is it?", days=10), about, texts)
+    _, earlier = compared(found, question("which port is it?", days=10), about, texts)
     assert not earlier.outdated.any()
     assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
 

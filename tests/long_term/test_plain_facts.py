@@ -26,10 +26,7 @@ def test_what_is_known_after_plain_talk(store, said, expected):
     assert active(store, *said.split(" / ")) == set(filter(None, expected.split("; ")))
 
 
-@pytest.mark.parametrize(
-    ("now", "move"),
-    [("I live in Kraków", "we're moving to Poznań end of June"), ("我住在浦东", "六月底我们搬去苏州")],
-)
+@pytest.mark.parametrize(("now", "move"), TABLES["a home, and a move to come"])
 def test_who_will_move_lives_where_they_live_until_then(store, now, move):
     said = [START, START + timedelta(days=1)]
     memory = FactMemory(store, clock=lambda: said[-1])

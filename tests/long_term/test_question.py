@@ -118,11 +118,7 @@ def test_any_text_is_fine(text, names, asked_at):
     assert all(0 <= place < len(names) for place in named)
     rest = remove_names(text, names)
     assert rest == text or any(letter.isalnum() for letter in rest)
-
-
-@given(text=anything)
-def test_without_names_to_take_off_only_white_space_changes(text):
-    assert remove_names(text, []).split() == text.split()
+    assert remove_names(text, []).split() == text.split(), "only white space changes"
 
 
 @pytest.mark.parametrize("text", ["word 1 ", "网关502错误", "A ", "“", "you said ", " ", "ü"])

@@ -80,8 +80,7 @@ def test_a_weight_counts():
 
 def test_the_newer_of_equal_ones_comes_first():
     found = table(*[Row(at=days) for days in (2, 9, 1, 3)])
-    ranked = rank(features([{"words": 1}] * 4), found, only(words=1))
-    assert ranked.rows.tolist() == [1, 3, 0, 2]
+    assert rank(features([{"words": 1}] * 4), found, only(words=1)).rows.tolist() == [1, 3, 0, 2]
 
 
 def test_why_leaves_out_what_moved_nothing():
@@ -164,16 +163,12 @@ def test_a_question_that_was_asked_before_counts_once(question, again):
     assert repeats_last(more, question) == [0, 1, 2], "each says a number besides"
 
 
-def test_the_same_words_of_another_one_are_no_repeat():
+def test_the_same_words_of_another_one_are_no_repeat_and_several_repeats_keep_their_order():
     yes = [*(message("yes", name=name) for name in ("Ana", "Ben", None)), message("yes", role="tool")]
     assert repeats_last(yes) == [0, 1, 2, 3]
     assert repeats_last([*yes, message("Yes", name="Ben")]) == [0, 1, 2, 3, 4]
     assert repeats_last([yes[0], message("YES", name="Ana"), *yes[1:]]) == [0, 2, 3, 4, 1]
-
-
-def test_several_repeats_keep_their_order():
-    found = [message(text) for text in ("a", "b", "a", "b", "c", "a")]
-    assert repeats_last(found) == [0, 1, 4, 2, 3, 5]
+    assert repeats_last([message(text) for text in ("a", "b", "a", "b", "c", "a")]) == [0, 1, 4, 2, 3, 5]
     assert repeats_last([]) == []
 
 

@@ -14,8 +14,7 @@ __all__ = ["clock", "make", "server"]
 
 
 def test_limits_of_cost_hold_for_the_whole_database(make, server, clock):
-    memory = make(reader_calls_per_hour=2)
-    other = make(reader_calls_per_hour=2)
+    memory, other = make(reader_calls_per_hour=2), make(reader_calls_per_hour=2)
     for session in "abc":
         talk(memory, [1], session)
     assert read_later(memory, clock).stretches == 2
@@ -60,7 +59,8 @@ def test_readers_at_once_never_make_more_calls_than_they_may(make, server, clock
     memories = [make(reader_calls_per_hour=5) for _ in range(3)]
     for number in range(12):
         talk(memories[0], [number], f"s-{number}")
-    at_once(lambda memory: read_later(memory, clock), memories)
+    clock.forward(hours=1)
+    at_once(lambda memory: memory.maintain(), memories)
     assert (len(server.asked), memories[0].reading().calls, memories[0].reading().tokens) == (5, 5, 50)
 
 

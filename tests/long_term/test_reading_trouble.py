@@ -44,8 +44,7 @@ def test_a_stretch_without_a_usable_answer_waits_and_is_passed_over_in_the_end(m
     server.replies += [Reply(), *BAD[kind]]
     done = read_later(memory, clock)
     assert (done.stretches, done.passed_over, done.waiting) == (2, 1, 0)
-    assert memory.reading().passed_over == 1
-    assert keepers(memory) == {"pump-7": "Mei"}
+    assert (memory.reading().passed_over, keepers(memory)) == (1, {"pump-7": "Mei"})
     assert [fact.object for fact in memory.facts("edge-02")] == ["8443"], "the patterns have read it"
 
 

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
@@ -49,15 +50,8 @@ class Opened:
 
 @pytest.fixture
 def opened(path):
-    made = []
-
-    def make():
-        made.append(Opened(path))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Opened(path)))
 
 
 @pytest.fixture
@@ -74,13 +68,11 @@ def test_it_is_searched_by_the_old_vectors_until_all_are_there(memory):
 
     def progress(done):
         seen.append(done)
-        assert memory.best("text 3", OLD) == ("text 3", 1)
-        assert memory.vectors.claim().name == OLD.name
+        assert (memory.best("text 3", OLD), memory.vectors.claim().name) == (("text 3", 1), OLD.name)
 
     assert Indexer(memory.vectors, NEW).reembed(progress) == 20
     assert seen == [8, 20]
-    assert memory.best("text 3", NEW) == ("text 3", 1)
-    assert memory.pending() == 0
+    assert (memory.best("text 3", NEW), memory.pending()) == (("text 3", 1), 0)
     memory.all.database.check()
     with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
         memory.indexer.flush()
@@ -115,8 +107,7 @@ def test_what_is_saved_between_the_last_look_and_the_switch_is_made_after_it(mem
 
     monkeypatch.setattr(memory.vectors, "switch", slowly)
     assert Indexer(memory.vectors, NEW).reembed() == 21
-    assert memory.best("at the last moment", NEW) == ("at the last moment", 1)
-    assert memory.pending() == 0
+    assert (memory.best("at the last moment", NEW), memory.pending()) == (("at the last moment", 1), 0)
 
 
 def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
@@ -129,8 +120,7 @@ def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
 
     with pytest.raises(EndpointUnreachable):
         indexer.reembed(stop)
-    assert memory.pending() == 0
-    assert memory.best("text 3", OLD) == ("text 3", 1)
+    assert (memory.pending(), memory.best("text 3", OLD)) == (0, ("text 3", 1))
     memory.put("more")  # others go on with the old one
     memory.indexer.flush()
     changed.error = None
@@ -159,8 +149,7 @@ def test_the_same_embedders_broken_off_one_goes_on_although_something_is_pending
     asked.error = None
     assert indexer.reembed() == 13
     assert memory.vectors.claim().renewing is None
-    assert memory.pending() == 0
-    assert memory.best("more", OLD) == ("more", 1)
+    assert (memory.pending(), memory.best("more", OLD)) == (0, ("more", 1))
 
 
 def test_a_fresh_memory_is_bound(opened):
@@ -210,8 +199,7 @@ def test_killed_at_any_statement_it_goes_on(memory, opened, path):
         killed, after = killed + 1, after + 4
         assert here.name == NEW.name or memory.pending() == 0
     assert killed > 3
-    assert memory.vectors.claim().name == NEW.name
-    assert memory.pending() == 0
+    assert (memory.vectors.claim().name, memory.pending()) == (NEW.name, 0)
     assert all(memory.holds(f"text {i}", NEW) for i in range(20))
     memory.all.database.check()
     with memory.all.database.read() as db:
@@ -225,8 +213,7 @@ def test_a_switch_that_was_broken_off_is_completed_by_whoever_embeds_next(memory
     with pytest.raises(ZeroDivisionError):
         Indexer(memory.vectors, NEW).reembed()
     monkeypatch.undo()
-    assert memory.vectors.claim().name == NEW.name
-    assert memory.best("text 3", NEW) == ("text 3", 1)
+    assert (memory.vectors.claim().name, memory.best("text 3", NEW)) == (NEW.name, ("text 3", 1))
     memory.put("more")
     Indexer(memory.vectors, NEW).flush()
     assert memory.vectors.claim().renewing is None

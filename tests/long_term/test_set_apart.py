@@ -82,8 +82,7 @@ def test_the_worker_sets_it_apart_as_well(open_memory, endpoint):
 def test_the_first_text_of_a_memory_may_be_refused(open_memory, endpoint):
     memory = open_memory(embedder=None, learn_facts=False)
     say(memory, POISON)
-    assert memory.flush() == 0
-    assert memory.stats()["vectors_apart"] == 1
+    assert (memory.flush(), memory.stats()["vectors_apart"]) == (0, 1)
     assert memory.reembed() == 0
     say(memory, "a")
     assert memory.flush() == 1
@@ -96,8 +95,7 @@ def test_another_embedder_leaves_out_what_it_refuses(open_memory, endpoint):
     memory.close()
     memory = open_memory(embedder=None, check_embedder=False, learn_facts=False)
     assert memory.reembed() == 5
-    assert memory.stats()["vectors_apart"] == 1
-    assert memory.search("text 3").notes == ()
+    assert (memory.stats()["vectors_apart"], memory.search("text 3").notes) == (1, ())
 
 
 class Picky(Moody):
@@ -112,8 +110,7 @@ class Picky(Moody):
 def test_an_own_embedder_that_cannot_read_one_text(open_memory, path):
     memory = open_memory(embedder=Picky(), learn_facts=False)
     say(memory, "before", POISON, "behind")
-    assert memory.flush() == 2
-    assert memory.stats()["vectors_apart"] == 1
+    assert (memory.flush(), memory.stats()["vectors_apart"]) == (2, 1)
     hits = memory.search(POISON)
     assert hits[0].record.content == POISON
     assert "text search only: the embedder failed: ValueError('I cannot read this')" in hits.notes[0]
@@ -141,8 +138,7 @@ ENDS = pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], id
 def test_an_own_embedder_may_raise_anything(open_memory, error):
     memory = open_memory(embedder=Fails(error))
     say(memory, "我的名字是安娜", "the disk is full")
-    task = memory.start_task("s", "free the disk")
-    memory.complete_task(task.id)
+    memory.complete_task(memory.start_task("s", "free the disk").id)
     assert memory.search("disk")[0].kind in ("message", "episode")
     assert "text search only" in memory.search("disk").notes[0]
     assert "text search only" in " ".join(memory.build_context("s", "is the disk full?").report.notes)

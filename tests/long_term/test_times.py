@@ -24,8 +24,7 @@ def time_of(text):
 
 @pytest.mark.parametrize("text", TABLES["questions in the present"])
 def test_a_question_in_the_present_asks_about_now(text):
-    assert time_of(text).kind == "now"
-    assert time_of(text).moment == to_micros(ASKED)
+    assert (time_of(text).kind, time_of(text).moment) == ("now", to_micros(ASKED))
 
 
 @pytest.mark.parametrize(("text", "until"), TABLES["times gone by, and their ends"])
@@ -55,8 +54,7 @@ MONDAY = datetime(2026, 5, 18, 19, 20, tzinfo=UTC)
 
 @pytest.mark.parametrize(("text", "start", "end"), TABLES["from when and until when a statement holds"])
 def test_dates_are_read_forward(text, start, end):
-    found = validity(text, to_micros(MONDAY))
-    assert tuple(map(utc_from_micros, found)) == (day(start), day(end))
+    assert tuple(map(utc_from_micros, validity(text, to_micros(MONDAY)))) == (day(start), day(end))
 
 
 @given(st.text(alphabet="0123456789月号日周下一三五 thofadeMyJun"), st.integers(0, 4 * 10**15))
