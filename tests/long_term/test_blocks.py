@@ -37,7 +37,7 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
 @pytest.mark.parametrize(
     ("text", "speaker", "subject", "shown"), read_tables(__file__)["a fact, and its block"]
 )
-def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
+def test_a_fact_is_shown_in_its_own_words_if_these_name_its_subject(
     store, recall, text, speaker, subject, shown
 ):
     about = {"subject": subject, "predicate": "size", "object": "2 TB", "sources": ("m1",)}
@@ -64,10 +64,8 @@ def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(recall, 
     assert not block.whole
 
 
-LESSON = (
-    "Restarting nginx does not help against a 502. It comes back within minutes, as the log of March shows. "
-    "What helps is to look at the upstream first, find the container that was killed, and raise its limit."
-)
+TABLES = read_tables(__file__)
+LESSON = " ".join(TABLES["a lesson"])
 
 
 @pytest.mark.parametrize("longest", [5, 30, 45, 60])
@@ -77,7 +75,7 @@ def test_a_lesson_is_shown_in_whole_sentences(recall, keep, longest):
     (block,) = recalled(recall, "which limit to raise against 502?", max_tokens=longest).blocks
     heading, *lines = block.text.splitlines()
     assert heading == "**502**"
-    whole = [*LESSON.replace(". ", ".\n").splitlines(), *(f"- {point}" for point in points)]
+    whole = [*TABLES["a lesson"], *(f"- {point}" for point in points)]
     assert set(lines) - {"…"} <= set(whole)
     assert set(lines) - {"…"}
     assert "…" in lines
@@ -85,8 +83,7 @@ def test_a_lesson_is_shown_in_whole_sentences(recall, keep, longest):
 
 
 def test_old_system_prompts_and_the_question_itself_are_not_recalled(recall, keep):
-    rules = message("disk rules", role="system", id="sys")
-    keep([rules, message("disk?", id="q"), message("disk", id="a")])
+    keep([message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")])
     assert [b.source_id for b in recalled(recall, "disk", without="q").blocks] == ["a"]
     for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
         assert recalled(recall, nothing_asked) == Recalled()

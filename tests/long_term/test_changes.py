@@ -6,7 +6,7 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from candidate_tables import Row, compared, permuted, question, table, tables
-from changes import CHANGES, LOOK_ALIKES
+from changes import CHANGES, LOOK_ALIKES, TABLES
 from hypothesis import given
 from hypothesis import strategies as st
 from recalling import search
@@ -71,10 +71,6 @@ def test_a_statement_repeated_in_other_case_and_space_takes_no_place():
 
 
 MISTAKEN, KEPT = 0.3, 0.25  # of what only looks like a change: called outdated; still first
-SMALL_TALK = {
-    "en": ["Noted.", "What a day, I could sleep on the spot.", "Get some rest.", "Noted."],
-    "zh": ["记下了。", "今天累得站着都能睡着。", "早点休息。", "记下了。"],
-}
 
 
 @pytest.fixture
@@ -82,7 +78,7 @@ def told(store, vectors, model):
     """Tell pairs of statements, each to a user of his own and weeks apart, and ask; give both hits."""
 
     def tell(tongue, pairs):
-        talk = SMALL_TALK[tongue]
+        talk = TABLES[f"small talk {tongue}"]
         for number, (first, second, _) in enumerate(pairs):
             for place, text in enumerate([first, *talk[:3], second, talk[3]]):
                 days, who = place // 2 * 20, ("user", "assistant")[place % 2]

@@ -55,8 +55,7 @@ def test_a_lesson_in_chinese():
 def test_ids_dates_and_case_do_not_make_another_step():
     steps = enumerate(TABLES["steps"])
     some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in steps))
-    lesson = extract_lesson(some, 9, "en", one_target=True)
-    *others, last = lesson.key_points
+    *others, last = extract_lesson(some, 9, "en", one_target=True).key_points
     assert others == ["kill 4711471 (3 of 9)", "restore 2026-02-03 04:05:06 (2 of 9)"]
     assert last == "rm /tmp/00000000-aa00-4b1c-9d3e-0123456789ab (2 of 9)"
 

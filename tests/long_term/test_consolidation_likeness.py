@@ -6,14 +6,10 @@ import time
 import numpy as np
 import pytest
 from consolidation_tools import themed
+from tables import read_tables
 
 from jiyi.long_term.consolidation.clusters import TextSimilarity, cluster_texts
 from jiyi.one_thread import one_blas_thread
-
-ALIKE = [
-    ["nginx returned 502 again", "nginx returned 502", "502 from nginx, restarted it"],
-    ["nginx 又返回 502 了", "nginx 返回 502", "nginx 502，已重启"],
-]
 
 
 def grouped(texts, vectors=None, at_least=3, leaders=()):
@@ -39,9 +35,9 @@ def test_words_alone_find_fewer_but_no_wrong_ones(language):
         assert len({theme[episodes[place].id] for place in members}) == 1
 
 
-@pytest.mark.parametrize("texts", ALIKE)
+@pytest.mark.parametrize("texts", read_tables(__file__)["alike"])
 def test_a_few_texts_alone_meet_by_their_words(texts):
-    assert list(grouped(texts).values()) == [[0, 1, 2]]
+    assert list(grouped(list(texts)).values()) == [[0, 1, 2]]
     assert list(grouped([*texts, "order a pizza for Friday"]).values()) == [[0, 1, 2]]
 
 

@@ -89,8 +89,7 @@ def test_it_lies_between_0_and_1_and_never_grows_with_age(e, now, later):
 @given(episodes, nows)
 def test_nothing_but_age_accesses_outcome_trigger_and_steps_counts(e, now):
     more = {"pinned": True, "consolidated": True, "importance": 0.1, "tags": ("a",)}
-    other = replace(e, id="o", trigger_summary="y", **more)
-    assert RULE.importance(other, now) == RULE.importance(e, now)
+    assert RULE.importance(replace(e, id="o", trigger_summary="y", **more), now) == RULE.importance(e, now)
 
 
 @pytest.mark.parametrize(("days", "goes", "given_fields"), TABLES["days, whether it goes, knowledge"])

@@ -148,16 +148,12 @@ def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory
     assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}
 
 
-def test_forgetting_knowledge_leaves_its_episodes(memory):
+def test_forgetting_knowledge_leaves_its_episodes_and_these_take_a_lesson_of_another_hand_along(memory):
     episodes = three(memory)
     memory.consolidation.run(ANA)
     (known,) = memory.find("knowledge")
     assert memory.forget(ids=[known.id]).counts == {"knowledge": 1}
     assert len(memory.find("episode")) == len(episodes)
-
-
-def test_a_lesson_of_another_hand_goes_as_well(memory):
-    episodes = three(memory)
     memory.store.put([lesson("别忘了 甲", episodes[:1], id="k1"), lesson("别的", [], id="k2")])
     memory.forget(ids=[episodes[0].id])
     assert {k.id for k in memory.find("knowledge")} == {"k2"}

@@ -15,9 +15,7 @@ def sign(some, name):
 
 
 @given(texts=texts, seed=seeds, vectors=st.booleans())
-def test_only_a_later_statement_takes_a_place_and_how_likely_is_the_weighted_sum_of_signs(
-    texts, seed, vectors
-):
+def test_only_a_later_statement_takes_a_place_by_the_weighted_sum_of_signs(texts, seed, vectors):
     some = group(seed, texts, vectors=vectors)
     logits, signs = replacement_logits(some), pair_features(some)
     later = some.at[None, :] > some.at[:, None]

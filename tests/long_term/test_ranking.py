@@ -69,16 +69,13 @@ def test_rows_that_may_be_returned_are_ranked_by_weighted_sums_that_their_shares
     assert (scores[:-1] >= scores[1:]).all()
 
 
-def test_a_weight_counts():
+def test_a_weight_counts_and_the_newer_of_equal_ones_comes_first():
     found = table(Row(), Row(), Row())
     given_features = features([{"words": 2}, {"meaning": 2}, {"words": 1, "meaning": 1}])
     assert rank(given_features, found, only(words=2, meaning=1)).rows.tolist() == [0, 2, 1]
     assert rank(given_features, found, only(words=1, meaning=2)).rows.tolist() == [1, 2, 0]
     assert rank(given_features, found, only(words=-1)).rows.tolist()[-1] == 0
     assert rank(given_features, found, only(words=2, meaning=1)).why([2])[0] == {"words": 2, "meaning": 1}
-
-
-def test_the_newer_of_equal_ones_comes_first():
     found = table(*[Row(at=days) for days in (2, 9, 1, 3)])
     assert rank(features([{"words": 1}] * 4), found, only(words=1)).rows.tolist() == [1, 3, 0, 2]
 

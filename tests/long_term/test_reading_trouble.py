@@ -88,9 +88,7 @@ def test_while_the_model_cannot_be_had_everybody_waits_and_nothing_is_lost(make,
 
 
 @pytest.mark.slow
-def test_a_network_that_is_dead_for_days_is_asked_once_an_hour_and_nothing_is_passed_over(
-    make, server, clock
-):
+def test_a_network_dead_for_days_is_asked_once_an_hour_and_nothing_is_passed_over(make, server, clock):
     memory = make()
     reader = memory._long_term.reader
     for number in range(3):

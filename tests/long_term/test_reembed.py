@@ -1,10 +1,10 @@
 """From one embedder to another: searchable throughout, taken up after a break, nothing lost."""
 
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
 from contextlib import ExitStack, closing
-from pathlib import Path
+from itertools import count
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from samples import ANA, message
 from jiyi.errors import EmbedderMismatch, EndpointUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query
+from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.testing import HashEmbedder
 
 OLD, NEW = HashEmbedder(), HashEmbedder(dims=32)
@@ -160,42 +161,35 @@ def test_a_fresh_memory_is_bound(opened):
     assert one.best("a", NEW) == ("a", 1)
 
 
-KILLED = """
-import os, signal, sys
-sys.path.append({tests!r})
-from opening import open_place
-from jiyi.long_term import Indexer
-from jiyi.testing import HashEmbedder
+def _reembed_until(path, statement):
+    """Re-embed in a process that is killed at a statement."""
+    opened, statements = open_place(path), count(1)
 
-opened, left = open_place(sys.argv[1]), int(sys.argv[2])
+    def deadly(verb):
+        def call(*args, **values):
+            if next(statements) == statement:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return verb(*args, **values)
 
-def deadly(verb):
-    def call(*args, **values):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return verb(*args, **values)
-    return call
+        return call
 
-from jiyi.storage.sqlite.connection import SqliteConnection
-for name in ("run", "rows", "run_many"):
-    setattr(SqliteConnection, name, deadly(getattr(SqliteConnection, name)))
-Indexer(opened.vectors, HashEmbedder(dims=32)).reembed()
-"""
+    for name in ("run", "rows", "run_many"):
+        setattr(SqliteConnection, name, deadly(getattr(SqliteConnection, name)))
+    Indexer(opened.vectors, NEW).reembed()
 
 
 @pytest.mark.slow
 def test_killed_at_any_statement_it_goes_on(memory, opened, path):
-    script = KILLED.format(tests=str(Path(__file__).parents[1] / "contract"))
     killed, after = 0, 5
     while True:
-        done = subprocess.run([sys.executable, "-c", script, str(path), str(after)], check=False, timeout=60)
+        process = multiprocessing.get_context("spawn").Process(target=_reembed_until, args=(str(path), after))
+        process.start()
+        process.join(60)
         here = memory.vectors.claim()
         assert memory.best("text 3", OLD if here.name == OLD.name else NEW) == ("text 3", 1)
         if here.name == NEW.name and here.renewing is None:
             break  # one more would make them again
-        assert done.returncode == -signal.SIGKILL
+        assert process.exitcode == -signal.SIGKILL
         killed, after = killed + 1, after + 4
         assert here.name == NEW.name or memory.pending() == 0
     assert killed > 3

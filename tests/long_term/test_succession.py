@@ -92,9 +92,7 @@ def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(both, store, 
     assert (told(facts), told(facts, "superseded")) == ([NEWER], [])
 
 
-def test_what_a_fact_is_compared_with_is_read_outside_of_transactions(
-    both, database, vectors, flush, monkeypatch
-):
+def test_what_a_fact_is_compared_with_is_read_in_no_transaction(both, database, vectors, flush, monkeypatch):
     """Inside one, nothing of the index is kept: each question reads all that the user has."""
     inside = []
 
