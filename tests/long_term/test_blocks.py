@@ -14,6 +14,7 @@ from jiyi.records import Hits
 from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
+TABLES = read_tables(__file__)
 
 
 def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, keep):
@@ -34,9 +35,7 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
     assert "[成功]" in {b.section: b for b in in_chinese}["episodes"].text
 
 
-@pytest.mark.parametrize(
-    ("text", "speaker", "subject", "shown"), read_tables(__file__)["a fact, and its block"]
-)
+@pytest.mark.parametrize(("text", "speaker", "subject", "shown"), TABLES["a fact, and its block"])
 def test_a_fact_is_shown_in_its_own_words_if_these_name_its_subject(
     store, recall, text, speaker, subject, shown
 ):
@@ -64,7 +63,6 @@ def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(recall, 
     assert not block.whole
 
 
-TABLES = read_tables(__file__)
 LESSON = " ".join(TABLES["a lesson"])
 
 

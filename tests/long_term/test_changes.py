@@ -18,8 +18,6 @@ from jiyi.long_term.recall.outdated import compare_messages, reassign_scores
 from jiyi.records import Scope
 
 PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", "it was 9443", "好的"]
-
-
 ASKED = ["Which port is it?", "Which port was it in April 2026?", "二月底的端口是多少？", "Why 9000?", ""]
 
 

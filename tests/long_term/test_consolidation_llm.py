@@ -88,9 +88,7 @@ def test_it_is_shown_each_record_the_counts_and_what_is_known(store, run):
     assert not any("ignore" in line for line in outside)
 
 
-@pytest.mark.parametrize(
-    ("language", "trigger", "begins"), read_tables(__file__)["language, trigger, prompt"]
-)
+@pytest.mark.parametrize(("language", "trigger", "begins"), read_tables(__file__)["prompts"])
 def test_the_prompt_is_in_the_language_of_the_episodes(store, run, language, trigger, begins):
     store.put(nginx(1, 2, 3, trigger=trigger))
     with ScriptedChat(says(GOOD)) as server:

@@ -40,15 +40,13 @@ def test_nobody_else_ends_what_the_owner_said(memory, say, own, told, other):
     assert all(fact.speaker in (other.get("name"), "assistant") for fact in memory.facts(ANA) if fact != kept)
 
 
-@pytest.mark.parametrize(
-    ("later", "hold"),
-    [({"name": "Mia"}, ["9999"]), ({}, ["9999"]), ({"role": "assistant"}, ["8443", "9999"])],
-    ids=str,
-)
-def test_a_person_ends_what_another_said_but_an_assistant_does_not(memory, say, later, hold):
+@pytest.mark.parametrize("later", [{"name": "Mia"}, {}, {"role": "assistant"}], ids=str)
+def test_a_person_ends_what_another_said_but_an_assistant_does_not(memory, say, later):
     say(PORT, 1, name="Bo")
     say("The port of ledger-api is 9999 now.", 2, **later)
-    assert sorted(fact.object for fact in memory.facts(ANA)) == hold
+    assert sorted(fact.object for fact in memory.facts(ANA)) == (
+        ["8443", "9999"] if "role" in later else ["9999"]
+    )
 
 
 def test_a_tool_does_not_speak_for_the_user_and_the_user_ends_what_it_said(memory, say):
@@ -67,9 +65,7 @@ def test_what_is_dated_beyond_every_calendar_changes_nothing(memory, say, own, t
     assert [(fact.object, fact.valid_to) for fact in memory.facts(ANA)] == [("8443", None)]
 
 
-@pytest.mark.parametrize(
-    "told", ["edge-02's port changed from 1500 to 8443", "the rent of the hall is 3000 since May 2024"]
-)
+@pytest.mark.parametrize("told", TABLES["numbers that are no years"])
 def test_numbers_are_no_years(memory, say, told):
     say(told, 1)
     assert [fact.object for fact in memory.facts(ANA)] in (["8443"], ["3000"])

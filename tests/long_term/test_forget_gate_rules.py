@@ -49,9 +49,7 @@ def worth(hours=0.0, **fields):
     return RULE.importance(episode(**fields), START + timedelta(hours=hours))
 
 
-@pytest.mark.parametrize(
-    ("expected", "hours", "given_fields"), TABLES["worth, after how many hours, of what"]
-)
+@pytest.mark.parametrize(("expected", "hours", "given_fields"), TABLES["worth, hours, episode"])
 def test_the_formula(expected, hours, given_fields):
     assert worth(float(hours), **fields(given_fields)) == pytest.approx(float(expected), abs=1e-12)
 

@@ -20,8 +20,7 @@ def filled(store, keep):
     keep([episode("disk alarm", id="e"), episode("booked a table", id="other-e")])
 
 
-@pytest.mark.usefixtures("filled")
-def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor_if_there_is_one(recall):
+def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_a_floor(filled, recall):
     found = recalled(recall, "which disk is full?", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
     assert {item.id for item in found.below} == {"other-f", "other-k", "other-e"}
@@ -31,8 +30,7 @@ def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor
     assert (len(whole.blocks), whole.below) == (7, ())
 
 
-@pytest.mark.usefixtures("filled")
-def test_only_what_is_shown_is_compressed(recall):
+def test_only_what_is_shown_is_compressed(filled, recall):
     given = []
 
     def compress(text, *, max_tokens=None, query=None):

@@ -13,13 +13,8 @@ from samples import AWKWARD
 from tables import read_tables
 
 from jiyi.extraction.values import find_values
-from jiyi.long_term.recall.pairs import (
-    SCALARS,
-    VALUE_KINDS,
-    classify_question,
-    extract_features,
-    extract_values,
-)
+from jiyi.long_term.recall import pairs
+from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
 from jiyi.text import traits
 
 CUES = tomllib.loads(files("jiyi.long_term.recall").joinpath("cues.toml").read_text("utf-8"))
@@ -78,13 +73,13 @@ def test_of_a_long_statement_the_beginning_decides_and_it_takes_no_longer(unit):
 
 @given(st.text() | st.sampled_from(list(AWKWARD.values())))
 def test_any_text_has_signs(text):
-    said, found = extract_values.__wrapped__(text), extract_features.__wrapped__(text)
+    said, found = pairs.extract_values.__wrapped__(text), extract_features.__wrapped__(text)
     assert (len(found.scalars), len(said.kinds)) == (len(SCALARS), len(VALUE_KINDS))
     assert all(0 <= value <= 1 for value in (*found.scalars, *said.kinds))
     assert set(found.frame) <= set(found.terms)
     for words in (said.values, said.names, found.terms):
         assert len(set(words)) == len(words)
-    assert extract_values.__wrapped__(text) == said
+    assert pairs.extract_values.__wrapped__(text) == said
     assert extract_features.__wrapped__(text) == found
     which, wanted = classify_question(text)
     assert which.shape == (len(CUES["asked"]),)
@@ -99,7 +94,7 @@ def test_known_traits_are_not_read_again(text):
 
 @pytest.mark.parametrize(("text", "kinds"), TABLES["kinds of values"])
 def test_the_kinds_of_its_values(text, kinds):
-    found = extract_values(text)
+    found = pairs.extract_values(text)
     there = {name for name, has in zip(VALUE_KINDS, found.kinds, strict=True) if has}
     assert set(kinds.split()) <= there
     assert bool(found.values) == bool(there - {"name"})

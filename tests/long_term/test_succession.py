@@ -125,9 +125,7 @@ def test_what_is_likely_is_unsure_until_it_is_said_again(say, facts, flush, cert
     assert STILL in told(facts)
 
 
-@pytest.mark.parametrize(
-    "other", [{"name": "Ben"}, {"name": "bot", "role": "assistant"}], ids=["somebody else", "assistant"]
-)
+@pytest.mark.parametrize("other", [{"name": "Ben"}, {"name": "bot", "role": "assistant"}], ids=str)
 def test_nobody_ends_what_somebody_else_said(say, facts, flush, certain, other):
     certain(9)
     say("edge-02's port is 8443", 1)
