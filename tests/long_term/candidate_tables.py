@@ -5,10 +5,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.clock import to_micros
-from jiyi.long_term.recall.features import build_evidence
+from jiyi.long_term.recall.features import build_evidence, compute_features
+from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
 from jiyi.long_term.recall.question import parse_question
+from jiyi.long_term.recall.ranking import rank
 from jiyi.records import SEARCHABLE
 from jiyi.storage import ROLES, Candidates
 
@@ -98,6 +101,13 @@ def evidence(vectors, asked=(1.0, 0.0, 0.0)):
     return build_evidence(np.array(there, np.intp), parts, len(vectors), units(asked))
 
 
+def compared(found, asked, about, texts):
+    """Rank candidates and compare the first of them, which say these texts in turn; both."""
+    ranked = rank(compute_features(asked, found, about), found)
+    rows = rows_to_compare(ranked)
+    return ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
+
+
 def at_random(seed, size, dims=6, pending=0.0):
     """Return evidence about so many rows, each without a vector at this chance; None if all are."""
     chance = np.random.default_rng(seed)
@@ -135,14 +145,5 @@ def tables(draw, most=12):
     return table(*said, terms=("disk", "full", "Ana", "2")[:terms], idf=idf)
 
 
-questions = st.sampled_from(
-    [
-        "is the disk full?",
-        "What did Ana say last week?",
-        "When did Ana and Ben meet, and how many were there?",
-        "你上周推荐了几本书？",
-        "What did I tell you yesterday?",
-        "disk " + " ".join(f"word{i}" for i in range(20)),
-        "",
-    ]
-).map(question)
+_ASKED = [*read_tables(__file__)["questions"], "disk " + " ".join(f"word{i}" for i in range(20)), ""]
+questions = st.sampled_from(_ASKED).map(question)

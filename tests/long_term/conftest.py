@@ -3,6 +3,7 @@
 import pytest
 from embedders import Moody
 
+from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
 from jiyi.storage import SqliteVectors
 
@@ -10,6 +11,11 @@ from jiyi.storage import SqliteVectors
 @pytest.fixture
 def embedder():
     return Moody()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return CachedEmbedder(E5Embedder())
 
 
 @pytest.fixture
@@ -25,3 +31,15 @@ def flush(vectors, embedder):
 @pytest.fixture
 def recall(store, vectors, embedder):
     return Recall(store, vectors, embedder)
+
+
+@pytest.fixture
+def keep(store, flush):
+    """Store records and make their vectors; the records."""
+
+    def keep(records):
+        stored = store.put(records)
+        flush()
+        return stored
+
+    return keep

@@ -13,28 +13,14 @@ ANA = Scope(user_id="ana")
 def episode(id_, target=None, day=0, *, steps=(), user="ana", agent=None, failed=(), **fields):
     """An episode of the nth day; ``steps`` are descriptions, those in ``failed`` did not work."""
     scope = Scope(user_id=user, agent_id=agent, session_id="s")
-    return Episode(
-        id=id_,
-        scope=scope,
-        trigger_summary=fields.pop("trigger", "nginx returns 502"),
-        outcome=fields.pop("outcome", "success"),
-        outcome_summary=fields.pop("summary", ""),
-        target=target,
-        created_at=START + timedelta(days=day),
-        steps=tuple(
-            Step(
-                id=f"{id_}-{n}",
-                scope=scope,
-                task_id=f"t-{id_}",
-                description=text,
-                tool_name="shell",
-                result="exit 1" if text in failed else None,
-                status="failed" if text in failed else "completed",
-            )
-            for n, text in enumerate(steps)
-        ),
-        **fields,
-    )
+    done = {"scope": scope, "task_id": f"t-{id_}", "tool_name": "shell"}
+    ends = {True: {"status": "failed", "result": "exit 1"}, False: {"status": "completed"}}
+    said = [(text, ends[text in failed]) for text in steps]
+    taken = [Step(id=f"{id_}-{n}", description=text, **done, **end) for n, (text, end) in enumerate(said)]
+    given = {"trigger": "nginx returns 502", "summary": "", "outcome": "success"} | fields
+    given["trigger_summary"], given["outcome_summary"] = given.pop("trigger"), given.pop("summary")
+    created_at = START + timedelta(days=day)
+    return Episode(id=id_, scope=scope, target=target, created_at=created_at, steps=tuple(taken), **given)
 
 
 def knowledge_of(store, user="ana"):

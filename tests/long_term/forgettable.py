@@ -3,6 +3,9 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from samples import by_words
+
 from jiyi.long_term.consolidation.consolidation import Consolidation
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.forgetting.forgetting import Forgetting
@@ -37,13 +40,8 @@ class Memory:
 
     def say(self, text, session="s", *, at=0, learn=True, **fields):
         scope = replace(fields.pop("scope", ANA), session_id=session)
-        message = Message(
-            role=fields.pop("role", "user"),
-            content=text,
-            scope=scope,
-            created_at=NOON + timedelta(minutes=at),
-            **fields,
-        )
+        given = {"role": "user", "created_at": NOON + timedelta(minutes=at)} | fields
+        message = Message(content=text, scope=scope, **given)
         (stored,) = self.store.put([message])
         if learn:
             self.facts.learn([stored])
@@ -86,8 +84,6 @@ class Memory:
         return {(entry.kind, entry.record.id) for entry in self.trash.discarded(query)}
 
     def words_found(self, text, *kinds):
-        from samples import by_words
-
         return by_words(self.store, Query(scope=ANA, text=text, kinds=kinds or KINDS[:4], limit=100))
 
     def forget(self, **given):
@@ -102,21 +98,19 @@ class Memory:
         return self.forgetting.restore(given.pop("scope", ANA), **{"at": LATER, **given})
 
 
+@pytest.fixture
+def memory(database):
+    return Memory(database)
+
+
 def words(text, **parts):
     """Return the query of a forget by words."""
     return Query(scope=ANA, kinds=KINDS, text=text, limit=parts.pop("limit", 100), **parts)
 
 
 def lesson(text, episodes, **fields):
-    return Knowledge(
-        scope=ANA,
-        topic="磁盘 disks",
-        content=text,
-        source_episodes=tuple(episode.id for episode in episodes),
-        created_at=NOON,
-        updated_at=NOON,
-        **fields,
-    )
+    ids, at = tuple(episode.id for episode in episodes), {"created_at": NOON, "updated_at": NOON}
+    return Knowledge(scope=ANA, topic="磁盘 disks", content=text, source_episodes=ids, **at, **fields)
 
 
 def reasons(receipt, action="taken"):

@@ -4,21 +4,11 @@ from dataclasses import fields
 
 import numpy as np
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.long_term.recall.pairs import Statements, extract_features
 
-SAID = [
-    "the port is 8443",
-    "the port moved to 9000",
-    "端口改成 9443 了",
-    "my sister lives in Turin",
-    "practice is at half six on Mondays",
-    "瑜伽课改到周三晚上七点",
-    "is the port 8443?",
-    "never mind what I said about the port",
-    "好的",
-    "",
-]
+SAID = [*read_tables(__file__)["said"], ""]
 
 
 def group(seed, texts, *, vectors=True, dims=6):
@@ -46,12 +36,8 @@ def reordered(some, order):
     """Return the same statements, the one that was at ``order[i]`` at place i."""
     place = np.full(len(order) + 1, -1)
     place[order] = np.arange(len(order))
-    columns = {field.name: getattr(some, field.name) for field in fields(some) if field.init}
-    moved = {
-        name: np.asarray(column)[order]
-        for name, column in columns.items()
-        if name not in ("features", "vector_count")
-    }
+    names = {field.name for field in fields(some) if field.init} - {"features", "vector_count"}
+    moved = {name: np.asarray(getattr(some, name))[order] for name in names}
     moved["reply_to"] = place[moved["reply_to"]]
     return Statements(features=[some.features[old] for old in order], vector_count=some.vector_count, **moved)
 

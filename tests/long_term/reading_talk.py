@@ -7,7 +7,7 @@ from reading_model import ReadingModel, line
 
 from jiyi.testing import ManualClock
 
-__all__ = ["clock", "keepers", "make", "server", "talk"]
+__all__ = ["clock", "keepers", "make", "read_later", "server", "talk"]
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -41,3 +41,9 @@ def talk(memory, numbers, session="s", **options):
 
 def keepers(memory, **options):
     return {fact.subject: fact.object for fact in memory.facts(**options) if fact.predicate == "keeper"}
+
+
+def read_later(memory, clock):
+    """Maintain a memory an hour later; what was read then."""
+    clock.forward(hours=1)
+    return memory.maintain().reading

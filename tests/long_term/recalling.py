@@ -18,9 +18,8 @@ def texts(hits):
 def talk(store, *lines, session="s", at=0):
     """Store what was said, each line as "name: text", one second after the other."""
     said = [line.split(": ", 1) for line in lines]
-    return store.put(
-        [message(text, name=name, session=session, at=at + i) for i, (name, text) in enumerate(said)]
-    )
+    where = {"session": session}
+    return store.put([message(text, name=name, at=at + i, **where) for i, (name, text) in enumerate(said)])
 
 
 def recalled(recall, text, without="", floor=0.0, **options):

@@ -5,12 +5,14 @@ from itertools import count
 from typing import Any
 
 from jiyi.extraction import Statement
+from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.merge import Learned, merge
 from jiyi.long_term.facts.slots import Names
 from jiyi.long_term.facts.timeline import facts_holding
-from jiyi.records import Fact, Scope
+from jiyi.records import Fact, Message, Scope
 
-SCOPE = Scope(user_id="ana", session_id="s")
+ANA = Scope(user_id="ana")
+SCOPE = HERE = ANA.in_session("s")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _numbers = count()
 
@@ -19,19 +21,18 @@ def at(day: float) -> datetime:
     return START + timedelta(days=day)
 
 
+def hear(memory: FactMemory, text: str, when: datetime, **fields: Any) -> Learned:
+    """Store what is said in a session and learn from it."""
+    message = Message(content=text, created_at=when, scope=HERE, **{"role": "user", **fields})
+    with memory.store.transaction():
+        return memory.learn(memory.store.put([message]))
+
+
 def states(
-    value: str, day: float, *, subject: str = "edge-02", point: str = "port", **fields: Any
+    value: str, day: float, *, subject: str = "edge-02", point: str = "port", **more: Any
 ) -> Statement:
-    source = fields.pop("source", f"m-{next(_numbers)}")
-    return Statement(
-        subject=subject,
-        predicate=point,
-        object=value,
-        said_at=at(day),
-        source=source,
-        speaker="Ana",
-        **fields,
-    )
+    told = {"speaker": "Ana", "said_at": at(day), "source": f"m-{next(_numbers)}"} | more
+    return Statement(subject=subject, predicate=point, object=value, **told)
 
 
 def takes_back(quote: str, day: float, **fields: Any) -> Statement:
@@ -65,9 +66,8 @@ class Known:
         return changes
 
     def rows(self) -> list[tuple[str, str]]:
-        ordered = sorted(
-            self.facts.values(), key=lambda fact: (fact.valid_from or fact.created_at, fact.created_at)
-        )
+        facts = self.facts.values()
+        ordered = sorted(facts, key=lambda fact: (fact.valid_from or fact.created_at, fact.created_at))
         return [(fact.object, fact.status) for fact in ordered]
 
     def one(self, value: str) -> Fact:

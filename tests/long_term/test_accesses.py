@@ -33,10 +33,8 @@ class Watched(Store):
 
 
 @pytest.fixture
-def store(path):
-    database = SqliteDatabase(path)
-    yield Watched(database)
-    database.close()
+def store(database):
+    return Watched(database)
 
 
 @pytest.fixture
@@ -83,11 +81,10 @@ def test_they_are_written_a_little_later_by_themselves_and_together(store, acces
 
 @pytest.mark.slow
 def test_very_many_are_written_in_batches(store, accesses):
-    found = store.put([episode(id=f"e{i}") for i in range(1_200)])
-    accesses.note(ANA, [hit(record, "episode") for record in found])
+    many = store.put([episode(id=f"e{i}") for i in range(1_200)])
+    accesses.note(ANA, [hit(past, "episode") for past in many])
     accesses.flush()
-    assert {count for count, _ in counts(store).values()} == {1}
-    assert store.transactions == 3
+    assert ({count for count, _ in counts(store).values()}, store.transactions) == ({1}, 3)
 
 
 def test_close_writes_the_rest_and_ends_the_thread(store, accesses):
@@ -133,8 +130,7 @@ def test_what_could_not_be_written_is_kept_for_the_next_try(store, accesses, clo
     accesses.note(ANA, [hit(found[0], "episode")])
     accesses.flush()
     got = counts(store)
-    assert got["e0"] == (2, moment)
-    assert {count for id_, (count, _) in got.items() if id_ != "e0"} == {1}
+    assert (got["e0"], {count for id_, (count, _) in got.items() if id_ != "e0"}) == ((2, moment), {1})
 
 
 def test_a_batch_that_was_written_is_not_counted_twice_when_the_next_fails(store, accesses):
@@ -179,8 +175,7 @@ def test_the_thread_goes_on_after_a_failure(store, accesses, caplog):
 
 def test_a_search_waits_for_nobody_who_writes(open_memory, hold):
     memory = open_memory(lock_timeout=60)
-    task = memory.start_task("s", "restart nginx")
-    past = memory.complete_task(task.id, summary="restarted")
+    past = memory.complete_task(memory.start_task("s", "restart nginx").id, summary="restarted")
     memory.save_message("s", role="user", content="nginx is back")
     memory.flush()
     release = hold()
@@ -197,10 +192,8 @@ def test_a_search_waits_for_nobody_who_writes(open_memory, hold):
 
 def test_what_a_memory_returned_is_counted_when_it_is_closed(open_memory):
     memory = open_memory()
-    past, other = (
-        memory.complete_task(memory.start_task("s", request).id, summary="ok")
-        for request in ("restart nginx", "water the plants")
-    )
+    tasks = (memory.start_task("s", request) for request in ("restart nginx", "water the plants"))
+    past, other = (memory.complete_task(task.id, summary="ok") for task in tasks)
     memory.flush()
     assert [found.id for found in memory.search_episodes("nginx", limit=1)] == [past.id]
     memory.close()

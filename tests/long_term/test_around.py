@@ -18,9 +18,6 @@ def test_turns_are_the_share_of_neighbours_that_another_one_spoke():
     assert turn_taking(table(*TURNS, *NOTES)).tolist() == [1, 1, 1, 1, 0, 0, 0]
     mixed = [Row(speaker=name) for name in ("Ana", "Ana", "Ben", "Ben", "Ana")]
     assert turn_taking(table(*mixed)).tolist() == [0.5] * 5
-
-
-def test_what_has_no_neighbour_takes_no_turns():
     alone = [Row(session=-1, kind="knowledge", speaker=None), Row(session=5), Row(session=6, speaker="Ben")]
     assert turn_taking(table(*alone)).tolist() == [0, 0, 0]
     assert turn_taking(table(*alone, *TURNS)).tolist() == [0, 0, 0, 1, 1, 1, 1]
@@ -43,27 +40,22 @@ def lend(*words, speakers=("Ana", "Ben") * 4):
 
 def test_words_are_lent_two_turns_each_way_and_less_the_further():
     got = lend(0, 0, 0, 0.6, 0, 0, 0)
-    assert got[3] == pytest.approx(0.6)
-    assert got[[0, 6]].tolist() == [0, 0]
+    assert (got[3], got[[0, 6]].tolist()) == (pytest.approx(0.6), [0, 0])
     assert 0 < got[5] < got[4] < 0.6, "the turns after it borrow from before"
     assert 0 < got[1] < got[2] < 0.6, "the turns before it borrow from after it"
     assert got[2] < got[4], "an answer borrows from its question rather than the other way round"
 
 
-def test_notes_of_one_person_lend_nothing():
+def test_notes_of_one_person_and_other_sessions_lend_nothing():
     assert lend(0, 0.5, 0, speakers=["Ana"] * 3).tolist() == [0, 0.5, 0]
-    half = lend(0, 0.5, 0, speakers=["Ana", "Ana", "Ben"])
-    assert 0 < half[0] < lend(0, 0.5, 0)[0]
+    assert 0 < lend(0, 0.5, 0, speakers=["Ana", "Ana", "Ben"])[0] < lend(0, 0.5, 0)[0]
+    found = table(Row(words=(0.5,)), Row(words=(0,), session=1, speaker="Ben"), Row(session=-1))
+    assert borrow_words(found.words, found, np.ones(3, np.float32))[:, 0].tolist() == [0.5, 0, 0]
 
 
 def test_the_best_offer_counts_and_offers_do_not_add_up():
     assert lend(0.6, 0, 0.6)[1] == lend(0.6, 0, 0)[1]
     assert lend(0.6, 0.59, 0.6)[1] == pytest.approx(0.59)
-
-
-def test_sessions_lend_each_other_nothing():
-    found = table(Row(words=(0.5,)), Row(words=(0,), session=1, speaker="Ben"), Row(session=-1))
-    assert borrow_words(found.words, found, np.ones(3, np.float32))[:, 0].tolist() == [0.5, 0, 0]
 
 
 def naive_borrowed(found, dialogue):
@@ -90,13 +82,8 @@ def test_borrowing_is_what_walking_the_links_gives(found):
 
 
 def naive_prior(scores, found):
-    out = []
-    for session in found.session:
-        mine = sorted(
-            (s for s, other in zip(scores, found.session, strict=True) if other == session), reverse=True
-        )
-        out.append(sum(mine[:5]) / 5 if session >= 0 else 0)
-    return out
+    best = (np.sort(scores[found.session == session])[-5:] for session in found.session)
+    return [sum(mine) / 5 if session >= 0 else 0 for session, mine in zip(found.session, best, strict=True)]
 
 
 @pytest.mark.slow
@@ -121,7 +108,5 @@ def test_the_order_of_rows_plays_no_part(found, data):
     order = data.draw(st.permutations(range(len(found))))
     other = permuted(found, order)
     assert turn_taking(other) == pytest.approx(turn_taking(found)[order])
-    scores = found.text
-    assert session_scores(scores[order], other) == pytest.approx(
-        session_scores(scores, found)[order], abs=1e-4
-    )
+    got = session_scores(found.text[order], other)
+    assert got == pytest.approx(session_scores(found.text, found)[order], abs=1e-4)

@@ -6,6 +6,7 @@ import pytest
 from embedders import unreachable
 from recalling import recalled
 from samples import START, episode, fact, knowledge, message
+from tables import read_tables
 
 from jiyi.long_term import Recall
 from jiyi.long_term.blocks import Recalled
@@ -13,17 +14,13 @@ from jiyi.records import Hits
 from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
+TABLES = read_tables(__file__)
 
 
-def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, flush):
-    said, past, lesson = store.put(
-        [
-            message("disk full on web-7", name="Ana"),
-            episode("disk alarm", outcome_summary="deleted logs"),
-            knowledge("check the disk first", key_points=("df -h",)),
-        ]
-    )
-    flush()
+def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, recall, keep):
+    (said,) = store.put([message("disk full on web-7", name="Ana")])
+    known = knowledge("check the disk first", key_points=("df -h",))
+    past, lesson = keep([episode("disk alarm", outcome_summary="deleted logs"), known])
     found = recalled(recall, "disk")
     by_section = {b.section: b for b in found.blocks}
     assert found.notes == ()
@@ -38,19 +35,12 @@ def test_blocks_have_the_words_of_a_record_and_say_where_they_are_from(store, re
     assert "[成功]" in {b.section: b for b in in_chinese}["episodes"].text
 
 
-@pytest.mark.parametrize(
-    ("told", "shown", "speaker"),
-    [
-        ({"text": "disk web-7 has 2 TB", "speaker": "Ana"}, "disk web-7 has 2 TB", "Ana"),
-        ({"text": "it has 2 TB", "speaker": "Ana"}, "disk web-7 · size: 2 TB", "Ana"),
-        ({}, "disk web-7 · size: 2 TB", ""),
-        ({"subject": "Ana", "text": "My disk has 2 TB", "speaker": "Ana"}, "My disk has 2 TB", "Ana"),
-    ],
-)
-def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
-    store, recall, told, shown, speaker
+@pytest.mark.parametrize(("text", "speaker", "subject", "shown"), TABLES["a fact, and its block"])
+def test_a_fact_is_shown_in_its_own_words_if_these_name_its_subject(
+    store, recall, text, speaker, subject, shown
 ):
-    about = {"subject": "disk web-7", "predicate": "size", "object": "2 TB", "sources": ("m1",)}
+    about = {"subject": subject, "predicate": "size", "object": "2 TB", "sources": ("m1",)}
+    told = {"text": text, "speaker": speaker} if text else {}
     store.put([fact(**about | told)])
     (block,) = recalled(recall, "disk size").blocks
     assert (block.text, block.speaker, block.sources) == (shown, speaker, ("m1",))
@@ -58,16 +48,14 @@ def test_a_fact_is_shown_in_its_own_words_where_these_say_what_it_is_about(
 
 def test_facts_read_from_the_same_words_are_one_block(store, recall):
     about = {"subject": "Ana", "speaker": "Ana", "text": "I am a welder at the yard", "sources": ("m1",)}
-    store.put(
-        [fact(**about, predicate=p, object=o) for p, o in (("job", "welder"), ("employer", "the yard"))]
-    )
+    points = (("job", "welder"), ("employer", "the yard"))
+    store.put([fact(**about, predicate=point, object=value) for point, value in points])
     (block,) = recalled(recall, "welder yard").blocks
     assert block.text == "I am a welder at the yard"
 
 
-def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, recall, flush):
-    store.put([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
-    flush()
+def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(recall, keep):
+    keep([message("filler line of a log\n" * 300 + "disk full here\n" + "more of it\n" * 300)])
     (block,) = recalled(recall, "disk", max_tokens=60).blocks
     assert "disk full here" in block.text
     assert COUNT(block.text) <= 60
@@ -75,42 +63,33 @@ def test_long_records_are_shown_as_the_excerpt_that_serves_the_question(store, r
     assert not block.whole
 
 
-LESSON = (
-    "Restarting nginx does not help against a 502. It comes back within minutes, as the log of March shows. "
-    "What helps is to look at the upstream first, find the container that was killed, and raise its limit."
-)
+LESSON = " ".join(TABLES["a lesson"])
 
 
 @pytest.mark.parametrize("longest", [5, 30, 45, 60])
-def test_a_lesson_is_shown_in_whole_sentences(store, recall, flush, longest):
+def test_a_lesson_is_shown_in_whole_sentences(recall, keep, longest):
     points = ("raise the limit of orders-api", "reload nginx after that")
-    store.put([knowledge(LESSON, topic="502", key_points=points)])
-    flush()
+    keep([knowledge(LESSON, topic="502", key_points=points)])
     (block,) = recalled(recall, "which limit to raise against 502?", max_tokens=longest).blocks
     heading, *lines = block.text.splitlines()
     assert heading == "**502**"
-    whole = [*LESSON.replace(". ", ".\n").splitlines(), *(f"- {point}" for point in points)]
+    whole = [*TABLES["a lesson"], *(f"- {point}" for point in points)]
     assert set(lines) - {"…"} <= set(whole)
     assert set(lines) - {"…"}
     assert "…" in lines
     assert longest == 5 or COUNT(block.text) <= longest
 
 
-def test_old_system_prompts_and_the_question_itself_are_not_recalled(store, recall, flush):
-    store.put(
-        [message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")]
-    )
-    flush()
-    found = recalled(recall, "disk", without="q")
-    assert [b.source_id for b in found.blocks] == ["a"]
+def test_old_system_prompts_and_the_question_itself_are_not_recalled(recall, keep):
+    keep([message("disk rules", role="system", id="sys"), message("disk?", id="q"), message("disk", id="a")])
+    assert [b.source_id for b in recalled(recall, "disk", without="q").blocks] == ["a"]
     for nothing_asked in ("  ", "hi!", "thanks, great", "你好"):
         assert recalled(recall, nothing_asked) == Recalled()
     assert recalled(recall, "sure?") != Recalled()
 
 
-def test_an_old_system_prompt_comes_in_beside_no_hit(store, recall, flush):
-    store.put([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
-    flush()
+def test_an_old_system_prompt_comes_in_beside_no_hit(recall, keep):
+    keep([message("Greet with: how may I help?", role="system"), message("disk full", id="a", at=1)])
     assert [b.source_id for b in recalled(recall, "disk").blocks] == ["a"]
 
 
@@ -118,8 +97,7 @@ def test_notes_of_a_failing_embedder_reach_the_window_once(store, recall, embedd
     store.put([message("disk")])
     embedder.error = unreachable()
     found = recalled(recall, "disk")
-    assert len(found.blocks) == 1
-    assert len(found.notes) == 1
+    assert (len(found.blocks), len(found.notes)) == (1, 1)
 
 
 class Marking(Recall):
@@ -140,26 +118,23 @@ def marked(store, vectors, embedder):
     return recall
 
 
-def test_what_took_the_place_of_a_hit_comes_with_it_in_short(store, marked):
+def test_what_took_the_place_of_a_hit_comes_with_it_in_short_unless_it_is_gone(store, marked):
     marked.marks = {"m0": {"outdated_by": "far"}, "m1": {"maybe_outdated_by": "m3"}}
+    marked.marks["m2"] = {"outdated_by": "deleted"}
     found = {b.source_id: b for b in recalled(marked, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "far")
     assert COUNT(found["m0"].successor.text) <= 80
     assert "cellar" in found["m0"].successor.text
     assert (found["m1"].outdated, found["m1"].successor.source_id) == ("maybe", "m3")
-    assert (found["m2"].outdated, found["m2"].successor) == ("", None)
+    assert {(found[id_].outdated, found[id_].successor) for id_ in ("m2", "m3")} == {("", None)}
 
 
 def test_of_a_chain_the_last_is_what_holds(store, marked):
-    marked.marks = {
-        "m0": {"maybe_outdated_by": "m1"},
-        "m1": {"outdated_by": "m2"},
-        "m2": {"outdated_by": "m3"},
-        "m3": {"outdated_by": "m2"},  # two that name each other end it
-    }
+    marked.marks = {f"m{n}": {"outdated_by": f"m{n + 1}"} for n in (1, 2)}
+    marked.marks |= {"m0": {"maybe_outdated_by": "m1"}, "m3": {"outdated_by": "m2"}}  # the last two end it
     found = {b.source_id: b for b in recalled(marked, "disk").blocks}
-    assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "m3")
-    assert (found["m1"].outdated, found["m1"].successor.source_id) == ("maybe", "m3")
+    for id_ in ("m0", "m1"):
+        assert (found[id_].outdated, found[id_].successor.source_id) == ("maybe", "m3")
 
 
 def test_a_message_whose_fact_was_replaced_comes_with_the_message_that_replaced_it(store, recall, flush):
@@ -177,9 +152,3 @@ def test_a_message_whose_fact_was_replaced_comes_with_the_message_that_replaced_
     found = {b.source_id: b for b in recalled(recall, "disk").blocks}
     assert (found["m0"].outdated, found["m0"].successor.source_id) == ("maybe", "new")
     assert [found[id_].outdated for id_ in ("m1", "m2")] == ["", ""]
-
-
-def test_a_successor_that_is_gone_marks_nothing(store, marked):
-    marked.marks = {"m0": {"outdated_by": "deleted"}}
-    found = {b.source_id: b for b in recalled(marked, "disk").blocks}
-    assert (found["m0"].outdated, found["m0"].successor) == ("", None)

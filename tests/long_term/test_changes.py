@@ -5,48 +5,28 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from candidate_tables import Row, permuted, question, table, tables
-from changes import CHANGES, LOOK_ALIKES
+from candidate_tables import Row, compared, permuted, question, table, tables
+from changes import CHANGES, LOOK_ALIKES, TABLES
 from hypothesis import given
 from hypothesis import strategies as st
 from recalling import search
 from samples import START, message
 
-from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import Indexer, Recall
 from jiyi.long_term.recall.features import compute_features
-from jiyi.long_term.recall.outdated import (
-    ORDER_FEATURES,
-    SUCCESSION_FEATURES,
-    compare_messages,
-    reassign_scores,
-    rows_to_compare,
-)
-from jiyi.long_term.recall.ranking import rank
+from jiyi.long_term.recall.outdated import compare_messages, reassign_scores
 from jiyi.records import Scope
 
 PORTS = ["the port is 8443", "the port moved to 9000", "端口改成 9443 了", "it was 9443", "好的"]
-
-
-def compare(found, asked, about=None, texts=PORTS):
-    features = compute_features(asked, found, about)
-    ranked = rank(features, found)
-    rows = rows_to_compare(ranked)
-    return features, ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
-
-
-asked_at = st.floats(-500, 500)
-texts = st.sampled_from(
-    ["Which port is it?", "Which port was it in April 2026?", "二月底的端口是多少？", "Why 9000?", ""]
-)
+ASKED = ["Which port is it?", "Which port was it in April 2026?", "二月底的端口是多少？", "Why 9000?", ""]
 
 
 @pytest.mark.slow
-@given(found=tables(most=8), text=texts, days=asked_at, data=st.data())
+@given(found=tables(most=8), text=st.sampled_from(ASKED), days=st.floats(-500, 500), data=st.data())
 def test_the_order_of_rows_plays_no_part(found, text, days, data):
     order = list(data.draw(st.permutations(range(len(found)))))
     asked = question(text, days)
-    _, ranked, got = compare(found, asked)
+    ranked, got = compared(found, asked, None, PORTS)
     texts = {row: PORTS[row % len(PORTS)] for row in got.rows.tolist()}
     place = np.argsort(order)
     other = permuted(found, order)
@@ -59,8 +39,7 @@ def test_the_order_of_rows_plays_no_part(found, text, days, data):
 
 
 def ranked_as(ranked, order):
-    place = np.argsort(order)
-    rows, scores, shares = place[ranked.rows], ranked.scores[order], ranked.shares[order]
+    rows, scores, shares = np.argsort(order)[ranked.rows], ranked.scores[order], ranked.shares[order]
     return replace(ranked, rows=rows, scores=scores, shares=shares)
 
 
@@ -84,26 +63,12 @@ def test_scores_are_dealt_out_among_the_first_ten(drawn):
 def test_a_statement_repeated_in_other_case_and_space_takes_no_place():
     found = table(*[Row(words=(1.0, 1.0), session=place, at=place) for place in range(3)])
     said = ["The port is 8443.", "the  port is 8443.", "the port IS 8443."]
-    _, _, got = compare(found, question("Which port is it?", 30), texts=said)
+    _, got = compared(found, question("Which port is it?", 30), None, said)
     assert not got.outdated.any()
     assert (got.successor == -1).all()
 
 
-def test_every_sign_has_a_name_of_its_own():
-    assert len(set(ORDER_FEATURES)) == len(ORDER_FEATURES)
-    assert len(set(SUCCESSION_FEATURES)) == len(SUCCESSION_FEATURES)
-
-
 MISTAKEN, KEPT = 0.3, 0.25  # of what only looks like a change: called outdated; still first
-SMALL_TALK = {
-    "en": ["Noted.", "What a day, I could sleep on the spot.", "Get some rest.", "Noted."],
-    "zh": ["记下了。", "今天累得站着都能睡着。", "早点休息。", "记下了。"],
-}
-
-
-@pytest.fixture(scope="module")
-def model():
-    return CachedEmbedder(E5Embedder())
 
 
 @pytest.fixture
@@ -111,7 +76,7 @@ def told(store, vectors, model):
     """Tell pairs of statements, each to a user of his own and weeks apart, and ask; give both hits."""
 
     def tell(tongue, pairs):
-        talk = SMALL_TALK[tongue]
+        talk = TABLES[f"small talk {tongue}"]
         for number, (first, second, _) in enumerate(pairs):
             for place, text in enumerate([first, *talk[:3], second, talk[3]]):
                 days, who = place // 2 * 20, ("user", "assistant")[place % 2]

@@ -21,10 +21,8 @@ def everything(path):
     """All rows of all tables that hold records."""
     database = SqliteDatabase(path)
     with database.read() as db:
-        rows = {
-            name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}")))
-            for name in ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
-        }
+        tables = ("documents", "episodes", "knowledge", "sources", "terms", "vectors")
+        rows = {name: sorted(map(repr, db.raw.execute(f"SELECT * FROM {name}"))) for name in tables}
     database.close()
     return rows
 
@@ -41,16 +39,6 @@ def consolidation(store, vectors, clock):
 
 def nginx(*numbers, target="nginx container", **fields):
     return [episode(f"n{n}", target, n, steps=["docker restart nginx"], **fields) for n in numbers]
-
-
-# --- by target
-
-
-def test_how_many_it_takes_can_be_chosen(store, vectors):
-    store.put(nginx(1, 2))
-    assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
-    with pytest.raises(SettingsError, match="at least 2"):
-        Consolidation(store, vectors, min_episodes=1)
 
 
 def test_it_grows_also_when_the_old_episodes_are_gone(store, consolidation):
@@ -73,8 +61,7 @@ def test_a_knowledge_that_was_deleted_is_not_made_again_of_what_it_had(store, co
     consolidation.run(ANA)
     store.delete(Query(scope=ANA, kinds=("knowledge",)))
     store.put(nginx(4))
-    assert consolidation.run(ANA).waiting == 1
-    assert knowledge_of(store) == []
+    assert (consolidation.run(ANA).waiting, knowledge_of(store)) == (1, [])
     store.put(nginx(5, 6))
     consolidation.run(ANA)
     assert knowledge_of(store)[0].source_episodes == ("n4", "n5", "n6")
@@ -102,8 +89,7 @@ def test_users_and_agents_are_kept_apart(store, consolidation):
     receipt = consolidation.run(Scope(user_id="ana", session_id="s"))
     assert (len(receipt.created), receipt.waiting) == (3, 1)
     sizes = {known.scope.agent_id: len(known.source_episodes) for known in knowledge_of(store)}
-    assert sizes == {None: 3, "a": 3, "b": 3}
-    assert knowledge_of(store, "ben") == []
+    assert (sizes, knowledge_of(store, "ben")) == ({None: 3, "a": 3, "b": 3}, [])
     store.put([episode(f"c{n}", "edge-02", n, agent="c") for n in (1, 2)])
     receipt = consolidation.run(Scope(user_id="ana", agent_id="c"))
     assert knowledge_of(store)[-1].scope == Scope(user_id="ana", agent_id="c")
@@ -120,13 +106,9 @@ def test_a_group_larger_than_what_is_read_keeps_all_its_sources(store, consolida
     assert unconsolidated(store) == set()
 
 
-# --- without a target
-
-
-def test_alike_episodes_meet_by_their_vectors(store, consolidation, flush):
+def test_alike_episodes_meet_by_their_vectors(store, consolidation, keep):
     episodes, theme = themed("en")
-    store.put(episodes)
-    flush()
+    keep(episodes)
     receipt = consolidation.run(ANA)
     assert receipt.created
     for known in knowledge_of(store):
@@ -176,9 +158,6 @@ def test_only_the_newest_without_a_target_are_compared(store, consolidation, mon
     assert knowledge_of(store)[0].source_episodes == ("e3", "e4", "e5", "e6", "e7")
     assert receipt.waiting == 3
     assert receipt.notes == ("3 episodes without a target are older than the newest 5: not compared",)
-
-
-# --- several at once, and errors
 
 
 def test_two_runs_at_once_make_one_knowledge_of_each_group(path, clock):
@@ -234,8 +213,7 @@ def test_what_another_run_took_meanwhile_is_left_to_it(database, store, clock):
     store.put(nginx(1, 2, 3))
     other = Consolidation(store, None, clock=clock)
     mine = Consolidation(Meddling(database, [lambda: other.run(ANA)]), None, clock=clock)
-    assert mine.run(ANA).groups == ()
-    assert len(knowledge_of(store)) == 1
+    assert (mine.run(ANA).groups, len(knowledge_of(store))) == ((), 1)
 
 
 def test_what_changes_all_the_time_is_left_to_the_next_run(database, store, clock):
@@ -264,9 +242,6 @@ def test_an_error_of_the_database_leaves_nothing_half_done(store, clock, monkeyp
     assert knowledge_of(store) == []
     monkeypatch.undo()
     assert one.run(ANA).episodes == 3
-
-
-# --- rewritten
 
 
 def test_a_knowledge_is_written_anew_from_what_is_left(store, consolidation, clock):
@@ -311,13 +286,15 @@ def test_odd_texts_are_consolidated_too(store, consolidation):
     odd = ["\0", "broken \ud83d", "'); DROP TABLE messages; --", "x" * 3_000, "的", "!!!"]
     for number, name in enumerate(odd):
         store.put([episode(f"{number}-{n}", name, n, trigger=name, steps=[name]) for n in range(3)])
-    receipt = consolidation.run(ANA)
-    assert (receipt.episodes, len(knowledge_of(store))) == (18, len(odd))
+    assert (consolidation.run(ANA).episodes, len(knowledge_of(store))) == (18, len(odd))
 
 
-def test_two_are_too_few_and_wait(store, consolidation):
+def test_two_are_too_few_and_wait_unless_another_number_is_chosen(store, vectors, consolidation):
     store.put([*nginx(1, 2), episode("o1", "edge-02"), episode("o2", "edge-03"), episode("o3", "edge-04")])
     receipt = consolidation.run(ANA)
     assert knowledge_of(store) == []
     assert (receipt.groups, receipt.waiting, receipt.skipped) == ((), 5, 4)
     assert len(unconsolidated(store)) == 5
+    assert Consolidation(store, vectors, min_episodes=2).run(ANA).episodes == 2
+    with pytest.raises(SettingsError, match="at least 2"):
+        Consolidation(store, vectors, min_episodes=1)

@@ -6,9 +6,11 @@ import pytest
 from consolidation_tools import episode
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.long_term.consolidation.lesson import Brief, compute_confidence, extract_lesson, group_language
 
+TABLES = read_tables(__file__)
 RESTART, CHECK = "docker restart nginx", "curl -I localhost"
 
 
@@ -32,49 +34,30 @@ def test_a_lesson_in_english():
         "Set off by: nginx returns 502 (8); health check. "
         "Worked last, on 2026-03-07: nginx returns 502. Steps: docker restart nginx. back."
     )
-    assert lesson.key_points == (
-        "docker restart nginx (7 of 9)",
-        "curl -I localhost (5 of 9)",
-        "Did not succeed: port in use (2 of 2)",
-    )
+    *steps, failure = lesson.key_points
+    assert steps == ["docker restart nginx (7 of 9)", "curl -I localhost (5 of 9)"]
+    assert failure == "Did not succeed: port in use (2 of 2)"
 
 
 def test_a_lesson_in_chinese():
     common = {"target": "nginx 容器", "trigger": "nginx 502", "steps": ["重启容器"]}
-    some = briefs(
-        *(episode(f"e{n}", day=n, summary="恢复", **common) for n in range(3)),
-        episode("e3", day=3, outcome="partial", failed=["重启容器"], **common),
-    )
+    worked = [episode(f"e{n}", day=n, summary="恢复", **common) for n in range(3)]
+    some = briefs(*worked, episode("e3", day=3, outcome="partial", failed=["重启容器"], **common))
     lesson = extract_lesson(some, 4, "zh", one_target=True)
     assert lesson.content == (
         "关于 nginx 容器 的 4 次经历，2026-03-01 至 2026-03-04：3 次成功，1 次部分成功。"
         "起因：nginx 502（4 次）。最近一次有效（2026-03-03）：nginx 502。步骤：重启容器。恢复。"
     )
-    assert lesson.key_points == (
-        "重启容器（4 次中有 4 次，其中 1 次失败）",
-        "未成功：exit 1（1 次中有 1 次）",
-    )
+    step, failure = lesson.key_points
+    assert (step, failure) == ("重启容器（4 次中有 4 次，其中 1 次失败）", "未成功：exit 1（1 次中有 1 次）")
 
 
 def test_ids_dates_and_case_do_not_make_another_step():
-    steps = [
-        "kill 123456",
-        "Kill 99999999.",
-        "kill  4711471",
-        "rm /tmp/3f2a9c81-aa00-4b1c-9d3e-0123456789ab",
-        "rm /tmp/00000000-aa00-4b1c-9d3e-0123456789ab",
-        "restore 2026-01-02T03:04",
-        "restore 2026-02-03 04:05:06",
-        "open port 8443",
-        "open port 8444",
-    ]
-    some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in enumerate(steps)))
-    lesson = extract_lesson(some, 9, "en", one_target=True)
-    assert lesson.key_points == (
-        "kill 4711471 (3 of 9)",
-        "restore 2026-02-03 04:05:06 (2 of 9)",
-        "rm /tmp/00000000-aa00-4b1c-9d3e-0123456789ab (2 of 9)",
-    )
+    steps = enumerate(TABLES["steps"])
+    some = briefs(*(episode(f"e{n}", "x", n, steps=[step]) for n, step in steps))
+    *others, last = extract_lesson(some, 9, "en", one_target=True).key_points
+    assert others == ["kill 4711471 (3 of 9)", "restore 2026-02-03 04:05:06 (2 of 9)"]
+    assert last == "rm /tmp/00000000-aa00-4b1c-9d3e-0123456789ab (2 of 9)"
 
 
 def test_what_is_left_out_is_counted():
@@ -102,13 +85,10 @@ def test_the_order_of_the_episodes_does_not_matter():
 
 def test_huge_and_odd_texts_stay_small():
     odd = ["x" * 3_000_000, "\0\ud800\u2028", "", " \n\t", "中" * 100_000]
-    some = briefs(
-        *(
-            episode(f"e{n}", text, n, trigger=text, summary=text, outcome=outcome, steps=[text] * 200)
-            for n, text in enumerate(odd)
-            for outcome in ("success", "failed")
-        )
-    )
+    some = []
+    for n, text in enumerate(odd):
+        told = {"trigger": text, "summary": text, "steps": [text] * 200}
+        some += briefs(*(episode(f"e{n}", text, n, outcome=end, **told) for end in ("success", "failed")))
     for language in ("zh", "en"):
         lesson = extract_lesson(some, len(some), language, one_target=True)
         assert len(lesson.topic) <= 80
@@ -119,8 +99,7 @@ def test_huge_and_odd_texts_stay_small():
 
 def test_the_language_is_that_of_most():
     zh, en = episode("z", trigger="nginx 又挂了"), episode("e", trigger="nginx is down")
-    assert group_language(briefs(zh, zh, en)) == "zh"
-    assert group_language(briefs(zh, en, en)) == "en"
+    assert (group_language(briefs(zh, zh, en)), group_language(briefs(zh, en, en))) == ("zh", "en")
     assert group_language(briefs(zh, en)) == "zh"
 
 
@@ -129,18 +108,10 @@ def outcomes(success=0, partial=0, failed=0):
     return briefs(*(episode(f"e{n}", "x", outcome=name) for n, name in enumerate(names)))
 
 
-@pytest.mark.parametrize(
-    ("some", "expected"),
-    [
-        (outcomes(3), 0.6875),
-        (outcomes(10), 0.8333),
-        (outcomes(5, 0, 5), 0.5833),
-        (outcomes(1, 1, 1), 0.5),
-        (outcomes(0, 0, 100), 0.9762),
-    ],
-)
-def test_confidence_by_number_and_agreement(some, expected):
-    assert compute_confidence(some, len(some)) == expected
+@pytest.mark.parametrize(("numbers", "expected"), TABLES["succeeded, in part, failed, and how sure that is"])
+def test_confidence_by_number_and_agreement(numbers, expected):
+    some = outcomes(*map(int, numbers.split()))
+    assert compute_confidence(some, len(some)) == float(expected)
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 10**6))

@@ -6,15 +6,10 @@ import time
 import numpy as np
 import pytest
 from consolidation_tools import themed
+from tables import read_tables
 
-from jiyi.embeddings import E5Embedder
 from jiyi.long_term.consolidation.clusters import TextSimilarity, cluster_texts
 from jiyi.one_thread import one_blas_thread
-
-
-@pytest.fixture(scope="module")
-def bundled():
-    return E5Embedder()
 
 
 def grouped(texts, vectors=None, at_least=3, leaders=()):
@@ -23,40 +18,31 @@ def grouped(texts, vectors=None, at_least=3, leaders=()):
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_themes_are_told_apart_with_the_bundled_model(bundled, language):
+def test_themes_are_told_apart_with_the_bundled_model(model, language):
     episodes, theme = themed(language)
     texts = [one.search_text for one in episodes]
-    found = grouped(texts, bundled.embed(texts, "passage"))
+    found = grouped(texts, model.embed(texts, "passage"))
     groups = [[theme[episodes[place].id] for place in members] for members in found.values()]
     assert len(groups) >= 5
     assert sum(map(len, groups)) >= 16
-    strays = sum(len(group) - max(map(group.count, group)) for group in groups)
-    assert strays <= 1, groups
+    assert sum(len(group) - max(map(group.count, group)) for group in groups) <= 1, groups
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_words_alone_find_fewer_but_no_wrong_ones(language):
     episodes, theme = themed(language)
-    found = grouped([one.search_text for one in episodes])
-    for members in found.values():
+    for members in grouped([one.search_text for one in episodes]).values():
         assert len({theme[episodes[place].id] for place in members}) == 1
 
 
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ["nginx returned 502 again", "nginx returned 502", "502 from nginx, restarted it"],
-        ["nginx 又返回 502 了", "nginx 返回 502", "nginx 502，已重启"],
-    ],
-)
+@pytest.mark.parametrize("texts", read_tables(__file__)["alike"])
 def test_a_few_texts_alone_meet_by_their_words(texts):
-    assert list(grouped(texts).values()) == [[0, 1, 2]]
+    assert list(grouped(list(texts)).values()) == [[0, 1, 2]]
     assert list(grouped([*texts, "order a pizza for Friday"]).values()) == [[0, 1, 2]]
 
 
 def test_nothing_is_found_in_nothing():
-    assert grouped([]) == {}
-    assert grouped(["", " ", "!!!"]) == {}
+    assert (grouped([]), grouped(["", " ", "!!!"])) == ({}, {})
     assert grouped(["alone"], np.zeros((1, 4), np.float32)) == {}
     assert grouped(["a b"] * 30, np.zeros((30, 0), np.float32))
 

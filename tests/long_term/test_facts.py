@@ -5,23 +5,20 @@ import multiprocessing
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripted_chat import ScriptedChat, refuses, says
-from stating import START, at
+from stating import ANA, HERE, START, at, hear
+from tables import read_tables
 
 from jiyi.embeddings import Endpoint
 from jiyi.errors import BadQuery
 from jiyi.llm import OpenAILLM
 from jiyi.long_term.facts.lookup import neighbours
 from jiyi.long_term.facts.memory import FactMemory
-from jiyi.records import Fact, Message, Query, Scope
+from jiyi.records import Fact, Query
 from jiyi.storage import SqliteDatabase, Store
 from jiyi.testing import ManualClock
-
-ANA = Scope(user_id="ana")
-HERE = ANA.in_session("s")
 
 
 @pytest.fixture
@@ -35,14 +32,11 @@ def memory(store, clock):
 
 
 @pytest.fixture
-def say(store, memory, clock):
-    def say(text: str, day: float, *, name: str = "Ana", scope: Scope = HERE, **fields: Any) -> Any:
-        given: dict[str, Any] = {"role": "user"} | fields
-        message = Message(content=text, name=name, created_at=at(day), scope=scope, **given)
+def say(memory, clock):
+    def say(text, day):
         if at(day) > clock():
             clock.forward(days=(at(day) - clock()) / timedelta(days=1))
-        with store.transaction():
-            return memory.learn([stored for stored in store.put([message]) if isinstance(stored, Message)])
+        return hear(memory, text, at(day), name="Ana")
 
     return say
 
@@ -54,8 +48,7 @@ def told(facts: list[Fact]) -> list[tuple[str, str, str, str]]:
 def test_what_is_said_is_known(memory, say):
     learned = say("记一下，edge-02 网关对外监听的端口是 8443。", 1)
     (fact,) = learned.facts
-    assert learned.new == (fact.id,)
-    assert learned.method == "patterns"
+    assert (learned.new, learned.method) == ((fact.id,), "patterns")
     assert memory.facts(ANA) == [fact]
     assert (fact.scope, fact.speaker, len(fact.sources)) == (HERE, "Ana", 1)
     assert say("嗯，好的", 2).facts == ()
@@ -68,17 +61,12 @@ def test_a_story_with_corrections_exceptions_and_retractions(memory, say):
     say("对了，我写错了，02 那台不是 8443，实际开的是 8444", 12)
     say("新家门锁密码 602918", 13)
     say("请把门锁密码删掉", 14)
-    assert told(memory.facts(ANA)) == [
-        ("dinner", "time", "seven", "active"),
-        ("dinner", "time", "six", "active"),
-        ("edge-02", "端口", "8444", "active"),
-    ]
+    *dinner, port = told(memory.facts(ANA))
+    assert dinner == [("dinner", "time", time, "active") for time in ("seven", "six")]
+    assert port == ("edge-02", "端口", "8444", "active")
     assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(10))] == ["six"]
     assert [fact.object for fact in memory.facts(ANA, "dinner", as_of=at(25))] == ["seven"]
-    assert told(memory.history(ANA, "EDGE-02")) == [
-        ("edge-02", "端口", "8443", "superseded"),
-        ("edge-02", "端口", "8444", "active"),
-    ]
+    assert told(memory.history(ANA, "EDGE-02")) == [("edge-02", "端口", "8443", "superseded"), port]
     assert told(memory.facts(ANA, status="retracted")) == [("新家门锁", "密码", "602918", "retracted")]
 
 
@@ -94,17 +82,9 @@ def test_names_lead_to_the_same_thing(memory, say):
 
 
 def test_neighbours_are_found_both_ways_over_other_names(memory):
-    for subject, predicate, object_ in (
-        ("Mia", "works at", "Acme"),
-        ("Acme", "located in", "Porto"),
-        ("Bob", "works at", "Acme"),
-        ("Bob", "alias", "Bobby"),
-        ("Bobby", "reports to", "Mia"),
-        ("Zoe", "lives in", "Berlin"),
-    ):
+    for subject, predicate, object_ in read_tables(__file__)["who works where, and with whom"]:
         memory.remember(ANA, subject=subject, predicate=predicate, object=object_)
-    near = neighbours(memory.store, ANA, "mia", 1)
-    assert {one.name for one in near} == {"Acme", "Bobby"}
+    assert {one.name for one in neighbours(memory.store, ANA, "mia", 1)} == {"Acme", "Bobby"}
     found = {one.name: one for one in neighbours(memory.store, ANA, "Porto", 3)}
     assert {name: one.depth for name, one in found.items()} == {"Acme": 1, "Mia": 2, "Bob": 2}
     assert [fact.predicate for fact in found["Mia"].facts] == ["located in", "works at"]
@@ -127,27 +107,16 @@ def test_remembering(memory, clock):
     learned = memory.remember(ANA, subject="Ana", predicate="lives in", object="Porto", category="profile")
     assert learned.superseded == (fact.id,)
     while_ = {"valid_from": at(5), "valid_to": at(9)}
-    ranged = memory.remember(ANA, subject="Ana", predicate="lives in", object="Rome", **while_)
-    assert ranged.superseded == ()
+    assert memory.remember(ANA, subject="Ana", predicate="lives in", object="Rome", **while_).superseded == ()
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(6))] == ["Rome"]
     assert [one.object for one in memory.facts(ANA, "Ana", as_of=at(9))] == ["Porto"]
 
 
 def _learn(path: str, number: int) -> None:
     database = SqliteDatabase(Path(path))
-    store = Store(database)
-    memory = FactMemory(store)
+    memory = FactMemory(Store(database))
     for day in range(number, 40, 2):
-        message = Message(
-            role="user",
-            content=f"The port of edge-02 is p-{day}.",
-            name="Ana",
-            id=f"m-{day}",
-            created_at=at(day),
-            scope=HERE,
-        )
-        with store.transaction():
-            memory.learn([stored for stored in store.put([message]) if isinstance(stored, Message)])
+        hear(memory, f"The port of edge-02 is p-{day}.", at(day), name="Ana", id=f"m-{day}")
     database.close()
 
 
@@ -203,13 +172,9 @@ def test_a_short_answer_takes_its_point_from_the_question(memory, say):
     assert [(fact.subject, fact.object) for fact in memory.facts(ANA)] == [("edge-02", "8443")]
 
 
-def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
-    for number, (role, text) in enumerate(
-        (("user", "The port of edge-02 is 8443."), ("assistant", "The port of edge-02 is 9000."))
-    ):
-        message = Message(role=role, content=text, created_at=at(1 + number), scope=HERE)
-        with store.transaction():
-            memory.learn([one for one in store.put([message]) if isinstance(one, Message)])
+def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory):
+    hear(memory, "The port of edge-02 is 8443.", at(1))
+    hear(memory, "The port of edge-02 is 9000.", at(2), role="assistant")
     first, second = memory.facts(ANA, "edge-02")
     assert (first.object, first.status) == ("8443", "active")
     assert (second.object, second.line) == ("9000", "assistant: The port of edge-02 is 9000")
@@ -217,20 +182,18 @@ def test_an_assistant_never_takes_the_place_of_what_a_user_said(memory, store):
 
 def test_learning_with_a_model(store, clock, say, memory):
     say("We are all on gate 7 now, tell everybody", 1)
-    messages = [one for one in store.find(Query(scope=HERE, kinds=("message",))) if isinstance(one, Message)]
+    messages = store.find(Query(scope=HERE, kinds=("message",)))
     fact = {"message": 1, "subject": "everybody", "predicate": "gate", "object": "gate 7"}
     fact |= {"quote": "We are all on gate 7 now", "category": "attribute", "action": "state", "replaces": 0}
     answer = json.dumps({"facts": [fact], "entities": [], "topics": [], "conclusions": []})
     with ScriptedChat(says(answer), refuses("no", status=401)) as server:
         llm = OpenAILLM("m", endpoint=Endpoint(base_url=server.url, api_key="", retries=0))
         by_llm = FactMemory(store, llm=llm, clock=clock)
-        learned = by_llm.learn_with_llm(HERE, messages)
-        failed = by_llm.learn_with_llm(HERE, messages)
+        learned, failed = by_llm.learn_with_llm(HERE, messages), by_llm.learn_with_llm(HERE, messages)
         llm.close()
     assert (learned.method, learned.notes) == ("llm", ())
     assert told(list(learned.facts)) == [("everybody", "gate", "gate 7", "active")]
-    assert learned.facts[0].method == "llm"
-    assert failed.method == "patterns"
+    assert (learned.facts[0].method, failed.method) == ("llm", "patterns")
     assert "read nothing" in failed.notes[0]
     assert memory.learn_with_llm(HERE, messages).notes == ("no language model is set",)
 

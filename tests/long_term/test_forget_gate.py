@@ -52,8 +52,7 @@ def test_what_is_worth_too_little_goes_and_the_rest_is_recomputed(gate):
     gate.store.put([failed("old"), failed("new", days=50), episode(id="good"), failed("mine", user="ben")])
     gate.clock.forward(days=61)
     receipt = gate.run()
-    assert gate.ids() == {"new", "good"}
-    assert gate.ids(scope=BEN) == {"mine"}
+    assert (gate.ids(), gate.ids(scope=BEN)) == ({"new", "good"}, {"mine"})
     assert gate.in_trash() == {("episode", "old"): "importance below 0.25"}
     assert receipt.discarded == {"episode": {"importance below 0.25": 1}}
     assert (receipt.recomputed, receipt.kept["episode"], receipt.total) == (3, 2, 1)
@@ -69,40 +68,30 @@ def test_what_is_worth_too_little_goes_and_the_rest_is_recomputed(gate):
     assert gone.record.importance == pytest.approx(item.importance)
 
 
+def rule_of(importance):
+    """Return a rule that gives one importance to all."""
+    return type("Own", (ForgetRule,), {"importance": lambda self, record, now: importance})()
+
+
 @pytest.mark.parametrize(("given", "stored"), [(7, 1.0), (-7, 0.0)])
 def test_importance_is_kept_between_0_and_1(gate, given, stored):
-    class Loud(ForgetRule):
-        def importance(self, record, now):
-            return given
-
     gate.store.put([episode(id="e")])
-    gate.run(rule=Loud())
+    gate.run(rule=rule_of(given))
     assert gate.store.find(Query(scope=ANA, kinds=("episode",)))[0].importance == stored
 
 
 def test_a_rule_that_gives_no_number_is_told_so_and_changes_nothing(gate):
-    class Broken(ForgetRule):
-        def importance(self, record, now):
-            return float("nan")
-
     gate.store.put([failed("old")])
     gate.clock.forward(days=99)
     with pytest.raises(InputError, match=r"'old' the importance nan; it must give a number from 0 to 1"):
-        gate.run(rule=Broken())
+        gate.run(rule=rule_of(float("nan")))
     assert gate.ids() == {"old"}
 
 
 def test_above_the_limit_the_least_important_go_and_of_equals_the_oldest(gate):
-    gate.store.put(
-        [
-            episode(id="failed", outcome="failed", at=5),
-            episode(id="first"),
-            episode(id="second"),
-            episode(id="third", at=1),
-            episode(id="alert", trigger_type="alert"),
-            episode(id="recalled", access_count=1),
-        ]
-    )
+    gate.store.put([episode(id="failed", outcome="failed", at=5), episode(id="third", at=1)])
+    gate.store.put([episode(id="first"), episode(id="second"), episode(id="alert", trigger_type="alert")])
+    gate.store.put([episode(id="recalled", access_count=1)])
     receipt = gate.run(rule=SMALL)
     assert gate.ids() == {"third", "alert", "recalled"}
     assert receipt.discarded == {"episode": {"more than 3 episodes": 3}}
@@ -111,8 +100,7 @@ def test_above_the_limit_the_least_important_go_and_of_equals_the_oldest(gate):
 
 def test_of_quite_equal_ones_only_as_many_go_as_are_too_many(gate):
     gate.store.put([episode(id=f"e{n}") for n in range(10)])
-    assert gate.run(rule=SMALL, batch=2).kept["episode"] == 3
-    assert gate.ids() == {"e7", "e8", "e9"}
+    assert (gate.run(rule=SMALL, batch=2).kept["episode"], gate.ids()) == (3, {"e7", "e8", "e9"})
 
 
 def test_pinned_ones_count_but_never_go(gate):
@@ -129,54 +117,37 @@ def test_batches_make_no_difference(gate, batch):
     seen = []
     receipt = gate.run(rule=SMALL, batch=batch, progress=seen.append)
     assert receipt.discarded["episode"] == {"importance below 0.25": 3, "more than 3 episodes": 8}
-    assert gate.ids() == {"e4", "e5", "e6"}
-    assert seen == sorted(seen)
+    assert (gate.ids(), seen) == ({"e4", "e5", "e6"}, sorted(seen))
     assert seen[-1] >= 14
 
 
 def test_its_task_goes_with_an_episode_and_comes_back_with_it(gate):
     other, job = task(id="other"), task(id="job", status="completed", outcome="failed")
     step = Step(scope=job.scope, task_id="job", description="try", id="step", seq=0)
-    past = failed("e", task_id="job", steps=(step,))
-    gate.store.put([other, job, step, past])
+    gate.store.put([other, job, step, failed("e", task_id="job", steps=(step,))])
     gate.clock.forward(days=61)
     receipt = gate.run()
-    assert receipt.discarded == {
-        "episode": {"importance below 0.25": 1},
-        "task": {"importance below 0.25": 1},
-    }
+    assert receipt.discarded == {kind: {"importance below 0.25": 1} for kind in ("episode", "task")}
     assert receipt.kept["task"] == 1
-    assert gate.ids("task") == {"other"}
-    assert gate.ids("step") == set()
+    assert (gate.ids("task"), gate.ids("step")) == ({"other"}, set())
     assert gate.in_trash() == dict.fromkeys([("episode", "e"), ("task", "job")], "importance below 0.25")
     lying = gate.trash.discarded(Query(scope=ANA, kinds=("episode",)))
     back = gate.trash.restore(ANA, with_tasks([entry.record for entry in lying]))
     assert {r.id for r in back} == {"e", "job"}
     (restored,) = gate.store.find(Query(scope=ANA, kinds=("task",), ids=("job",)))
-    assert restored.steps == (step,)
-    assert gate.in_trash() == {}
+    assert (restored.steps, gate.in_trash()) == ((step,), {})
 
 
 def test_other_kinds_go_by_their_own_rules(gate):
-    gate.store.put(
-        [
-            knowledge(id="k1", confidence=0.5),
-            knowledge(id="k2", confidence=0.9),
-            knowledge(id="k3", confidence=0.5, pinned=True),
-            fact(id="f1"),
-            fact(id="f2", predicate="port", status="superseded"),
-            fact(id="f3", predicate="name", status="retracted", pinned=True),
-            message("hello", id="m"),
-        ]
-    )
+    gate.store.put([knowledge(id="k1", confidence=0.5), knowledge(id="k2", confidence=0.9)])
+    gate.store.put([knowledge(id="k3", confidence=0.5, pinned=True), message("hello", id="m")])
+    gate.store.put([fact(id="f1"), fact(id="f2", predicate="port", status="superseded")])
+    gate.store.put([fact(id="f3", predicate="name", status="retracted", pinned=True)])
     gate.clock.forward(days=400)
     receipt = gate.run(batch=1)
-    assert receipt.discarded == {
-        "knowledge": {"confidence below 0.6 and unused for 180 days": 1},
-        "fact": {"superseded for 365 days": 1},
-    }
-    assert gate.ids("knowledge") == {"k2", "k3"}
-    assert gate.ids("fact") == {"f1", "f3"}
+    assert receipt.discarded["knowledge"] == {"confidence below 0.6 and unused for 180 days": 1}
+    assert (receipt.discarded["fact"], receipt.total) == ({"superseded for 365 days": 1}, 2)
+    assert (gate.ids("knowledge"), gate.ids("fact")) == ({"k2", "k3"}, {"f1", "f3"})
     assert gate.ids("message") == {"m"}
     assert {item.id: item.importance for item in receipt.items} == {"k1": None, "f2": None}
 
@@ -191,9 +162,8 @@ class TestMessages:
     RULE = (MessageRule(max_age=100 * DAY),)
 
     def test_old_ones_go_but_for_those_pinned(self, gate):
-        gate.store.put(
-            [message("a", id="a"), message("b", id="b", pinned=True), message("c", id="c", at=9e6)]
-        )
+        kept = [message("b", id="b", pinned=True), message("c", id="c", at=9e6)]
+        gate.store.put([message("a", id="a"), *kept])
         gate.clock.forward(days=150)
         receipt = gate.run(others=self.RULE)
         assert gate.ids("message") == {"b", "c"}
@@ -215,9 +185,8 @@ class TestMessages:
         assert gate.ids("message") == {"now"}, "by now the session is not live"
 
     def test_a_short_live_session_keeps_all(self, gate):
-        gate.store.put(
-            [message("q", id=f"q{n}") for n in range(19)] + [message("q", id="now", at=120 * 86_400)]
-        )
+        said = [message("q", id=f"q{n}") for n in range(19)]
+        gate.store.put([*said, message("q", id="now", at=120 * 86_400)])
         gate.clock.forward(days=121)
         assert gate.run(others=self.RULE).total == 0
 
@@ -239,19 +208,13 @@ def test_after_the_grace_time_it_is_gone_for_good(gate):
     assert gate.run().erased == 0
     gate.clock.forward(seconds=1)
     assert gate.run(dry_run=True).erased == 2
-    assert len(gate.in_trash()) == 2
-    assert gate.run(batch=1).erased == 2
-    assert gate.in_trash() == {}
-    assert len(gate.in_trash(BEN)) == 1
-    assert gate.run(BEN, grace=timedelta(days=99)).erased == 0
+    assert (len(gate.in_trash()), gate.run(batch=1).erased, gate.in_trash()) == (2, 2, {})
+    assert (len(gate.in_trash(BEN)), gate.run(BEN, grace=timedelta(days=99)).erased) == (1, 0)
 
 
 def everything(gate):
-    return [
-        gate.store.find(Query(scope=ANA, kinds=KINDS, limit=10_000)),
-        gate.in_trash(),
-        gate.store.count(Query(scope=ANA, kinds=KINDS)),
-    ]
+    query = Query(scope=ANA, kinds=KINDS, limit=10_000)
+    return gate.store.find(query), gate.in_trash(), gate.store.count(query)
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):
@@ -266,8 +229,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_go(gate):
     real = gate.run(**options)
     for name in ("discarded", "kept", "recomputed", "erased", "items", "scope", "at"):
         assert getattr(dry, name) == getattr(real, name), name
-    assert (dry.dry_run, real.dry_run) == (True, False)
-    assert dry.total == 4 + 6 + 2 + 3
+    assert (dry.dry_run, real.dry_run, dry.total) == (True, False, 4 + 6 + 2 + 3)
     assert dry.kept == gate.run(**options).kept, "and a second run finds nothing to do"
     assert gate.run(**options).total == gate.run(**options).recomputed == 0
 
@@ -285,8 +247,7 @@ def test_the_list_is_bounded_the_counts_are_not(gate):
     gate.store.put([failed(f"e{n}") for n in range(SHOWN + 5)])
     gate.clock.forward(days=61)
     receipt = gate.run()
-    assert len(receipt.items) == SHOWN
-    assert receipt.total == SHOWN + 5
+    assert (len(receipt.items), receipt.total) == (SHOWN, SHOWN + 5)
 
 
 def test_only_what_lies_in_the_scope_is_looked_at(gate):

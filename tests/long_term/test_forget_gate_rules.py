@@ -1,5 +1,6 @@
 """The rules: the formula computed by hand, its bounds and directions, and what other kinds go by."""
 
+from ast import literal_eval
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -7,16 +8,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import ANA, START, episode, fact, knowledge, message
+from tables import read_tables
 
 from jiyi.errors import InputError
 from jiyi.long_term.forget_gate.rules import OTHER_RULES, FactRule, ForgetRule, KnowledgeRule, MessageRule
 from jiyi.records import Episode, ForgetWeights, Step
 
+TABLES = read_tables(__file__)
+DAY = timedelta(days=1)
 spans = st.timedeltas(timedelta(0), timedelta(days=400))
-
-
 RULE = ForgetRule()
 STEP = Step(scope=ANA, task_id="t", description="look")
+
+
+def fields(cell):
+    """Return the fields of a cell, of which steps are a number and times are days after START."""
+    given_fields = literal_eval(cell)
+    for name, value in given_fields.items():
+        if name == "steps":
+            given_fields[name] = (STEP,) * value
+        elif name in ("valid_from", "valid_to", "last_accessed_at"):
+            given_fields[name] = START + value * DAY
+    return given_fields
+
 
 nows = st.floats(0, 100 * 8_766).map(lambda hours: datetime(1990, 1, 1, tzinfo=UTC) + timedelta(hours=hours))
 episodes = st.builds(
@@ -35,39 +49,15 @@ def worth(hours=0.0, **fields):
     return RULE.importance(episode(**fields), START + timedelta(hours=hours))
 
 
-@pytest.mark.parametrize(
-    ("expected", "fields"),
-    [
-        (0.60, {}),  # 0.5 + 0.1 for success
-        (0.50, {"outcome": "partial"}),
-        (0.45, {"outcome": "failed"}),
-        (0.50, {"hours": 720}),  # 0.6 - 0.1
-        (0.55, {"hours": 360}),
-        (0.30, {"hours": 2_160}),  # 0.6 - 0.3
-        (0.30, {"hours": 100_000}),
-        (0.65, {"access_count": 1}),
-        (0.80, {"access_count": 4}),
-        (0.80, {"access_count": 400}),
-        (0.75, {"trigger_type": "alert"}),
-        (0.60, {"trigger_type": "scheduled"}),
-        (0.60, {"steps": (STEP,) * 3}),
-        (0.70, {"steps": (STEP,) * 4}),
-        (0.25, {"outcome": "failed", "hours": 1_440}),  # 0.45 - 0.2, after 60 days
-        (0.15, {"outcome": "failed", "hours": 100_000}),
-        (0.20, {"outcome": "partial", "hours": 100_000}),
-        (1.00, {"access_count": 9, "trigger_type": "alert", "steps": (STEP,) * 9}),  # 1.05, clamped
-    ],
-)
-def test_the_formula(expected, fields):
-    assert worth(**fields) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize(("expected", "hours", "given_fields"), TABLES["worth, hours, episode"])
+def test_the_formula(expected, hours, given_fields):
+    assert worth(float(hours), **fields(given_fields)) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_the_formula_with_other_weights():
-    heavy = ForgetWeights(
-        base=0.2, age=0.02, age_most=0.05, access=0.01, access_most=0.02, alert=0.03, steps=0.04
-    )
-    weights = replace(heavy, success=0.3, partial=0.2, failed=0.1)
-    rule = ForgetRule(weights=weights)
+    by_use = {"access": 0.01, "access_most": 0.02, "alert": 0.03, "steps": 0.04}
+    heavy = ForgetWeights(base=0.2, age=0.02, age_most=0.05, **by_use)
+    rule = ForgetRule(weights=replace(heavy, success=0.3, partial=0.2, failed=0.1))
     seen = episode(outcome="partial", access_count=9, trigger_type="alert", steps=(STEP,) * 4)
     assert rule.importance(seen, START) == pytest.approx(0.2 + 0.2 + 0.02 + 0.03 + 0.04)
     assert rule.importance(episode(outcome="failed"), START + timedelta(hours=720)) == pytest.approx(0.28)
@@ -82,48 +72,28 @@ def test_what_is_no_weight_is_refused(bad):
 
 def test_the_defaults_are_those_of_the_requirement():
     assert (RULE.threshold, RULE.min_age, RULE.max_episodes) == (0.25, timedelta(days=7), 10_000)
+    assert [rule.kind for rule in OTHER_RULES] == ["knowledge", "fact", "message", "item"]
 
 
 def test_an_episode_from_the_future_counts_as_new():
     assert worth(hours=-1) == worth(hours=-1e6) == worth(hours=0)
 
 
-@given(episodes, nows)
-def test_it_lies_between_0_and_1(e, now):
-    assert 0 <= RULE.importance(e, now) <= 1
-
-
 @given(episodes, nows, spans)
-def test_it_never_grows_with_age(e, now, later):
-    assert RULE.importance(e, now + later) <= RULE.importance(e, now)
+def test_it_lies_between_0_and_1_and_never_grows_with_age(e, now, later):
+    assert 0 <= RULE.importance(e, now + later) <= RULE.importance(e, now) <= 1
 
 
 @given(episodes, nows)
 def test_nothing_but_age_accesses_outcome_trigger_and_steps_counts(e, now):
-    other = replace(
-        e, id="o", trigger_summary="y", pinned=True, consolidated=True, importance=0.1, tags=("a",)
-    )
-    assert RULE.importance(other, now) == RULE.importance(e, now)
+    more = {"pinned": True, "consolidated": True, "importance": 0.1, "tags": ("a",)}
+    assert RULE.importance(replace(e, id="o", trigger_summary="y", **more), now) == RULE.importance(e, now)
 
 
-DAY = timedelta(days=1)
-
-
-@pytest.mark.parametrize(
-    ("days", "goes", "fields"),
-    [
-        (181, True, {"confidence": 0.5}),
-        (180, True, {"confidence": 0.59}),
-        (179, False, {"confidence": 0.5}),
-        (999, False, {"confidence": 0.6}),
-        (181, False, {"confidence": 0.5, "last_accessed_at": START + 2 * DAY}),
-        (182, True, {"confidence": 0.5, "last_accessed_at": START + 2 * DAY}),
-        (-9, False, {"confidence": 0.5}),
-    ],
-)
-def test_knowledge_goes_uncertain_and_unused(days, goes, fields):
-    reason = KnowledgeRule().reason(knowledge(**fields), START + days * DAY)
-    assert reason == ("confidence below 0.6 and unused for 180 days" if goes else None)
+@pytest.mark.parametrize(("days", "goes", "given_fields"), TABLES["days, whether it goes, knowledge"])
+def test_knowledge_goes_uncertain_and_unused(days, goes, given_fields):
+    reason = KnowledgeRule().reason(knowledge(**fields(given_fields)), START + int(days) * DAY)
+    assert reason == ("confidence below 0.6 and unused for 180 days" if goes == "goes" else None)
 
 
 def test_knowledge_that_grew_lately_is_in_use():
@@ -132,26 +102,9 @@ def test_knowledge_that_grew_lately_is_in_use():
     assert KnowledgeRule().reason(grown, START + 280 * DAY)
 
 
-@pytest.mark.parametrize(
-    ("days", "reason", "fields"),
-    [
-        (9_999, None, {}),
-        (9_999, None, {"valid_from": START}),
-        (364, None, {"status": "superseded"}),
-        (365, "superseded for 365 days", {"status": "superseded"}),
-        (365, None, {"status": "superseded", "valid_to": START + DAY}),
-        (366, "superseded for 365 days", {"status": "superseded", "valid_to": START + DAY}),
-        (366, "expired for 365 days", {"status": "expired", "valid_to": START + DAY}),
-        (366, "expired for 365 days", {"status": "active", "valid_to": START + DAY}),
-        (365, None, {"status": "expired", "last_accessed_at": START + DAY}),
-        (29, None, {"status": "retracted"}),
-        (30, "retracted for 30 days", {"status": "retracted"}),
-        (31, "retracted for 30 days", {"status": "retracted", "last_accessed_at": START + 30 * DAY}),
-        (-400, None, {"status": "retracted"}),
-    ],
-)
-def test_facts_go_long_after_they_ended(days, reason, fields):
-    assert FactRule().reason(fact(**fields), START + days * DAY) == reason
+@pytest.mark.parametrize(("days", "reason", "given_fields"), TABLES["days, why it goes, fact"])
+def test_facts_go_long_after_they_ended(days, reason, given_fields):
+    assert FactRule().reason(fact(**fields(given_fields)), START + int(days) * DAY) == (reason or None)
 
 
 def test_messages_stay_unless_an_age_is_given():
@@ -165,13 +118,10 @@ def test_messages_stay_unless_an_age_is_given():
 
 def test_nobody_is_asked_about_what_is_too_young_to_go():
     """What `until` leaves out has no reason to go: it only saves work."""
-    for rule in (KnowledgeRule(), FactRule(), MessageRule(max_age=9 * DAY)):
-        records = {
-            "knowledge": knowledge(confidence=0),
-            "fact": fact(status="retracted"),
-            "message": message("hello"),
-        }
-        first = next(d for d in range(500) if rule.reason(records[rule.kind], START + d * DAY))
+    rules = KnowledgeRule(), FactRule(), MessageRule(max_age=9 * DAY)
+    records = knowledge(confidence=0), fact(status="retracted"), message("hello")
+    for rule, record in zip(rules, records, strict=True):
+        first = next(d for d in range(500) if rule.reason(record, START + d * DAY))
         assert rule.until(START + first * DAY) == START
 
 
@@ -179,10 +129,6 @@ def test_an_endless_span_means_never():
     assert KnowledgeRule(unused=timedelta.max).until(START) is None
     assert MessageRule(max_age=timedelta.max).until(START) is None
     assert ForgetRule(min_age=timedelta.max).min_age == timedelta.max
-
-
-def test_by_default_there_is_a_rule_for_each_other_kind():
-    assert [rule.kind for rule in OTHER_RULES] == ["knowledge", "fact", "message", "item"]
 
 
 @given(episodes, nows, st.integers(0, 9))

@@ -1,11 +1,7 @@
 """Several gates on one file at once, writers beside them, and gates that are killed on the way."""
 
-import json
-import os
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from dataclasses import replace
@@ -25,46 +21,34 @@ COUNT, MOST = 600, 150
 NOW = START + timedelta(days=100)
 RULE = ForgetRule(max_episodes=MOST)
 
-PROCESS = """
-import json, sys
-from datetime import datetime
-from jiyi.long_term.forget_gate.gate import ForgetGate
-from jiyi.long_term.forget_gate.rules import ForgetRule
-from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, Store, Trash
+SPAWN = multiprocessing.get_context("spawn")
 
-path, now, most, batch = sys.argv[1:]
-database = SqliteDatabase(path, lock_timeout=60)
-parts = Store(database), Trash(database)
-rule = ForgetRule(max_episodes=int(most))
-gate = ForgetGate(*parts, rule=rule, clock=lambda: datetime.fromisoformat(now), batch=int(batch))
-print("ready", flush=True)
-sys.stdin.readline()
-receipt = gate.run(Scope(user_id="ana"))
-database.close()
-print(json.dumps(receipt.discarded), flush=True)
-"""
+
+def _gate(path, batch, pipe):
+    """Run a gate when told to, in a process of its own, and tell what it let go."""
+    database = SqliteDatabase(path, lock_timeout=60)
+    pipe.send("ready")
+    pipe.recv()
+    pipe.send(run(database, batch=batch).discarded)
+    database.close()
 
 
 @pytest.fixture
 def start(path):
-    """Start a gate in a process of its own; it waits for a line."""
+    """Start a gate in a process of its own; it waits for a word."""
     started = []
 
     def make(batch=20):
-        words = [sys.executable, "-c", PROCESS, path, NOW.isoformat(), MOST, batch]
-        process = subprocess.Popen(
-            [str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        started.append(process)
-        assert process.stdout.readline() == "ready\n"
-        return process
+        pipe, other = SPAWN.Pipe()
+        started.append(SPAWN.Process(target=_gate, args=(path, batch, other)))
+        started[-1].start()
+        assert pipe.recv() == "ready"
+        return started[-1], pipe
 
     yield make
     for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=30)
+        process.kill()
+        process.join(30)
 
 
 @pytest.fixture
@@ -88,8 +72,7 @@ def there(database):
     """Where each record is: the ids in the memory, and those in the trash."""
     store, trash = Store(database), Trash(database)
     query = Query(scope=ANA, kinds=("episode", "task"), limit=10_000)
-    kept = [record.id for record in store.find(query)]
-    return kept, [entry.record.id for entry in trash.discarded(query)]
+    return [record.id for record in store.find(query)], [entry.record.id for entry in trash.discarded(query)]
 
 
 def check_nothing_is_lost(database):
@@ -105,8 +88,7 @@ def check_nothing_is_lost(database):
 def expected(full, tmp_path):
     """What one run alone leaves, tried on a copy."""
     copied = SqliteDatabase(tmp_path / "copy.db")
-    store = Store(copied)
-    store.put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
+    Store(copied).put(full.find(Query(scope=ANA, kinds=("task", "episode"), limit=10_000)))
     run(copied)
     kept, _ = there(copied)
     copied.close()
@@ -116,14 +98,14 @@ def expected(full, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_at_once_do_what_one_would(full, database, start, expected):
-    processes = [start(), start(batch=33)]
-    for process in processes:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
+    gates = [start(), start(batch=33)]
+    for _, pipe in gates:
+        pipe.send("go")
+    counts = [sum(pipe.recv().get("episode", {}).values()) for _, pipe in gates if pipe.poll(120)]
+    for process, _ in gates:
+        process.join(120)
+        assert process.exitcode == 0
     assert sorted(check_nothing_is_lost(database)) == expected
-    counts = [sum(json.loads(line).get("episode", {}).values()) for line in said]
     assert sum(counts) == COUNT - MOST, "each record is counted by the one that took it"
 
 
@@ -151,12 +133,11 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_next_run_finishes(full, da
     for tries in range(40):
         if tries >= 5 and unfinished:
             break
-        process = start(batch=3)
-        process.stdin.write("go\n")
-        process.stdin.flush()
+        process, pipe = start(batch=3)
+        pipe.send("go")
         time.sleep(seeded.uniform(0.0, 0.15 + 0.03 * tries))  # a busy machine needs longer to begin
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait(30)
+        process.kill()
+        process.join(30)
         unfinished += 2 * MOST < len(check_nothing_is_lost(database)) < 2 * COUNT
     assert unfinished, "none was killed on its way"
     run(database)
@@ -214,8 +195,7 @@ def test_the_write_lock_is_left_free_for_longer_than_a_waiter_sleeps(full, datab
     impatient = SqliteDatabase(path, lock_timeout=0)
     machine = SlowMachine(impatient)
     monkeypatch.setattr(gate_module, "time", machine)
-    receipt = run(database, batch=10)
-    assert receipt.total == 2 * (COUNT - MOST)
+    assert run(database, batch=10).total == 2 * (COUNT - MOST)
     assert len(machine.free) >= 5
     assert max(machine.held) <= 1.2, "of two seconds of patience"
     assert min(machine.free) > 0.1

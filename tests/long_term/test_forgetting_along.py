@@ -3,18 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from forgettable import ANA, LATER, Memory, lesson, reasons
+from forgettable import ANA, LATER, lesson, memory, reasons
 
 from jiyi.long_term.forgetting.forgetting import Forgetting
 from jiyi.records import Query, Scope
 
-
-@pytest.fixture
-def memory(database):
-    return Memory(database)
-
-
-# --- pairs
+__all__ = ["memory"]
 
 
 def test_a_call_goes_with_all_its_results_and_a_result_with_its_call(memory):
@@ -22,11 +16,8 @@ def test_a_call_goes_with_all_its_results_and_a_result_with_its_call(memory):
         one, two, three = memory.call("c1", at=1), memory.answer("c1", at=2), memory.say("between", at=3)
         receipt = memory.forget(ids=[(one, two, one)[asked].id])
         assert receipt.counts == {"message": 2}
-        why = set(reasons(receipt).values())
-        assert why == {
-            "asked for",
-            ("the result of a call that goes", "the call of a result that goes")[asked % 2],
-        }
+        how = ("the result of a call that goes", "the call of a result that goes")[asked % 2]
+        assert set(reasons(receipt).values()) == {"asked for", how}
         assert memory.find("message") == [three]
         memory.forget(ids=[three.id])
 
@@ -45,8 +36,7 @@ def test_an_episode_goes_with_its_task_and_a_task_with_its_episode(memory):
     assert reasons(receipt) == {("episode", one.id): "asked for", ("task", one.task_id): "its episode goes"}
     receipt = memory.forget(ids=[two.task_id])
     assert reasons(receipt) == {("task", two.task_id): "asked for", ("episode", two.id): "its task goes"}
-    assert memory.everything() == {}
-    assert memory.find("step") == []
+    assert (memory.everything(), memory.find("step")) == ({}, [])
 
 
 def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
@@ -59,27 +49,20 @@ def test_an_episode_with_an_id_of_its_own_goes_with_its_task_too(memory):
 def test_a_fact_goes_with_the_only_message_that_says_it(memory):
     said = memory.say("我的生日是 5 月 3 日")
     fact = memory.fact("生日")
-    receipt = memory.forget(ids=[said.id])
-    assert reasons(receipt)["fact", fact.id] == "rests on messages that go"
-    assert memory.find("fact") == []
-    assert memory.words_found("生日") == []
-
-
-# --- facts
+    assert reasons(memory.forget(ids=[said.id]))["fact", fact.id] == "rests on messages that go"
+    assert (memory.find("fact"), memory.words_found("生日")) == ([], [])
 
 
 def test_a_fact_that_others_say_too_stays_with_their_sources_and_less_sure(memory):
     first = memory.say("edge-02 的监听端口是 8444")
     once = memory.fact("8444")
     second = memory.say("edge-02 的监听端口是 8444", at=5)
-    twice = memory.fact("8444")
-    assert set(twice.sources) == {first.id, second.id}
+    assert set(memory.fact("8444").sources) == {first.id, second.id}
     receipt = memory.forget(ids=[first.id])
     left = memory.fact("8444")
     assert (left.id, left.sources, left.status) == (once.id, (second.id,), "active")
     assert reasons(receipt, "changed") == {("fact", left.id): "rests on fewer messages"}
-    assert left.confidence == pytest.approx(once.confidence)
-    assert left.created_at == second.created_at
+    assert (left.confidence, left.created_at) == (pytest.approx(once.confidence), second.created_at)
     memory.forget(ids=[second.id])
     assert memory.find("fact") == []
 
@@ -118,17 +101,14 @@ def test_a_chain_closes_where_its_middle_goes(memory):
         memory.say(f"edge-02 的监听端口改成 {port} 了" if at else f"edge-02 的监听端口是 {port}", at=at)
     first, middle, last = (memory.fact(str(port)) for port in (8443, 8444, 8445))
     memory.forget(ids=list(middle.sources))
-    assert memory.find("fact") == [
-        replace(first, superseded_by=last.id, valid_to=last.valid_from or last.created_at),
-        replace(last, supersedes=first.id),
-    ]
+    ended = replace(first, superseded_by=last.id, valid_to=last.valid_from or last.created_at)
+    assert memory.find("fact") == [ended, replace(last, supersedes=first.id)]
 
 
 def test_a_forgotten_fact_leaves_its_message_and_frees_what_it_superseded(memory):
     memory.say("edge-02 的监听端口是 8443")
     said = memory.say("edge-02 的监听端口改成 8444 了", at=60)
-    receipt = memory.forget(ids=[memory.fact("8444").id])
-    assert receipt.counts == {"fact": 1}
+    assert memory.forget(ids=[memory.fact("8444").id]).counts == {"fact": 1}
     assert memory.fact("8443").status == "active"
     assert said in memory.find("message")
 
@@ -138,11 +118,7 @@ def test_facts_of_another_user_with_the_same_ids_stay(memory):
     ben = Scope(user_id="ben")
     memory.say("edge-02 的监听端口是 8443", id="same", scope=ben)
     memory.forget(ids=[mine.id])
-    assert memory.find("fact") == []
-    assert len(memory.find("fact", scope=ben)) == 1
-
-
-# --- knowledge
+    assert (memory.find("fact"), len(memory.find("fact", scope=ben))) == ([], 1)
 
 
 def three(memory):
@@ -167,25 +143,17 @@ def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory
     episodes = three(memory)
     memory.consolidation.run(ANA)
     (known,) = memory.find("knowledge")
-    alone = Forgetting(memory.store, memory.trash)
-    receipt = alone.forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
+    receipt = Forgetting(memory.store, memory.trash).forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
     assert reasons(receipt)["knowledge", known.id] == "rests on episodes that go"
     assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}
 
 
-def test_forgetting_knowledge_leaves_its_episodes(memory):
+def test_forgetting_knowledge_leaves_its_episodes_and_these_take_a_lesson_of_another_hand_along(memory):
     episodes = three(memory)
     memory.consolidation.run(ANA)
     (known,) = memory.find("knowledge")
     assert memory.forget(ids=[known.id]).counts == {"knowledge": 1}
     assert len(memory.find("episode")) == len(episodes)
-
-
-def test_a_lesson_of_another_hand_goes_as_well(memory):
-    episodes = three(memory)
     memory.store.put([lesson("别忘了 甲", episodes[:1], id="k1"), lesson("别的", [], id="k2")])
     memory.forget(ids=[episodes[0].id])
     assert {k.id for k in memory.find("knowledge")} == {"k2"}
-
-
-# --- pins

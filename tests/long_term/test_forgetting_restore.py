@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from forgettable import ANA, LATER, Memory
+from forgettable import ANA, LATER, Memory, memory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,10 +12,7 @@ from jiyi.errors import BadQuery, NotFound
 from jiyi.records import Query, Scope
 from jiyi.storage import SqliteDatabase
 
-
-@pytest.fixture
-def memory(database):
-    return Memory(database)
+__all__ = ["memory"]
 
 
 def rich(memory):
@@ -39,17 +36,17 @@ def same(before, after):
         assert after[key] == record, key
 
 
-@pytest.mark.parametrize("session", ["s", "two", "three"])
-def test_a_session_comes_back_as_it_was(memory, session):
+@pytest.mark.parametrize("scope", [*(ANA.in_session(name) for name in ("s", "two", "three")), ANA])
+def test_a_session_and_a_whole_user_come_back_as_they_were(memory, scope):
     rich(memory)
     before = memory.everything()
-    receipt = memory.forget(scope=ANA.in_session(session))
+    receipt = memory.forget(scope=scope)
     assert receipt.total
     assert memory.everything() != before
+    assert memory.everything() == {} or scope.session_id
     back = memory.restore(forgotten_at=receipt.at)
     same(before, memory.everything())
-    assert memory.in_trash() == set()
-    assert (back.left, back.total >= receipt.total) == ({}, True)
+    assert (memory.in_trash(), back.left, back.total >= receipt.total) == (set(), {}, True)
 
 
 @pytest.mark.slow
@@ -133,8 +130,7 @@ def test_a_fact_that_comes_back_finds_its_place_among_what_was_said_meanwhile(me
 
 
 def test_one_of_two_forgotten_sources_brings_the_fact_back_with_it_alone(memory):
-    first = memory.say("edge-02 的监听端口是 8444")
-    second = memory.say("edge-02 的监听端口是 8444", at=5)
+    first, second = memory.say("edge-02 的监听端口是 8444"), memory.say("edge-02 的监听端口是 8444", at=5)
     fact = memory.fact("8444")
     memory.forget(ids=[first.id])
     memory.forget(ids=[second.id], at=LATER + timedelta(hours=1))
@@ -143,8 +139,7 @@ def test_one_of_two_forgotten_sources_brings_the_fact_back_with_it_alone(memory)
     assert memory.fact("8444").sources == (first.id,)
     memory.restore(ids=[second.id])
     assert set(memory.fact("8444").sources) == {first.id, second.id}
-    assert memory.fact("8444").id == fact.id
-    assert memory.in_trash() == set()
+    assert (memory.fact("8444").id, memory.in_trash()) == (fact.id, set())
 
 
 def test_what_was_read_anew_makes_room_for_the_fact_that_comes_back(memory):
@@ -164,10 +159,8 @@ def test_episodes_whose_knowledge_was_made_anew_wait_for_the_next_consolidation(
     memory.forget(ids=[made[0].id])
     memory.forget(ids=[known.id])
     memory.store.put([replace(known, id="other", source_episodes=(made[1].id,))])
-    back = memory.restore(ids=[made[0].id])
-    assert {i.why for i in back.items if i.action == "left"} == {
-        "its episodes belong to another knowledge by now"
-    }
+    left = {i.why for i in memory.restore(ids=[made[0].id]).items if i.action == "left"}
+    assert left == {"its episodes belong to another knowledge by now"}
     assert [e.id for e in memory.find("episode", consolidated=False)] == [made[0].id]
 
 
@@ -177,8 +170,7 @@ def test_what_is_there_again_stays_as_it_is(memory):
     again = memory.say("other words", "two", id="m1", learn=False)
     back = memory.restore(ids=["m1"])
     assert (back.counts, back.left) == ({}, {"message": 1})
-    assert memory.find("message") == [again]
-    assert memory.in_trash() == {("message", said.id)}
+    assert (memory.find("message"), memory.in_trash()) == ([again], {("message", said.id)})
 
 
 def test_what_is_not_in_the_trash_is_refused(memory):
@@ -194,12 +186,3 @@ def test_what_is_not_in_the_trash_is_refused(memory):
         with pytest.raises(BadQuery):
             memory.restore(**given_)
     assert memory.find("message") == []
-
-
-def test_a_whole_user_comes_back(memory):
-    rich(memory)
-    before = memory.everything()
-    receipt = memory.forget()
-    assert memory.everything() == {}
-    memory.restore(forgotten_at=receipt.at)
-    same(before, memory.everything())

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
@@ -40,15 +41,8 @@ class Setup:
 
 @pytest.fixture
 def make(path):
-    made = []
-
-    def setup(embedder=None):
-        made.append(Setup(path, embedder))
-        return made[-1]
-
-    yield setup
-    for one in made:
-        one.close()
+    with ExitStack() as opened:
+        yield lambda embedder=None: opened.enter_context(closing(Setup(path, embedder)))
 
 
 @pytest.fixture
@@ -74,8 +68,7 @@ def test_flush_finishes_all_and_tells_how_far_it_is(one):
     assert one.indexer.flush(seen.append) == 20
     assert seen == sorted(seen)
     assert seen[-1] == 20
-    assert one.pending() == 0
-    assert one.indexer.flush() == 0
+    assert (one.pending(), one.indexer.flush()) == (0, 0)
     assert {kind for kind, _ in one.embedder.asked} == {"passage"}
 
 
@@ -110,8 +103,7 @@ def dead(make):
 
 
 def test_what_another_process_left_in_the_middle_is_finished_by_flush(dead, one):
-    assert one.indexer.flush() == 3
-    assert one.pending() == 0
+    assert (one.indexer.flush(), one.pending()) == (3, 0)
 
 
 def test_what_a_crash_left_is_finished_by_the_worker_of_the_next_open(dead, one):
@@ -157,8 +149,7 @@ def test_records_deleted_meanwhile_are_passed_over(one):
     one.put("c")
     one.embedder.gate.set()
     wait_until(lambda: one.pending() == 0)
-    found = one.vectors.nearest(Query(scope=ANA), np.ones(64, np.float32))
-    assert len(found) == 1
+    assert len(one.vectors.nearest(Query(scope=ANA), np.ones(64, np.float32))) == 1
 
 
 def test_close_ends_the_worker_and_leaves_the_rest_pending(make, one):
@@ -219,8 +210,7 @@ def test_batches_grow_where_it_goes_fast_and_shrink_where_it_does_not(one, monke
         one.embedder.seconds = 1.1 if len(pieces) == 4 else 0.0
 
     one.indexer.flush(told)
-    assert pieces[:7] == [8, 16, 32, 32, 32, 16, 32]
-    assert sum(pieces) == 200
+    assert (pieces[:7], sum(pieces)) == ([8, 16, 32, 32, 32, 16, 32], 200)
 
 
 @pytest.mark.slow

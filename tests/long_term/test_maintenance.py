@@ -56,8 +56,7 @@ def test_it_ends_what_is_over_for_every_user_once_a_day(opened, clock, runs):
 
 
 def test_it_does_not_run_unless_asked_to(opened, clock, runs):
-    memory = opened()
-    memory.remember("the gate is open", valid_to=START + DAY)
+    opened().remember("the gate is open", valid_to=START + DAY)
     clock.forward(days=3)
     time.sleep(0.2)
     assert runs == []

@@ -1,12 +1,11 @@
 """What is in force: signs of statements, pairs of them, the order they make, and whether anything answers."""
 
-import time
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 import pytest
-from candidate_tables import Row, at_random, evidence, question, questions, table, tables
+from candidate_tables import Row, at_random, compared, evidence, question, questions, table, tables
 from hypothesis import given
 from hypothesis import strategies as st
 from samples import START
@@ -15,37 +14,19 @@ from tables import read_tables
 import jiyi
 from jiyi.embeddings import E5Embedder
 from jiyi.long_term.recall.features import compute_features
-from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages, rows_to_compare
-from jiyi.long_term.recall.pairs import SCALARS, VALUE_KINDS, classify_question, extract_features
+from jiyi.long_term.recall.outdated import MAX_COMPARED, MAYBE, SURE, compare_messages
 from jiyi.long_term.recall.ranking import rank
 from jiyi.long_term.recall.unanswerable import nothing_relevant
 
-WORDS = [
-    "kids eat at half six",
-    "so half seven for the small ones now",
-    "门禁密码改成 4471 了",
-    "周四晚上八点",
-    "",
-    "who told you?",
-    "the wiki still says 8443",
-    "api listens on 9090",
-    "哦",
-    "只有这周去，下周恢复",
-]
-
-
-def compare(found, asked, about, texts):
-    measured = compute_features(asked, found, about)
-    ranked = rank(measured, found)
-    rows = rows_to_compare(ranked)
-    return measured, ranked, compare_messages(ranked, {row: texts[row % len(texts)] for row in rows})
+TABLES = read_tables(__file__)
+WORDS = [*TABLES["statements"], ""]
 
 
 @pytest.mark.slow
 @given(tables(), questions, st.integers(0, 2**32), st.permutations(WORDS))
 def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked, seed, texts):
     for about in (None, at_random(seed, len(found), pending=0.3)):
-        _, ranked, best = compare(found, asked, about, texts)
+        ranked, best = compared(found, asked, about, texts)
         assert len(best.rows) <= MAX_COMPARED
         before = ranked.scores[best.rows].astype(np.float64)
         assert sorted(best.scores[:10]) == pytest.approx(sorted(before[:10]))
@@ -59,7 +40,7 @@ def test_whatever_was_found_only_the_order_of_the_first_ten_changes(found, asked
 
 @given(tables(), st.integers(0, 2**32))
 def test_where_no_time_is_asked_about_the_order_stays_and_nothing_is_marked(found, seed):
-    _, ranked, best = compare(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
+    ranked, best = compared(found, question("why is the disk full?"), at_random(seed, len(found)), WORDS)
     assert best.scores == pytest.approx(ranked.scores[best.rows])
     assert not best.successor_rows(0.0)
 
@@ -68,9 +49,9 @@ def test_nothing_said_after_the_time_asked_about_takes_a_place():
     found = table(Row(at=0, words=(1,)), Row(at=90, words=(1,)))
     about = evidence([[1, 0.1, 0], [1, 0.2, 0]])
     texts = ["the port is 8443", "the port is now 9443"]
-    _, _, later = compare(found, question("which port is it?", days=100), about, texts)
+    _, later = compared(found, question("which port is it?", days=100), about, texts)
     assert later.outdated[later.rows.tolist().index(0)] > 0
-    _, _, earlier = compare(found, question("which port is it?", days=10), about, texts)
+    _, earlier = compared(found, question("which port is it?", days=10), about, texts)
     assert not earlier.outdated.any()
     assert earlier.scores[earlier.rows.tolist().index(0)] == earlier.scores.max()
 
@@ -85,41 +66,7 @@ def test_what_hardly_matches_the_question_moves_above_nothing(lead, first):
     assert best.rows[best.scores.argmax()] == first
 
 
-def test_signs_are_of_what_a_statement_holds():
-    one = extract_features("Ms Okafor moved it to 15:30 on Thursday")
-    other = extract_features("他说改到周四下午三点半")
-    for signs in (one, other):
-        assert signs.said.kinds[VALUE_KINDS.index("clock")]
-        assert signs.scalars[SCALARS.index("new")]
-        assert signs.scalars[SCALARS.index("has value")]
-    assert not extract_features("哦").scalars[SCALARS.index("has value")]
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ("what time is it at?", "clock"),
-        ("多少钱一个月？", "money"),
-        ("Which port?", "number"),
-        ("谁接的？", "name"),
-    ],
-)
-def test_a_question_asks_for_kinds_of_value(asked, kind):
-    assert classify_question(asked)[1][VALUE_KINDS.index(kind)]
-    assert not classify_question("tell me about it")[1].any()
-
-
-@pytest.mark.parametrize("unit", ["a", "7", "七", "A b", "a1-", "“", ". ", "it is ", "没了", "周", "£1", "é"])
-def test_time_does_not_grow_with_the_length_of_a_text(unit):
-    """The first 1,500 characters decide."""
-    text = (unit * 32_000)[:1_500] + " Ana pays £99 on port 8443 since Monday." * 800
-    started = time.thread_time()
-    signs = extract_features(text)
-    assert time.thread_time() - started < 0.5
-    assert signs.terms == extract_features(text[:1_500]).terms
-
-
-CHANGES = read_tables(__file__)
+CHANGES = {tongue: TABLES[tongue] for tongue in ("en", "zh")}
 
 
 @pytest.mark.parametrize("tongue", CHANGES)

@@ -15,25 +15,17 @@ def sign(some, name):
 
 
 @given(texts=texts, seed=seeds, vectors=st.booleans())
-def test_only_a_later_statement_takes_a_place_and_how_likely_is_a_number(texts, seed, vectors):
+def test_only_a_later_statement_takes_a_place_by_the_weighted_sum_of_signs(texts, seed, vectors):
     some = group(seed, texts, vectors=vectors)
-    logits = replacement_logits(some)
+    logits, signs = replacement_logits(some), pair_features(some)
     later = some.at[None, :] > some.at[:, None]
-    assert logits.shape == (len(texts), len(texts))
+    size = len(texts)
+    assert (logits.shape, signs.shape) == ((size, size), (size, size, len(PAIR_FEATURES)))
     assert np.isfinite(logits[later]).all()
+    assert np.isfinite(signs).all()
     assert (logits[~later] == -np.inf).all()
     assert (replacement_logits(some) == logits).all()
-
-
-@given(texts=texts, seed=seeds)
-def test_it_is_the_weighted_sum_of_the_signs(texts, seed):
-    some = group(seed, texts)
-    signs = pair_features(some)
-    assert signs.shape == (len(texts), len(texts), len(PAIR_FEATURES))
-    assert np.isfinite(signs).all()
-    later = some.at[None, :] > some.at[:, None]
-    expected = weighted_sum(PAIR, PAIR_FEATURES, signs)[later]
-    assert replacement_logits(some)[later] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert logits[later] == pytest.approx(weighted_sum(PAIR, PAIR_FEATURES, signs)[later], rel=1e-9, abs=1e-9)
 
 
 @given(texts=texts, seed=seeds, data=st.data())
@@ -56,8 +48,7 @@ def test_values_of_one_kind_are_told_apart():
 def test_whose_words_and_what_stood_before_are_signs():
     some = group(2, ["a", "b", "c"])
     for name, numbers in (("same speaker", some.speaker), ("same session", some.session)):
-        expected = (numbers[:, None] == numbers) & (numbers >= 0)
-        assert (sign(some, name) == expected).all()
+        assert (sign(some, name) == ((numbers[:, None] == numbers) & (numbers >= 0))).all()
     assert (sign(some, "replies to the earlier") == (some.reply_to == np.arange(3)[:, None])).all()
     assert (sign(some, "replies to a question") == some.after_question).all()
 

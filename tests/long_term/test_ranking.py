@@ -21,20 +21,11 @@ from jiyi.long_term.recall.weighing import score_records
 from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
 
 
-def made(matrix, cover, named=False, is_dialogue=True):
-    nothing = np.zeros(len(matrix), np.float32)
-    return Features(
-        matrix=matrix,
-        cover=cover,
-        similarity=nothing,
-        vectors=np.zeros((len(matrix), 1), np.float32),
-        vector_count=0,
-        nearness=nothing,
-        distance=0.0,
-        is_dialogue=is_dialogue,
-        names_speaker=named,
-        question=question(),
-    )
+def made(matrix, cover, named=False):
+    nothing, vectors = np.zeros(len(matrix), np.float32), np.zeros((len(matrix), 1), np.float32)
+    by_meaning = {"similarity": nothing, "vectors": vectors, "vector_count": 0, "nearness": nothing}
+    asked = {"distance": 0.0, "is_dialogue": True, "names_speaker": named, "question": question()}
+    return Features(matrix=matrix, cover=cover, **by_meaning, **asked)
 
 
 def features(matrix, cover=None, named=False):
@@ -50,34 +41,18 @@ def only(**weights):
     return dict.fromkeys(FEATURE_NAMES, 0.0) | weights
 
 
-any_features = (
-    tables()
-    .flatmap(
-        lambda found: st.tuples(
-            st.just(found),
-            st.lists(
-                st.lists(
-                    st.floats(-50, 50, width=32), min_size=len(FEATURE_NAMES), max_size=len(FEATURE_NAMES)
-                ),
-                min_size=len(found),
-                max_size=len(found),
-            ),
-            st.lists(st.floats(0, 1, width=32), min_size=len(found), max_size=len(found)),
-            st.booleans(),
-        )
-    )
-    .map(
-        lambda drawn: (
-            drawn[0],
-            made(np.array(drawn[1], np.float32), np.array(drawn[2], np.float32), named=drawn[3]),
-        )
-    )
-)
+@st.composite
+def any_features(draw):
+    found = draw(tables())
+    wide = st.lists(st.floats(-50, 50, width=32), min_size=len(FEATURE_NAMES), max_size=len(FEATURE_NAMES))
+    matrix = draw(st.lists(wide, min_size=len(found), max_size=len(found)))
+    cover = draw(st.lists(st.floats(0, 1, width=32), min_size=len(found), max_size=len(found)))
+    return found, made(np.array(matrix, np.float32), np.array(cover, np.float32), named=draw(st.booleans()))
 
 
 @pytest.mark.slow
-@given(any_features)
-def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
+@given(any_features())
+def test_rows_that_may_be_returned_are_ranked_by_weighted_sums_that_their_shares_explain(drawn):
     found, given_features = drawn
     ranked = rank(given_features, found)
     weights = np.array([WEIGHTS.get(name, 0.0) for name in FEATURE_NAMES])
@@ -89,31 +64,20 @@ def test_scores_are_weighted_sums_and_their_shares_explain_them(drawn):
         strengths = [abs(share) for share in why.values()]
         assert strengths == sorted(strengths, reverse=True)
         assert all(strengths)
-
-
-@pytest.mark.slow
-@given(any_features)
-def test_only_rows_that_may_be_returned_are_ranked_best_first(drawn):
-    found, given_features = drawn
-    ranked = rank(given_features, found)
     assert sorted(ranked.rows.tolist()) == np.flatnonzero(found.eligible).tolist()
     scores = ranked.scores[ranked.rows]
     assert (scores[:-1] >= scores[1:]).all()
 
 
-def test_a_weight_counts():
+def test_a_weight_counts_and_the_newer_of_equal_ones_comes_first():
     found = table(Row(), Row(), Row())
     given_features = features([{"words": 2}, {"meaning": 2}, {"words": 1, "meaning": 1}])
     assert rank(given_features, found, only(words=2, meaning=1)).rows.tolist() == [0, 2, 1]
     assert rank(given_features, found, only(words=1, meaning=2)).rows.tolist() == [1, 2, 0]
     assert rank(given_features, found, only(words=-1)).rows.tolist()[-1] == 0
     assert rank(given_features, found, only(words=2, meaning=1)).why([2])[0] == {"words": 2, "meaning": 1}
-
-
-def test_the_newer_of_equal_ones_comes_first():
     found = table(*[Row(at=days) for days in (2, 9, 1, 3)])
-    ranked = rank(features([{"words": 1}] * 4), found, only(words=1))
-    assert ranked.rows.tolist() == [1, 3, 0, 2]
+    assert rank(features([{"words": 1}] * 4), found, only(words=1)).rows.tolist() == [1, 3, 0, 2]
 
 
 def test_why_leaves_out_what_moved_nothing():
@@ -127,9 +91,8 @@ def test_notes_are_ranked_by_the_plain_sum():
     found = table(Row(), Row())
     notes = replace(features([{"words": 2, "tells_time": 50}, {"words": 1, "meaning": 2}]), is_dialogue=False)
     assert rank(notes, found, only(words=1, tells_time=1)).rows.tolist() == [1, 0]
-    assert rank(notes, found).scores == pytest.approx(
-        [2 * PLAIN["words"], PLAIN["words"] + 2 * PLAIN["meaning"]]
-    )
+    plain = [2 * PLAIN["words"], PLAIN["words"] + 2 * PLAIN["meaning"]]
+    assert rank(notes, found).scores == pytest.approx(plain)
 
 
 TABLES = read_tables(__file__)
@@ -142,18 +105,14 @@ def test_with_the_bundled_model_an_answered_question_is_told_from_one_about_some
             said = {"role": "user", "name": name, "content": text}
             memory.save_message("s", said, created_at=START + timedelta(minutes=place))
         memory.flush()
-        chances = {
-            group: [
-                memory.search(text, asked_at=START + timedelta(days=1)).nothing_relevant
-                for text in TABLES[f"{group} {tongue}"]
-            ]
+        asked = START + timedelta(days=1)
+        answered, elsewhere = (
+            [memory.search(text, asked_at=asked).nothing_relevant for text in TABLES[f"{group} {tongue}"]]
             for group in ("answered", "elsewhere")
-        }
-    assert auroc(chances["answered"], chances["elsewhere"]) >= 0.9
-    right = [chance < 0.5 for chance in chances["answered"]] + [
-        chance > 0.5 for chance in chances["elsewhere"]
-    ]
-    assert sum(right) >= 6, chances
+        )
+    assert auroc(answered, elsewhere) >= 0.9
+    right = [*(chance < 0.5 for chance in answered), *(chance > 0.5 for chance in elsewhere)]
+    assert sum(right) >= 6, (answered, elsewhere)
 
 
 records = st.lists(
@@ -192,35 +151,21 @@ def test_a_repeat_stands_after_all_others(again):
     assert repeats_last(found) == [0, 2, 3, 1]
 
 
-@pytest.mark.parametrize(
-    ("question", "again"),
-    [
-        ("What is the door code?", ["what's the door code", "The door code?", "what is the door code??"]),
-        ("蓝色门的密码是什么？", ["蓝色门的密码是什么呢", "请问蓝色门的密码是什么？", "蓝色门的密码？？"]),
-    ],
-)
+@pytest.mark.parametrize(("question", "again"), TABLES["a question, and the same in other words"])
 def test_a_question_that_was_asked_before_counts_once(question, again):
+    again = again.split(" / ")
     found = [message(text) for text in [*again, "7341, ask Ana for the door code 蓝色门的密码 7341"]]
     assert repeats_last(found, question) == [0, 3, 1, 2]
     more = [message(f"{text} 7341?") for text in again]
     assert repeats_last(more, question) == [0, 1, 2], "each says a number besides"
 
 
-def test_the_same_words_of_another_one_are_no_repeat():
-    yes = [
-        message("yes", name="Ana"),
-        message("yes", name="Ben"),
-        message("yes"),
-        message("yes", role="tool"),
-    ]
+def test_the_same_words_of_another_one_are_no_repeat_and_several_repeats_keep_their_order():
+    yes = [*(message("yes", name=name) for name in ("Ana", "Ben", None)), message("yes", role="tool")]
     assert repeats_last(yes) == [0, 1, 2, 3]
     assert repeats_last([*yes, message("Yes", name="Ben")]) == [0, 1, 2, 3, 4]
     assert repeats_last([yes[0], message("YES", name="Ana"), *yes[1:]]) == [0, 2, 3, 4, 1]
-
-
-def test_several_repeats_keep_their_order():
-    found = [message(text) for text in ("a", "b", "a", "b", "c", "a")]
-    assert repeats_last(found) == [0, 1, 4, 2, 3, 5]
+    assert repeats_last([message(text) for text in ("a", "b", "a", "b", "c", "a")]) == [0, 1, 4, 2, 3, 5]
     assert repeats_last([]) == []
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from at_once import at_once
 from reading_model import ReadingModel
-from reading_talk import clock, make, server, talk
+from reading_talk import clock, make, read_later, server, talk
 from scripted_chat import refuses, says
 from scripted_endpoint import Reply
 
@@ -14,12 +14,10 @@ __all__ = ["clock", "make", "server"]
 
 
 def test_limits_of_cost_hold_for_the_whole_database(make, server, clock):
-    memory = make(reader_calls_per_hour=2)
-    other = make(reader_calls_per_hour=2)
+    memory, other = make(reader_calls_per_hour=2), make(reader_calls_per_hour=2)
     for session in "abc":
         talk(memory, [1], session)
-    clock.forward(hours=1)
-    assert memory.maintain().reading.stretches == 2
+    assert read_later(memory, clock).stretches == 2
     for one in (memory, other):
         done = one.maintain().reading
         assert (done.stretches, done.waiting) == (0, 1)
@@ -50,13 +48,11 @@ def test_a_second_answer_to_mend_the_first_is_paid_as_well_or_not_asked_for(make
     memory = make(reader_calls_per_hour=3)
     talk(memory, [1], "a")
     talk(memory, [2], "b")
-    clock.forward(hours=1)
     server.replies += [says("no JSON"), Reply(), says("no JSON")]
-    done = memory.maintain().reading
+    done = read_later(memory, clock)
     assert (done.new, memory.reading().calls, len(server.asked)) == (1, 3, 3)
     assert "reader_calls_per_hour=3 is used up" in done.notes[0]
-    clock.forward(hours=1)
-    assert memory.maintain().reading.new == 1
+    assert read_later(memory, clock).new == 1
 
 
 def test_readers_at_once_never_make_more_calls_than_they_may(make, server, clock):
@@ -71,9 +67,8 @@ def test_readers_at_once_never_make_more_calls_than_they_may(make, server, clock
 def test_a_call_that_failed_costs_what_was_asked_and_gives_back_the_rest(make, server, clock):
     memory = make()
     talk(memory, [1])
-    clock.forward(hours=1)
     server.replies.append(refuses("bad key", status=401))
-    memory.maintain()
+    read_later(memory, clock)
     state = memory.reading()
     assert state.calls == 1
     assert 100 < state.tokens < 2_000
@@ -95,6 +90,5 @@ def test_a_reader_without_an_allowance_asks_nothing(make, server, clock):
     for options in ({"reader_calls_per_hour": 0}, {"reader_tokens_per_day": 0}):
         memory = make(**options)
         talk(memory, [1])
-        clock.forward(hours=1)
-        assert "is used up" in memory.maintain().reading.notes[0]
+        assert "is used up" in read_later(memory, clock).notes[0]
     assert server.asked == []

@@ -2,7 +2,7 @@
 
 import pytest
 from reading_model import ReadingModel, line, read_fact, says_facts
-from reading_talk import clock, keepers, make, server, talk
+from reading_talk import clock, keepers, make, read_later, server, talk
 from scripted_endpoint import Reply
 
 __all__ = ["clock", "make", "server"]
@@ -12,11 +12,9 @@ __all__ = ["clock", "make", "server"]
 def test_what_was_read_goes_with_its_message_and_comes_back_with_it(make, clock, purge):
     memory = make()
     first, _ = talk(memory, [1, 2])
-    clock.forward(hours=1)
-    memory.maintain()
+    read_later(memory, clock)
     receipt = memory.forget(ids=[first.id], purge=purge)
-    assert receipt.counts == {"message": 1, "fact": 1}
-    assert keepers(memory) == {"pump-2": "Mei"}
+    assert (receipt.counts, keepers(memory)) == ({"message": 1, "fact": 1}, {"pump-2": "Mei"})
     if not purge:
         memory.restore(forgotten_at=receipt.at)
         assert set(keepers(memory)) == {"pump-1", "pump-2"}
@@ -26,8 +24,7 @@ def test_nothing_of_a_purged_message_is_left_in_the_file(open_memory, path, serv
     options = {"llm_model": "m", "llm_base_url": server.url, "llm_api_key": "", "clock": clock}
     memory = open_memory(path, **options)
     memory.save_message("s", role="user", content="if zanzibar breaks, ask Quetzal")
-    clock.forward(hours=1)
-    memory.maintain()
+    read_later(memory, clock)
     assert keepers(memory) == {"zanzibar": "Quetzal"}
     memory.forget(session_id="s", purge=True)
     memory.close()
@@ -72,9 +69,8 @@ def test_an_answer_rests_on_its_question_too(make, server, clock, gone):
     question = memory.save_message("s", role="assistant", content="Shall I ask Quetzal about pump-1?")
     clock.forward(seconds=5)
     reply = memory.save_message("s", role="user", content="certainly")
-    clock.forward(hours=1)
     server.replies.append(says_facts(read_fact(2, "pump-1", "Quetzal", "certainly")))
-    memory.maintain()
+    read_later(memory, clock)
     (fact,) = memory.facts("pump-1")
     assert fact.sources == (question.id, reply.id)
     memory.forget(ids=[fact.sources[gone]])
@@ -86,7 +82,6 @@ def test_a_fact_that_is_said_twice_stays_as_long_as_one_says_it(make, clock):
     first = memory.save_message("s", role="user", content=line(1))
     clock.forward(minutes=1)
     memory.save_message("s", role="user", content="really, " + line(1))
-    clock.forward(hours=1)
-    memory.maintain()
+    read_later(memory, clock)
     memory.forget(ids=[first.id])
     assert keepers(memory) == {"pump-1": "Mei"}

@@ -16,26 +16,23 @@ from jiyi.testing import ManualClock
 TABLES = read_tables(__file__)
 
 
-def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(store, recall, flush):
-    records = store.put(
-        [message("disk full"), episode("disk full"), knowledge("disk full"), task("disk full")]
-    )
-    flush()
+def test_every_kind_is_found_in_one_ranking_and_kinds_narrow(recall, keep):
+    kinds = ("message", "episode", "knowledge")
+    records = keep([*(make("disk full") for make in (message, episode, knowledge)), task("disk full")])
     found = search(recall, "disk")
     assert {h.id for h in found} == {r.id for r in records[:3]}
     assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-    for record, kind in zip(records, ("message", "episode", "knowledge"), strict=False):
+    for record, kind in zip(records, kinds, strict=False):
         assert [h.id for h in search(recall, "disk", kinds=(kind,))] == [record.id]
     for kinds in (("task",), ("message", "session")):
         with pytest.raises(BadQuery, match="can be searched"):
             search(recall, "disk", kinds=kinds)
 
 
-def test_limits_of_kinds_hold_for_each_by_itself(store, recall, flush):
+def test_limits_of_kinds_hold_for_each_by_itself(store, recall, keep):
     store.put([message(f"disk report {i}", at=i) for i in range(20)])
     store.put([episode(f"disk alarm {i}", at=i) for i in range(20)])
-    store.put([knowledge("disks fail", id="k")])
-    flush()
+    keep([knowledge("disks fail", id="k")])
     query = Query(scope=ANA, text="disk")
     found = recall.search(query, {"message": 3, "episode": 5, "knowledge": 2})
     kinds = [h.kind for h in found]
@@ -51,10 +48,9 @@ def test_an_empty_question_is_refused(recall, text):
         search(recall, text)
 
 
-def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
+def test_scope_and_filters_hold_for_both_indexes(recall, keep):
     for i in range(40):
-        store.put([message("disk report", session=f"s{i % 2}", agent="ab"[i % 2], at=i, id=f"{i}")])
-    flush()
+        keep([message("disk report", session=f"s{i % 2}", agent="ab"[i % 2], at=i, id=f"{i}")])
     for scope in (ANA.in_session("s1"), Scope(user_id="ana", agent_id="b")):
         found = search(recall, "disk", scope=scope, limit=100)
         assert {int(h.id) for h in found} == set(range(1, 40, 2))
@@ -65,29 +61,25 @@ def test_scope_and_filters_hold_for_both_indexes(store, recall, flush):
     assert (list(none), none.nothing_relevant) == ([], 1)
 
 
-def test_limit_and_order(store, recall, flush):
-    store.put([message(f"disk report number {i}", at=i) for i in range(60)])
-    flush()
+def test_limit_and_order(recall, keep):
+    keep([message(f"disk report number {i}", at=i) for i in range(60)])
     hits = search(recall, "disk report", limit=7)
-    assert len(hits) == 7
-    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+    assert (len(hits), [h.score for h in hits]) == (7, sorted((h.score for h in hits), reverse=True))
     assert [h.id for h in hits] == [h.id for h in search(recall, "disk report", limit=7)]
     assert len(search(recall, "disk report", limit=500)) == 60
 
 
-def test_shares_explain_scores(store, recall, flush):
+def test_shares_explain_scores(store, recall, keep):
     store.put([message(f"disk report number {i}", importance=i / 9, pinned=i == 4) for i in range(10)])
-    store.put([knowledge("disks fail", confidence=0.9)])
-    flush()
+    keep([knowledge("disks fail", confidence=0.9)])
     for hit in search(recall, "disk report 4", limit=20):
         assert sum(hit.why.values()) == pytest.approx(hit.score, abs=0.01)
 
 
 @pytest.mark.parametrize("limit", [1, 10])
-def test_a_word_only_one_record_has_brings_it_first(store, recall, flush, limit):
+def test_a_word_only_one_record_has_brings_it_first(store, recall, keep, limit):
     store.put([message(f"what was the error of the gateway yesterday, take {i}") for i in range(60)])
-    (needle,) = store.put([message("ERR4711 " + "entirely other things about gardens and tea " * 5)])
-    flush()
+    (needle,) = keep([message("ERR4711 " + "entirely other things about gardens and tea " * 5)])
     assert search(recall, "ERR4711", limit=limit)[0].id == needle.id
 
 
@@ -108,11 +100,8 @@ def test_the_speaker_who_is_asked_about_comes_first(store, recall, flush):
     for name, place in (("Melanie", "lake"), ("Mel", "lake"), ("Ben", "dunes")):
         found = search(recall, f"Where did {name} go camping?")
         assert place in found[0].text
-        assert (
-            found[0].why["speaker"]
-            > 0
-            > found[texts(found).index(lines[place == "lake"].split(": ")[1])].why["speaker"]
-        )
+        other = found[texts(found).index(lines[place == "lake"].split(": ")[1])]
+        assert found[0].why["speaker"] > 0 > other.why["speaker"]
 
 
 def test_a_name_in_the_question_is_not_searched_by_meaning(store, recall, flush, embedder):
@@ -125,33 +114,28 @@ def test_a_name_in_the_question_is_not_searched_by_meaning(store, recall, flush,
     assert embedder.asked[-1] == ("query", ["Melanie?"])
 
 
-def test_what_was_said_long_after_the_question_counts_for_little(store, recall, flush):
-    store.put([message("the port is 8443", id="old"), message("the port is 9443", at=10 * 86_400, id="new")])
-    flush()
+def test_what_was_said_long_after_the_question_counts_for_little(recall, keep):
+    keep([message("the port is 8443", id="old"), message("the port is 9443", at=10 * 86_400, id="new")])
     assert search(recall, "which port", asked_at=START + timedelta(days=1))[0].id == "old"
     assert search(recall, "which port", asked_at=START + timedelta(days=20))[0].id == "new"
 
 
-def test_without_a_time_it_is_asked_now(store, vectors, embedder, flush):
-    store.put([message("lunch was soup", id="1"), message("lunch was rice", at=86_400, id="2")])
-    flush()
-    clock = ManualClock(START + timedelta(days=3))
-    recall = Recall(store, vectors, embedder, clock=clock)
+def test_without_a_time_it_is_asked_now(store, vectors, embedder, keep):
+    keep([message("lunch was soup", id="1"), message("lunch was rice", at=86_400, id="2")])
+    recall = Recall(store, vectors, embedder, clock=ManualClock(START + timedelta(days=3)))
     assert "in_time" not in search(recall, "lunch yesterday?")[0].why
     assert search(recall, "lunch two days ago?")[0].why["in_time"] > 0
     with pytest.raises(NaiveDatetime):
         search(recall, "lunch", asked_at=datetime(2026, 3, 1))  # noqa: DTZ001
 
 
-def test_pinned_important_and_certain_records_win_ties(store, recall, flush):
+def test_pinned_important_and_certain_records_win_ties(store, recall, keep):
     """Of equal ones the newer wins; here the older ones have more for them."""
-    shares = [(4 - i) / 4 for i in range(5)]
-    for i, share in enumerate(shares):
+    for i, share in enumerate([(4 - i) / 4 for i in range(5)]):
         said = {"name": f"n{i}", "session": f"s{i}", "at": i}
         store.put([message("the disk of web-7 is full", id=f"m{i}", pinned=i == 0, **said)])
         store.put([message("backups run", id=f"b{i}", importance=share, **said)])
-        store.put([knowledge("certificates", id=f"k{i}", confidence=share, at=i)])
-    flush()
+        keep([knowledge("certificates", id=f"k{i}", confidence=share, at=i)])
     first = search(recall, "disk full")[0]
     assert first.id == "m0"
     assert first.why["pinned"] > 0
@@ -160,19 +144,16 @@ def test_pinned_important_and_certain_records_win_ties(store, recall, flush):
     assert [h.id for h in lessons] == ["k0", "k1", "k2", "k3", "k4"]
 
 
-def test_they_are_no_more_than_tie_breakers(store, recall, flush):
-    store.put(
-        [message("gardens and tea", pinned=True, importance=1.0, id="kept"), message("ERR4711", id="hit")]
-    )
-    store.put([message(f"filler about things {i}", name=f"n{i}") for i in range(10)])
-    flush()
+def test_they_are_no_more_than_tie_breakers(store, recall, keep):
+    kept = message("gardens and tea", pinned=True, importance=1.0, id="kept")
+    store.put([kept, message("ERR4711", id="hit")])
+    keep([message(f"filler about things {i}", name=f"n{i}") for i in range(10)])
     assert search(recall, "ERR4711")[0].id == "hit"
 
 
-def test_repeats_stand_behind(store, recall, flush):
+def test_repeats_stand_behind(store, recall, keep):
     store.put([message("the disk is full", id=f"r{i}", at=i) for i in range(3)])
-    store.put([message("the disk is full", id="other", role="assistant"), message("clean up, disk!", id="c")])
-    flush()
+    keep([message("the disk is full", id="other", role="assistant"), message("clean up, disk!", id="c")])
     assert [h.id for h in search(recall, "disk full", limit=3)][-1] != "r1"
     got = [h.id for h in search(recall, "disk full")]
     assert sorted(got) == sorted(["r0", "r1", "r2", "other", "c"])
@@ -194,5 +175,4 @@ def test_with_the_bundled_model_what_shares_no_word_with_the_question_comes_firs
     Indexer(vectors, embedder).flush()
     recall = Recall(store, vectors, embedder)
     for question, word in TABLES[f"asked {tongue}, and a word of what comes first"]:
-        found = search(recall, question, asked_at=START + timedelta(days=1))
-        assert word in found[0].text, question
+        assert word in search(recall, question, asked_at=START + timedelta(days=1))[0].text, question

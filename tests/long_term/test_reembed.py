@@ -1,9 +1,10 @@
 """From one embedder to another: searchable throughout, taken up after a break, nothing lost."""
 
+import multiprocessing
+import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import ExitStack, closing
+from itertools import count
 
 import numpy as np
 import pytest
@@ -14,17 +15,10 @@ from samples import ANA, message
 from jiyi.errors import EmbedderMismatch, EndpointUnreachable
 from jiyi.long_term import Indexer
 from jiyi.records import Query
+from jiyi.storage.sqlite.connection import SqliteConnection
 from jiyi.testing import HashEmbedder
 
 OLD, NEW = HashEmbedder(), HashEmbedder(dims=32)
-
-
-class Other(Moody):
-    """A moody one of other sizes."""
-
-    def __init__(self):
-        super().__init__()
-        self.dims = 32
 
 
 class Opened:
@@ -57,15 +51,8 @@ class Opened:
 
 @pytest.fixture
 def opened(path):
-    made = []
-
-    def make():
-        made.append(Opened(path))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(Opened(path)))
 
 
 @pytest.fixture
@@ -82,13 +69,11 @@ def test_it_is_searched_by_the_old_vectors_until_all_are_there(memory):
 
     def progress(done):
         seen.append(done)
-        assert memory.best("text 3", OLD) == ("text 3", 1)
-        assert memory.vectors.claim().name == OLD.name
+        assert (memory.best("text 3", OLD), memory.vectors.claim().name) == (("text 3", 1), OLD.name)
 
     assert Indexer(memory.vectors, NEW).reembed(progress) == 20
     assert seen == [8, 20]
-    assert memory.best("text 3", NEW) == ("text 3", 1)
-    assert memory.pending() == 0
+    assert (memory.best("text 3", NEW), memory.pending()) == (("text 3", 1), 0)
     memory.all.database.check()
     with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
         memory.indexer.flush()
@@ -123,12 +108,12 @@ def test_what_is_saved_between_the_last_look_and_the_switch_is_made_after_it(mem
 
     monkeypatch.setattr(memory.vectors, "switch", slowly)
     assert Indexer(memory.vectors, NEW).reembed() == 21
-    assert memory.best("at the last moment", NEW) == ("at the last moment", 1)
-    assert memory.pending() == 0
+    assert (memory.best("at the last moment", NEW), memory.pending()) == (("at the last moment", 1), 0)
 
 
 def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
-    changed = Other()
+    changed = Moody()
+    changed.dims = 32
     indexer = Indexer(memory.vectors, changed)
 
     def stop(done):
@@ -136,8 +121,7 @@ def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
 
     with pytest.raises(EndpointUnreachable):
         indexer.reembed(stop)
-    assert memory.pending() == 0
-    assert memory.best("text 3", OLD) == ("text 3", 1)
+    assert (memory.pending(), memory.best("text 3", OLD)) == (0, ("text 3", 1))
     memory.put("more")  # others go on with the old one
     memory.indexer.flush()
     changed.error = None
@@ -166,8 +150,7 @@ def test_the_same_embedders_broken_off_one_goes_on_although_something_is_pending
     asked.error = None
     assert indexer.reembed() == 13
     assert memory.vectors.claim().renewing is None
-    assert memory.pending() == 0
-    assert memory.best("more", OLD) == ("more", 1)
+    assert (memory.pending(), memory.best("more", OLD)) == (0, ("more", 1))
 
 
 def test_a_fresh_memory_is_bound(opened):
@@ -178,47 +161,39 @@ def test_a_fresh_memory_is_bound(opened):
     assert one.best("a", NEW) == ("a", 1)
 
 
-KILLED = """
-import os, signal, sys
-sys.path.append({tests!r})
-from opening import open_place
-from jiyi.long_term import Indexer
-from jiyi.testing import HashEmbedder
+def _reembed_until(path, statement):
+    """Re-embed in a process that is killed at a statement."""
+    opened, statements = open_place(path), count(1)
 
-opened, left = open_place(sys.argv[1]), int(sys.argv[2])
+    def deadly(verb):
+        def call(*args, **values):
+            if next(statements) == statement:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return verb(*args, **values)
 
-def deadly(verb):
-    def call(*args, **values):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return verb(*args, **values)
-    return call
+        return call
 
-from jiyi.storage.sqlite.connection import SqliteConnection
-for name in ("run", "rows", "run_many"):
-    setattr(SqliteConnection, name, deadly(getattr(SqliteConnection, name)))
-Indexer(opened.vectors, HashEmbedder(dims=32)).reembed()
-"""
+    for name in ("run", "rows", "run_many"):
+        setattr(SqliteConnection, name, deadly(getattr(SqliteConnection, name)))
+    Indexer(opened.vectors, NEW).reembed()
 
 
 @pytest.mark.slow
 def test_killed_at_any_statement_it_goes_on(memory, opened, path):
-    script = KILLED.format(tests=str(Path(__file__).parents[1] / "contract"))
     killed, after = 0, 5
     while True:
-        done = subprocess.run([sys.executable, "-c", script, str(path), str(after)], check=False, timeout=60)
+        process = multiprocessing.get_context("spawn").Process(target=_reembed_until, args=(str(path), after))
+        process.start()
+        process.join(60)
         here = memory.vectors.claim()
         assert memory.best("text 3", OLD if here.name == OLD.name else NEW) == ("text 3", 1)
         if here.name == NEW.name and here.renewing is None:
             break  # one more would make them again
-        assert done.returncode == -signal.SIGKILL
+        assert process.exitcode == -signal.SIGKILL
         killed, after = killed + 1, after + 4
         assert here.name == NEW.name or memory.pending() == 0
     assert killed > 3
-    assert memory.vectors.claim().name == NEW.name
-    assert memory.pending() == 0
+    assert (memory.vectors.claim().name, memory.pending()) == (NEW.name, 0)
     assert all(memory.holds(f"text {i}", NEW) for i in range(20))
     memory.all.database.check()
     with memory.all.database.read() as db:
@@ -232,8 +207,7 @@ def test_a_switch_that_was_broken_off_is_completed_by_whoever_embeds_next(memory
     with pytest.raises(ZeroDivisionError):
         Indexer(memory.vectors, NEW).reembed()
     monkeypatch.undo()
-    assert memory.vectors.claim().name == NEW.name
-    assert memory.best("text 3", NEW) == ("text 3", 1)
+    assert (memory.vectors.claim().name, memory.best("text 3", NEW)) == (NEW.name, ("text 3", 1))
     memory.put("more")
     Indexer(memory.vectors, NEW).flush()
     assert memory.vectors.claim().renewing is None

@@ -13,25 +13,24 @@ ABOUT = {"recalled": "the disk of web-7 is full", "fact": "2 TB", "knowledge": "
 
 
 @pytest.fixture
-def filled(store, flush):
+def filled(store, keep):
     store.put([message(ABOUT["recalled"], id="m")])
     store.put([fact("disk", "size", "2 TB", id="f"), fact("Mia", "city", "Oslo", id="other-f")])
     store.put([knowledge(ABOUT["knowledge"], id="k"), knowledge("ask Mia", topic="trips", id="other-k")])
-    store.put([episode("disk alarm", id="e"), episode("booked a table", id="other-e")])
-    flush()
+    keep([episode("disk alarm", id="e"), episode("booked a table", id="other-e")])
 
 
-@pytest.mark.usefixtures("filled")
-def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_the_floor(store, recall):
+def test_what_shares_no_word_and_no_meaning_with_the_question_is_below_a_floor(filled, recall):
     found = recalled(recall, "which disk is full?", floor=0.5)
     assert {b.source_id for b in found.blocks} == {"m", "f", "k", "e"}
     assert {item.id for item in found.below} == {"other-f", "other-k", "other-e"}
     assert all(item.reason.startswith("below the threshold; relevance 0.") for item in found.below)
     assert found.nothing_relevant is not None
+    whole = recalled(recall, "which disk is full?")
+    assert (len(whole.blocks), whole.below) == (7, ())
 
 
-@pytest.mark.usefixtures("filled")
-def test_only_what_is_shown_is_compressed(recall):
+def test_only_what_is_shown_is_compressed(filled, recall):
     given = []
 
     def compress(text, *, max_tokens=None, query=None):
@@ -43,19 +42,10 @@ def test_only_what_is_shown_is_compressed(recall):
     assert sorted(given) == sorted(block.text for block in found.blocks)
 
 
-@pytest.mark.usefixtures("filled")
-def test_without_a_floor_everything_is_shown(store, recall):
-    found = recalled(recall, "which disk is full?")
-    assert len(found.blocks) == 7
-    assert found.below == ()
-
-
-def test_what_is_said_around_a_hit_comes_along_whatever_it_says(store, recall, flush):
-    store.put([message("the disk is full", id="m"), message("yes, I see", id="next", at=5)])
-    flush()
+def test_what_is_said_around_a_hit_comes_along_whatever_it_says(recall, keep):
+    keep([message("the disk is full", id="m"), message("yes, I see", id="next", at=5)])
     found = recalled(recall, "disk", floor=0.5)
-    assert {b.source_id for b in found.blocks} == {"m", "next"}
-    assert found.below == ()
+    assert ({b.source_id for b in found.blocks}, found.below) == ({"m", "next"}, ())
 
 
 def hit(text, score=0.0, **why):

@@ -14,11 +14,13 @@ from jiyi.testing import HashEmbedder
 
 @pytest.fixture
 def endpoint(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with RefusingEndpoint(status=413, says="too large") as server:
-        monkeypatch.setenv("JIYI_EMBEDDER", "openai")
-        monkeypatch.setenv("JIYI_EMBEDDING_MODEL", "m")
-        monkeypatch.setenv("JIYI_EMBEDDING_BASE_URL", server.url)
+        for name, value in (
+            ("EMBEDDER", "openai"),
+            ("EMBEDDING_MODEL", "m"),
+            ("EMBEDDING_BASE_URL", server.url),
+        ):
+            monkeypatch.setenv(f"JIYI_{name}", value)
         yield server
 
 
@@ -80,8 +82,7 @@ def test_the_worker_sets_it_apart_as_well(open_memory, endpoint):
 def test_the_first_text_of_a_memory_may_be_refused(open_memory, endpoint):
     memory = open_memory(embedder=None, learn_facts=False)
     say(memory, POISON)
-    assert memory.flush() == 0
-    assert memory.stats()["vectors_apart"] == 1
+    assert (memory.flush(), memory.stats()["vectors_apart"]) == (0, 1)
     assert memory.reembed() == 0
     say(memory, "a")
     assert memory.flush() == 1
@@ -94,8 +95,7 @@ def test_another_embedder_leaves_out_what_it_refuses(open_memory, endpoint):
     memory.close()
     memory = open_memory(embedder=None, check_embedder=False, learn_facts=False)
     assert memory.reembed() == 5
-    assert memory.stats()["vectors_apart"] == 1
-    assert memory.search("text 3").notes == ()
+    assert (memory.stats()["vectors_apart"], memory.search("text 3").notes) == (1, ())
 
 
 class Picky(Moody):
@@ -110,15 +110,14 @@ class Picky(Moody):
 def test_an_own_embedder_that_cannot_read_one_text(open_memory, path):
     memory = open_memory(embedder=Picky(), learn_facts=False)
     say(memory, "before", POISON, "behind")
-    assert memory.flush() == 2
-    assert memory.stats()["vectors_apart"] == 1
+    assert (memory.flush(), memory.stats()["vectors_apart"]) == (2, 1)
     hits = memory.search(POISON)
     assert hits[0].record.content == POISON
     assert "text search only: the embedder failed: ValueError('I cannot read this')" in hits.notes[0]
 
 
 class Fails(HashEmbedder):
-    """Raises what it is given, whatever it is asked."""
+    """Raises what it is given, whatever it is asked, and as a reranker too."""
 
     def __init__(self, error):
         super().__init__()
@@ -126,6 +125,8 @@ class Fails(HashEmbedder):
 
     def embed(self, texts, kind):
         raise self.error
+
+    score = embed
 
 
 OWN = [ValueError("bad"), RuntimeError("CUDA"), KeyError("x"), OSError("gone"), MemoryError()]
@@ -137,8 +138,7 @@ ENDS = pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)], id
 def test_an_own_embedder_may_raise_anything(open_memory, error):
     memory = open_memory(embedder=Fails(error))
     say(memory, "我的名字是安娜", "the disk is full")
-    task = memory.start_task("s", "free the disk")
-    memory.complete_task(task.id)
+    memory.complete_task(memory.start_task("s", "free the disk").id)
     assert memory.search("disk")[0].kind in ("message", "episode")
     assert "text search only" in memory.search("disk").notes[0]
     assert "text search only" in " ".join(memory.build_context("s", "is the disk full?").report.notes)
@@ -152,38 +152,21 @@ def test_an_own_embedder_may_raise_anything(open_memory, error):
 @ENDS
 def test_whoever_ends_the_program_is_heard(open_memory, error):
     memory = open_memory(embedder=Fails(error))
-    say(memory, "the disk is full")
+    say(memory, "the disk is full", "the disk of db-1 is empty")
     for ask in (memory.flush, lambda: memory.search("disk")):
         with pytest.raises(type(error)):
             ask()
-
-
-class Judge:
-    """A reranker that raises what it is given."""
-
-    name = "judge"
-
-    def __init__(self, error):
-        self.error = error
-
-    def score(self, query, texts):
-        raise self.error
+    judged = open_memory(reranker=Fails(error))
+    judged.flush()
+    with pytest.raises(type(error)):
+        judged.search("disk")
 
 
 @ERRORS
 def test_an_own_reranker_may_raise_anything(open_memory, error):
-    memory = open_memory(reranker=Judge(error))
+    memory = open_memory(reranker=Fails(error))
     say(memory, "the disk is full", "the disk of db-1 is empty")
     memory.flush()
     hits = memory.search("disk")
     assert len(hits) == 2
-    assert "not reranked, judge failed" in hits.notes[0]
-
-
-@ENDS
-def test_a_reranker_does_not_hide_who_ends_the_program(open_memory, error):
-    memory = open_memory(reranker=Judge(error))
-    say(memory, "the disk is full", "the disk of db-1 is empty")
-    memory.flush()
-    with pytest.raises(type(error)):
-        memory.search("disk")
+    assert f"not reranked, {HashEmbedder().name} failed" in hits.notes[0]

@@ -1,31 +1,20 @@
 """Whoever repeats a question does not bury its answer."""
 
 import pytest
+from tables import read_tables
 
 import jiyi
 
-ANSWERS = {
-    "en": ("What is the door code?", "The door code is 7341."),
-    "zh": ("蓝色门的密码是什么？", "蓝色门的密码是 7341。"),
-}
-AGAIN = {
-    "en": ["what is the door code", "Hey, what is the door code?", "What's the door code?", "Door code?"],
-    "zh": [
-        "蓝色门的密码是什么？？",
-        "蓝色门的密码是什么呢？",
-        "请问蓝色门的密码是什么？",
-        "蓝色门的密码呢？",
-    ],
-}
+TABLES = read_tables(__file__)
+CASES = TABLES["question, answer, and the question again"]
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_questions_repeated_stand_below_the_answer_but_for_one(path, language):
-    question, answer = ANSWERS[language]
+@pytest.mark.parametrize(("question", "answer", "others"), CASES)
+def test_questions_repeated_stand_below_the_answer_but_for_one(path, question, answer, others):
     with jiyi.open(path, user_id="ana", background=False) as memory:
         talk = [f"Number {i}: the weather was fine and we cooked soup. 天气很好。" for i in range(20)]
         memory.save_messages("s", [{"role": "user", "content": text} for text in [*talk, answer]])
-        again = [question, *AGAIN[language]] * 10
+        again = [question, *others.split(" / ")] * 10
         memory.save_messages("t", [{"role": "user", "content": text} for text in again])
         tool = {"role": "tool", "tool_call_id": "c"}
         memory.save_messages("web", [{**tool, "content": text} for text in again])
@@ -39,17 +28,10 @@ def test_questions_repeated_stand_below_the_answer_but_for_one(path, language):
     assert hits[place].maybe_outdated_by is None
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_question_that_was_only_asked_is_answered_by_nothing(path, language):
-    question, answer = ANSWERS[language]
+@pytest.mark.parametrize(("question", "answer"), [case[:2] for case in CASES])
+def test_a_question_that_was_only_asked_is_answered_by_nothing(path, question, answer):
     with jiyi.open(path, user_id="ana", background=False) as memory:
-        talk = [
-            "I had soup for lunch.",
-            "The weather was fine in Porto.",
-            "今天去了公园。",
-            "妹妹在学大提琴。",
-        ]
-        memory.save_messages("s", [{"role": "user", "content": text} for text in talk * 3])
+        memory.save_messages("s", [{"role": "user", "content": text} for text in TABLES["talk"] * 3])
         before = memory.search(question).nothing_relevant
         memory.save_message("t", role="user", content=question)
         asked = memory.search(question).nothing_relevant

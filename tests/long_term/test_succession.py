@@ -7,11 +7,10 @@ import pytest
 from changes import CHANGES, LOOK_ALIKES
 from samples import START, message
 
-from jiyi.embeddings import CachedEmbedder, E5Embedder
 from jiyi.long_term import FactMemory, Indexer, Succession
 from jiyi.long_term.facts import succession
 from jiyi.long_term.forget_gate.rules import FactRule
-from jiyi.records import Fact, Query, Scope
+from jiyi.records import Query, Scope
 
 ANA = Scope(user_id="ana")
 DAY = 86_400
@@ -60,10 +59,16 @@ def told(facts, *status):
 STILL, NEWER = "dinner is on the table by seven", "the kids eat at half past seven"
 
 
-def test_what_is_sure_is_superseded_and_linked_both_ways(say, facts, flush, certain):
+@pytest.fixture
+def both(say, certain):
+    """Say both, of which the newer is sure to take the place of the other."""
     certain(9)
     say(STILL, 1)
     say(NEWER, 2)
+
+
+@pytest.mark.usefixtures("both")
+def test_what_is_sure_is_superseded_and_linked_both_ways(facts, flush):
     assert told(facts) == [STILL, NEWER], "saving compares nothing"
     flush()
     (old,), (new,) = facts.facts(ANA, status="superseded"), facts.facts(ANA)
@@ -74,12 +79,7 @@ def test_what_is_sure_is_superseded_and_linked_both_ways(say, facts, flush, cert
     assert facts.facts(ANA, status="superseded") == [old]
 
 
-def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(
-    say, store, facts, flush, certain, monkeypatch
-):
-    certain(9)
-    say(STILL, 1)
-    say(NEWER, 2)
+def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(both, store, facts, flush, monkeypatch):
     compare = succession.compare_fact
 
     def slow(*given):
@@ -92,13 +92,8 @@ def test_a_fact_that_changes_while_it_is_compared_is_left_as_it_is(
     assert (told(facts), told(facts, "superseded")) == ([NEWER], [])
 
 
-def test_what_a_fact_is_compared_with_is_read_outside_of_transactions(
-    say, database, vectors, flush, certain, monkeypatch
-):
+def test_what_a_fact_is_compared_with_is_read_in_no_transaction(both, database, vectors, flush, monkeypatch):
     """Inside one, nothing of the index is kept: each question reads all that the user has."""
-    certain(9)
-    say(STILL, 1)
-    say(NEWER, 2)
     inside = []
 
     def noted(verb):
@@ -130,9 +125,7 @@ def test_what_is_likely_is_unsure_until_it_is_said_again(say, facts, flush, cert
     assert STILL in told(facts)
 
 
-@pytest.mark.parametrize(
-    "other", [{"name": "Ben"}, {"name": "bot", "role": "assistant"}], ids=["somebody else", "assistant"]
-)
+@pytest.mark.parametrize("other", [{"name": "Ben"}, {"name": "bot", "role": "assistant"}], ids=str)
 def test_nobody_ends_what_somebody_else_said(say, facts, flush, certain, other):
     certain(9)
     say("edge-02's port is 8443", 1)
@@ -183,11 +176,6 @@ def test_what_was_ended_holds_again_when_the_newer_one_is_forgotten(certain, mem
     assert [(fact.text, fact.superseded_by) for fact in memory.facts()] == [(STILL, None)]
 
 
-@pytest.fixture(scope="module")
-def model():
-    return CachedEmbedder(E5Embedder())
-
-
 @pytest.fixture
 def ended(store, vectors, model, made, facts):
     """Tell pairs of statements, each to a user of his own; say of those that were read if the first ended."""
@@ -201,8 +189,8 @@ def ended(store, vectors, model, made, facts):
         Indexer(vectors, model, after_embedding=made.settle).flush()
         for number, (first, second, _) in enumerate(pairs):
             known = store.find(Query(scope=Scope(user_id=f"u{number}"), kinds=("fact",), limit=100))
-            old = [fact for fact in known if isinstance(fact, Fact) and fact.created_at == START]
-            new = [fact for fact in known if isinstance(fact, Fact) and fact.created_at > START]
+            old = [fact for fact in known if fact.created_at == START]
+            new = [fact for fact in known if fact.created_at > START]
             if old and new:
                 yield (first, second), all(fact.status != "active" for fact in old)
 

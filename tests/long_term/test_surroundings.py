@@ -11,8 +11,7 @@ from jiyi.records import Hit, Query, Scope, new_id
 
 
 def hits(*records):
-    kinds = {"Message": "message", "Episode": "episode", "Knowledge": "knowledge"}
-    return [Hit(record=record, kind=kinds[type(record).__name__], score=1.0) for record in records]
+    return [Hit(record=record, kind=type(record).__name__.lower(), score=1.0) for record in records]
 
 
 def talk(store, count=9, session="s", user="ana", **fields):
@@ -25,13 +24,16 @@ def around(store, found, steps, scope=ANA):
     return [[m.id for m in hit.around] for hit in passages]
 
 
-def test_a_message_comes_with_those_before_and_behind_it(store):
+def test_a_message_comes_with_those_before_and_behind_it_and_a_deleted_one_leaves_a_gap(store):
     said = talk(store)
     assert around(store, hits(said[4]), 1) == [["s3", "s5"]]
     assert around(store, hits(said[4]), 2) == [["s2", "s3", "s5", "s6"]]
     (whole,) = add_surroundings(store, ANA, hits(said[4]), 1, store.snapshot("ana"))
     assert whole.around == (said[3], said[5])
     assert replace(whole, around=()) == hits(said[4])[0], "nothing else of the hit changes"
+    store.delete(Query(scope=ANA, ids=("s3",)))
+    assert around(store, hits(said[4]), 1) == [["s5"]]
+    assert around(store, hits(said[4]), 2) == [["s2", "s5", "s6"]]
 
 
 def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
@@ -50,19 +52,14 @@ def test_the_surroundings_of_many_hits_are_asked_for_at_once(store):
     assert counting.asked == 1
     assert sum(len(ids) for ids in around(counting, hits(*said[::4]), 1)) == 23 * 2 - 2
     found = around(counting, hits(said[0], said[30]), 4_999)
-    assert [len(ids) for ids in found] == [29, 29]
-    assert counting.asked == 3
+    assert ([len(ids) for ids in found], counting.asked) == ([29, 29], 3)
 
 
-def test_what_two_hits_share_the_better_one_has(store):
+def test_what_two_hits_share_the_better_one_has_and_a_hit_is_nobodys_neighbour(store):
     said = talk(store)
     assert around(store, hits(said[5], said[3]), 1) == [["s4", "s6"], ["s2"]]
     assert around(store, hits(said[3], said[5]), 1) == [["s2", "s4"], ["s6"]]
     assert around(store, hits(said[3], said[6]), 2) == [["s1", "s2", "s4", "s5"], ["s7", "s8"]]
-
-
-def test_a_hit_is_nobodys_neighbour(store):
-    said = talk(store)
     assert around(store, hits(said[4], said[5]), 1) == [["s3"], ["s6"]]
     assert around(store, hits(said[5], said[4], said[6]), 2) == [["s3", "s7"], ["s2"], ["s8"]]
 
@@ -70,8 +67,7 @@ def test_a_hit_is_nobodys_neighbour(store):
 def test_episodes_and_knowledge_have_no_surroundings_and_keep_their_place(store):
     said = talk(store)
     past, lesson = store.put([episode(id="s3"), knowledge(id="k")])
-    found = hits(past, said[4], lesson)
-    got = add_surroundings(store, ANA, found, 1, store.snapshot("ana"))
+    got = add_surroundings(store, ANA, hits(past, said[4], lesson), 1, store.snapshot("ana"))
     assert [hit.id for hit in got] == ["s3", "s4", "k"]
     assert [[m.id for m in hit.around] for hit in got] == [[], ["s3", "s5"], []]
     assert add_surroundings(store, ANA, [], 3, store.snapshot("ana")) == []
@@ -89,13 +85,6 @@ def test_neighbours_lie_within_the_scope(store):
     assert {m.scope.user_id for m in whole.around} == {"ana"}
     of_ben = around(store, hits(said[4]), 2, BEN)
     assert of_ben == [["s2", "s3", "s5", "s6"]], "the scope decides, not the hit"
-
-
-def test_a_deleted_neighbour_leaves_a_gap(store):
-    said = talk(store)
-    store.delete(Query(scope=ANA, ids=("s3",)))
-    assert around(store, hits(said[4]), 1) == [["s5"]]
-    assert around(store, hits(said[4]), 2) == [["s2", "s5", "s6"]]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)

@@ -9,8 +9,7 @@ def said(store, texts, *, step=60):
 
 
 def test_a_message_next_to_two_hits_is_worth_more_than_one_far_from_them(store, recall):
-    texts = ["disk full", "yes", "disk empty", *[f"remark {i}" for i in range(8)]]
-    kept = said(store, texts)
+    kept = said(store, ["disk full", "yes", "disk empty", *[f"remark {i}" for i in range(8)]])
     score = {b.source_id: b.score for b in recalled(recall, "disk").blocks}
     assert score[kept[0].id] > score[kept[1].id] > score[kept[6].id]
 
@@ -22,12 +21,11 @@ def test_nothing_is_brought_from_far_away_or_from_another_session(store, recall)
     assert kept[30].id not in shown
 
 
-def test_what_stands_only_around_a_weak_hit_is_left_out(store, recall, flush):
+def test_what_stands_only_around_a_weak_hit_is_left_out(store, recall, keep):
     question = "which disk of web-7 in rack nine is full since Monday?"
     strong = said(store, ["ok", f"well, {question}", "thanks"])
     weak = store.put([message(text, session="trip", at=i) for i, text in enumerate(["Monday", "lunch?"])])
-    store.put([message(f"remark {i}", session=f"other-{i}") for i in range(150)])
-    flush()
+    keep([message(f"remark {i}", session=f"other-{i}") for i in range(150)])
     shown = {b.source_id for b in recalled(recall, question, floor=0.5).blocks}
     assert {m.id for m in (*strong[1:], weak[0])} <= shown
     assert weak[1].id not in shown
@@ -36,17 +34,11 @@ def test_what_stands_only_around_a_weak_hit_is_left_out(store, recall, flush):
 def test_talk_ends_where_a_window_would_be_full(store, recall):
     remarks = [f"remark {i}" for i in range(20)]
     said(store, ["disk full", *remarks, "disk empty", *remarks])
-    few = recalled(recall, "disk", max_tokens=1).blocks
-    assert len(few) < len(recalled(recall, "disk").blocks)
+    assert len(recalled(recall, "disk", max_tokens=1).blocks) < len(recalled(recall, "disk").blocks)
 
 
 def test_of_two_equal_hits_the_shorter_goes_in_first(store, recall):
-    long, short = store.put(
-        [
-            message("disk is full " + "and more of it " * 40, session="one"),
-            message("disk is full", session="two"),
-        ]
-    )
-    found = recalled(recall, "disk").blocks
-    score = {b.source_id: b.score for b in found}
+    texts = ("disk is full " + "and more of it " * 40, "disk is full")
+    long, short = store.put([message(text, session=f"s{n}") for n, text in enumerate(texts)])
+    score = {b.source_id: b.score for b in recalled(recall, "disk").blocks}
     assert score[short.id] > score[long.id]

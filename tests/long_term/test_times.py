@@ -24,34 +24,22 @@ def time_of(text):
 
 @pytest.mark.parametrize("text", TABLES["questions in the present"])
 def test_a_question_in_the_present_asks_about_now(text):
-    assert time_of(text).kind == "now"
-    assert time_of(text).moment == to_micros(ASKED)
+    assert (time_of(text).kind, time_of(text).moment) == ("now", to_micros(ASKED))
 
 
 @pytest.mark.parametrize(("text", "until"), TABLES["times gone by, and their ends"])
 def test_a_time_gone_by_is_asked_about_until_its_end(text, until):
-    assert time_of(text).kind == "then"
-    assert utc_from_micros(time_of(text).moment) == day(until)
+    assert (time_of(text).kind, utc_from_micros(time_of(text).moment)) == ("then", day(until))
 
 
-@pytest.mark.parametrize(
-    ("text", "changed"),
-    [
-        ("Who plays the drums now?", True),
-        ("现在谁打扫房间？", True),
-        ("Where was Nico at school in October 2025?", False),
-        ("Who plays the drums?", False),
-        ("谁打扫房间？", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "changed"), TABLES["who takes it that something changed"])
 def test_who_says_now_takes_it_that_something_changed(text, changed):
-    assert time_of(text).changed is changed
+    assert time_of(text).changed is (changed == "changed")
 
 
 def test_a_day_to_come_counts_as_now_then():
     found = time_of("到了 8 月 20 号，改动需要几个人 approve？")
-    assert found.kind == "now"
-    assert utc_from_micros(found.moment) == datetime(2026, 8, 21, tzinfo=UTC)
+    assert (found.kind, utc_from_micros(found.moment)) == ("now", datetime(2026, 8, 21, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("text", [*TABLES["no matter of time"], "What is the port? " + "It matters. " * 30])
@@ -64,8 +52,7 @@ MONDAY = datetime(2026, 5, 18, 19, 20, tzinfo=UTC)
 
 @pytest.mark.parametrize(("text", "start", "end"), TABLES["from when and until when a statement holds"])
 def test_dates_are_read_forward(text, start, end):
-    found = validity(text, to_micros(MONDAY))
-    assert tuple(map(utc_from_micros, found)) == (day(start), day(end))
+    assert tuple(map(utc_from_micros, validity(text, to_micros(MONDAY)))) == (day(start), day(end))
 
 
 @given(st.text(alphabet="0123456789月号日周下一三五 thofadeMyJun"), st.integers(0, 4 * 10**15))
