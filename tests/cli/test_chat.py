@@ -154,8 +154,7 @@ def test_ctrl_c_ends_a_pipe(talk, saved, monkeypatch):
 
 def test_bytes_that_are_no_text_are_read_all_the_same(talk):
     with ScriptedChat() as server:
-        no_utf_8 = b"caf\xe9?".decode(errors="surrogateescape")
-        assert talk(no_utf_8, server=server).stdout == "ok\n"
+        assert talk(b"caf\xe9?".decode(errors="surrogateescape"), server=server).stdout == "ok\n"
     assert server.asked[0]["messages"][-1]["content"] == "caf\ufffd?"
 
 

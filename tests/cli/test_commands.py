@@ -76,11 +76,9 @@ def test_search(run, run_json, db):
     assert "nginx 又 502 了" in text
     assert "m-502" in text
     found = run_json("search", "502", "--db", db)
-    assert found["query"] == "502"
-    assert found["notes"] == []
+    assert (found["query"], found["notes"]) == ("502", [])
     hit = next(hit for hit in found["hits"] if hit["id"] == "m-502")
-    assert hit["kind"] == "message"
-    assert hit["session_id"] == "s1"
+    assert (hit["kind"], hit["session_id"]) == ("message", "s1")
     assert hit["created_at"].endswith("+00:00")
     assert {"window", "meaning"} <= set(hit["why"])
     assert sum(hit["why"].values()) == pytest.approx(hit["score"], abs=0.01)
@@ -154,14 +152,12 @@ def test_context(run, run_json, db):
     assert told["messages"][0] == {"role": "system", "content": "你是运维助手"}
     assert told["messages"][-1] == {"role": "user", "content": "上次怎么修好的？"}
     assert told["report"]["tokens"] <= told["report"]["max_input_tokens"] == 500
-    newest = run_json("context", "s1", "--db", db)["messages"]
-    assert {"role": "user", "content": "nginx 又 502 了"} in newest
+    assert {"role": "user", "content": "nginx 又 502 了"} in run_json("context", "s1", "--db", db)["messages"]
 
 
 def test_context_cuts_long_messages_for_the_screen_only(run, run_json, db):
     question = "\n".join(f"line {i}" for i in range(100))
-    text = run("context", "s1", question, "--lines", 5, "--db", db).stdout
-    assert "… 95 more lines" in text
+    assert "… 95 more lines" in run("context", "s1", question, "--lines", 5, "--db", db).stdout
     assert run_json("context", "s1", question, "--db", db)["messages"][-1]["content"] == question
 
 

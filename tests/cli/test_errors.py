@@ -56,8 +56,7 @@ def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
 
 
 def test_unknown_session(run, db):
-    result = run("context", "nope", "--db", db, code=1)
-    assert "no session 'nope'" in result.stderr
+    assert "no session 'nope'" in run("context", "nope", "--db", db, code=1).stderr
     assert "no session 'nope'" in run("context", "nope", "502?", "--db", db).stderr
     assert "no session" not in run("context", "s1", "502?", "--db", db).stderr
     assert "nothing with the id 'nope'" in run("show", "nope", "--db", db, code=1).stderr
@@ -135,8 +134,7 @@ def test_a_locked_database(run, run_json, db, tmp_path, monkeypatch):
     file.write_text('{"role": "user", "content": "hi"}\n')
     other = apsw.Connection(str(db))
     other.execute("BEGIN IMMEDIATE")
-    result = run("import", file, "--db", db, code=1)
-    assert "locked by another process" in result.stderr
+    assert "locked by another process" in run("import", file, "--db", db, code=1).stderr
     assert run_json("stats", "--db", db)["message"] == 6  # reading goes on
     other.execute("ROLLBACK")
     other.close()

@@ -172,8 +172,7 @@ def test_what_is_done_is_kept_when_a_later_file_fails(run, tmp_path, monkeypatch
 
     monkeypatch.setattr("jiyi.wiring.embedder_for", lambda settings: Failing())
     out = tmp_path / "out.json"
-    result = run("evaluate", EN, ZH, "--json", out, code=1)
-    assert "error: the embedder broke" in result.stderr
+    assert "error: the embedder broke" in run("evaluate", EN, ZH, "--json", out, code=1).stderr
     assert [one["file"] for one in json.loads(out.read_text("utf-8"))["runs"]] == ["small-en.json"]
 
 

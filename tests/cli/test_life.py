@@ -64,8 +64,7 @@ def test_the_told_command_brings_it_back(run, run_json, two_users):
     assert f"--db '{db}' --user ana" in command
     back = run(*shlex.split(command)[1:]).stdout
     assert back.startswith("6 messages, 1 episode, 1 fact, 1 task brought back\n")
-    after = run_json("stats", "--user", "ana", "--db", db)
-    assert {**after, "vectors_pending": 0} == before
+    assert {**run_json("stats", "--user", "ana", "--db", db), "vectors_pending": 0} == before
 
 
 def test_restore_by_id(run, run_json, db, open_memory):
@@ -88,8 +87,7 @@ def test_forget_as_json(run_json, db):
     assert done["dry_run"] is False
     assert done["counts"] == tried["counts"] == {"message": 5, "episode": 1, "task": 1}
     assert {item["id"] for item in done["items"]} == {item["id"] for item in tried["items"]}
-    back = run_json("restore", "--at", done["at"], "--db", db)
-    assert back["counts"] == done["counts"]
+    assert run_json("restore", "--at", done["at"], "--db", db)["counts"] == done["counts"]
 
 
 def test_what_to_forget_can_be_narrowed(run_json, db):
@@ -142,8 +140,7 @@ def test_maintain_goes_through_all_users(run, run_json, old):
         assert one["gate"]["discarded"]["episode"] == {"importance below 0.25": 2}
         assert one["consolidation"]["groups"][0]["episodes"] == 5
     assert run_json("stats", "--user", "ana", "--db", old)["vectors_pending"] == 0
-    again = run("maintain", "--db", old).stdout
-    assert again == "[red]bob:\n  nothing to do\nana:\n  nothing to do\n"
+    assert run("maintain", "--db", old).stdout == "[red]bob:\n  nothing to do\nana:\n  nothing to do\n"
 
 
 def test_maintain_follows_settings(run_json, old, monkeypatch):

@@ -21,8 +21,7 @@ def busy(db, open_memory):
             task = memory.start_task("s2", "重启 \x1b[2J 容器", target=name)
             memory.add_step(task.id, "docker restart nginx", tool_name="shell")
             memory.complete_task(task.id, summary="恢复 " * 100)
-        open_task = memory.start_task("s2", "[red]not[/red] done yet", target="db-1")
-        memory.add_step(open_task.id, "看看日志")
+        memory.add_step(memory.start_task("s2", "[red]not[/red] done yet", target="db-1").id, "看看日志")
         memory.run_consolidation()
         memory.pin(memory.knowledge()[0].id)
         memory.flush()
@@ -70,8 +69,7 @@ def test_facts(run, run_json, busy):
     assert "active · said by Mei" in text
     assert "edge-02 · 端口: 8444" in text
     assert "8443" not in text
-    every = run("facts", "edge-02", "--all", "--db", busy).stdout
-    assert "superseded · until " in every
+    assert "superseded · until " in run("facts", "edge-02", "--all", "--db", busy).stdout
     old, new = run_json("facts", "edge-02", "--all", "--db", busy)
     assert (old["status"], old["superseded_by"], new["supersedes"]) == ("superseded", new["id"], old["id"])
     assert run_json("show", new["id"], "--db", busy) == run_json("facts", "edge-02", "--db", busy) == [new]

@@ -84,8 +84,7 @@ def test_a_reader_that_leaves_early(start, open_memory, path):
         memory.save_messages("s2", [{"role": "user", "content": "记忆 " * 30}] * 1_000)
         for number in range(300):
             memory.remember(subject=f"gw-{number}", predicate="note", object="记忆 " * 100)
-    forget = "forget --everything --dry-run --json"
-    for words in ("show s1", "show s1 --json", forget, "facts --limit 300"):
+    for words in ("show s1", "show s1 --json", "forget --everything --dry-run --json", "facts --limit 300"):
         process = start(*words.split(), "--db", path)
         assert process.stdout.read(10)
         process.stdout.close()

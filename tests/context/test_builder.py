@@ -52,8 +52,7 @@ def blocks(draw):
 @st.composite
 def materials(draw):
     talk = draw(conversations(max_size=14))
-    question = draw(st.none() | st.sampled_from(("what now?", *TEXTS)))
-    return materials_of(talk, question, blocks=draw(blocks()))
+    return materials_of(talk, draw(st.none() | st.sampled_from(("what now?", *TEXTS))), blocks=draw(blocks()))
 
 
 budgets = st.builds(
@@ -111,8 +110,7 @@ def check_every_candidate_is_accounted_for(given_materials, report):
     candidates += Counter((i.section, i.kind, i.id) for i in given_materials.left_out)
     if given_materials.current:
         candidates["input", "message", given_materials.current.id] += 1
-    listed = Counter((i.section, i.kind, i.id) for i in (*report.included, *report.left_out))
-    assert listed == candidates
+    assert Counter((i.section, i.kind, i.id) for i in (*report.included, *report.left_out)) == candidates
     assert all(i.reason for i in (*report.included, *report.left_out))
     shown = {i.id for i in report.included if i.section == "history"}
     assert not shown & {i.id for i in report.included if i.section == "recalled"}

@@ -78,8 +78,7 @@ def test_skills_and_summary_stand_behind_the_last_system_message():
     assert report.sections["summary"] > 5
     assert sum(report.sections.values()) + report.framing == report.tokens
     reasons = {i.id: i.reason for i in report.included}
-    assert reasons["deploy"] == "always shown"
-    assert reasons["deploy/body"] == "an opened skill"
+    assert (reasons["deploy"], reasons["deploy/body"]) == ("always shown", "an opened skill")
     assert {i.kind for i in report.included if i.section == "skills"} == {"skill"}
 
 
@@ -179,8 +178,7 @@ def test_headings_follow_the_text_below_them_and_not_the_question(asked):
 
 
 def test_a_count_the_system_message_carries_is_not_believed_for_more_text():
-    counted = COUNTER.counted(said("be brief", "system"))
-    window = built(system=[counted], skills=[body("deploy")])
+    window = built(system=[COUNTER.counted(said("be brief", "system"))], skills=[body("deploy")])
     assert window.report.tokens == COUNTER.count_all([Message.from_openai(m) for m in window.messages])
 
 
@@ -198,8 +196,7 @@ def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     system = [said("be brief", "system")]
     least = needed_with(system=system, skills=cards, summary=summary)
     assert least == needed_with(system=system, skills=[*cards, *opened], summary=summary)
-    everything = built(system=system, skills=[*cards, *opened], summary=summary).report
-    size, seen = everything.tokens, []
+    size, seen = built(system=system, skills=[*cards, *opened], summary=summary).report.tokens, []
     while size >= least:
         report = built(size=size, system=system, skills=[*cards, *opened], summary=summary).report
         assert report.tokens <= size
@@ -272,8 +269,7 @@ def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, 
             assert message.to_openai() in window.messages
     shown = [i.id for i in window.report.included if i.section in ("skills", "summary")]
     gone = [i.id for i in window.report.left_out if i.section in ("skills", "summary")]
-    candidates = [*skills, *([summary] if summary else [])]
-    assert sorted(shown + gone) == sorted(b.source_id for b in candidates)
+    assert sorted(shown + gone) == sorted(b.source_id for b in [*skills, *([summary] if summary else [])])
     assert {b.source_id for b in cards} <= set(shown)
     assert not gone or gone[0] == "s1" or summary is None
     for text in (m.content for m in sent if isinstance(m.content, str)):

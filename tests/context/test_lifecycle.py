@@ -76,8 +76,7 @@ def test_what_is_measured_elsewhere_is_taken_over():
 @given(conversations(), st.integers(1, 500), st.integers(1, 4))
 def test_every_share_is_one(messages, size, recent):
     found = health(messages, size, recent=recent)
-    shares = (found.stale, found.repeated, found.drift or 0)
-    assert all(0 <= share <= 1 for share in shares)
+    assert all(0 <= share <= 1 for share in (found.stale, found.repeated, found.drift or 0))
     assert found == health(messages, size, recent=recent)
 
 

@@ -56,8 +56,10 @@ def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
     assert "> [Ana] Good morning. … It is 10 U." in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
     said = recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")
-    chinese = built([said], summary=summary("网关的回调端口改成了九千。"))
-    assert "> [Ana] … 明天下午两点开始迁移数据库。" in chinese.markdown
+    assert (
+        "> [Ana] … 明天下午两点开始迁移数据库。"
+        in built([said], summary=summary("网关的回调端口改成了九千。")).markdown
+    )
 
 
 def test_a_short_sentence_beside_one_that_stands_there_is_kept():
@@ -79,8 +81,7 @@ def test_a_fact_is_not_repeated_where_its_source_or_its_words_stand():
     said = Message(role="user", content=PORT, id="m2")
     by_source = built([fact("pay-gw · port: 9443", sources=("m0", "m2"))], history=[said])
     by_words = built([fact(PORT)], history=[said])
-    asked = built([fact("pay-gw · port: 9443", sources=("now",))])
-    for made in (by_source, by_words, asked):
+    for made in (by_source, by_words, built([fact("pay-gw · port: 9443", sources=("now",))])):
         assert left_out(made) == {"f1": SAID}
     assert "9443" in built([fact("pay-gw · port: 9443", sources=("elsewhere",))], history=[said]).markdown
 

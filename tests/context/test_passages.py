@@ -32,8 +32,7 @@ def window(blocks, budget=2_000, language="en", **parts):
     parts.setdefault("current", Message(role="user", content="What was it?"))
     materials = Materials(blocks=blocks, **parts)
     limit = Budget(max_input_tokens=budget)
-    zone = ZoneInfo("Asia/Shanghai")
-    return build_window(materials, limit, counter=COUNTER, language=language, zone=zone)
+    return build_window(materials, limit, counter=COUNTER, language=language, zone=ZoneInfo("Asia/Shanghai"))
 
 
 def recalled(made):
@@ -50,8 +49,7 @@ def test_a_passage_ends_with_its_session_and_with_an_hours_pause():
 
 
 def test_passages_stand_in_the_order_of_time_with_one_date_each():
-    best_is_last = [block(9, minutes=500, score=9.0), block(1, score=1.0), block(2), block(4)]
-    assert recalled(window(best_is_last)) == (
+    assert recalled(window([block(9, minutes=500, score=9.0), block(1, score=1.0), block(2), block(4)])) == (
         "> [2026-03-01 20:01 · Ana] a remark 1\n"
         "> [Ana] a remark 2\n"
         "> …\n"
@@ -115,8 +113,7 @@ def test_what_is_outdated_stays_out_where_its_successor_is_in_the_window(where):
 
 
 def test_an_excerpt_of_the_successor_is_not_all_of_it():
-    part = block(30, "the port …", whole=False)
-    assert "8443" in window([OLD, part]).markdown
+    assert "8443" in window([OLD, block(30, "the port …", whole=False)]).markdown
 
 
 def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
@@ -130,8 +127,7 @@ def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
 
 
 def test_one_successor_of_two_is_shown_once():
-    other = block(2, "port 8443,", outdated="surely", successor=OLD.successor)
-    made = window([OLD, other])
+    made = window([OLD, block(2, "port 8443,", outdated="surely", successor=OLD.successor)])
     assert made.markdown.count("9443") == 1
     assert made.markdown.count("outdated") == 2
 

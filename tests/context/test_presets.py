@@ -97,10 +97,8 @@ def test_an_allocation_without_input_and_a_window_without_room_are_refused():
 
 
 def test_the_rules_of_thumb_judge_an_allocation():
-    usual = Allocation(system=800, knowledge=3_000, history=2_500, input=1_200, output=2_500)
-    assert usual.unusual() == ()
-    lines = PRESETS["code_generation"].unusual()
-    assert lines == (
+    assert Allocation(system=800, knowledge=3_000, history=2_500, input=1_200, output=2_500).unusual() == ()
+    assert PRESETS["code_generation"].unusual() == (
         "history takes 12% of the window; 20% to 30% is usual",
         "output takes 44% of the window; 20% to 30% is usual",
     )

@@ -82,8 +82,7 @@ def shared(before, after):
 
 def stable_part(window, history):
     """The length of head and history; of the head alone where some of the history is not shown whole."""
-    head = [m for m in window.messages if m["role"] == "system"]
-    place = len(head)
+    place = len([m for m in window.messages if m["role"] == "system"])
     if place < len(window.messages) and "Conversation so far" in str(window.messages[place]["content"]):
         place += 1
     kept = [i for i in window.report.included if i.section == "history"]

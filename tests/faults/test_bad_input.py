@@ -172,8 +172,7 @@ def test_any_text_can_be_saved_read_and_asked_about(memory, text):
     assert saved.content == text
     memory.flush()
     assert memory.stats()["vectors_pending"] == 0
-    window = memory.build_context("s", text or None, 200_000)
-    assert window.messages[-1]["content"] == text
+    assert memory.build_context("s", text or None, 200_000).messages[-1]["content"] == text
     if text.strip():
         memory.search(text)
 
@@ -234,8 +233,7 @@ def test_another_users_session_id_is_a_session_of_ones_own(memory):
     for reach in (lambda: memory.add_step(task.id, "x"), lambda: memory.complete_task(task.id)):
         with pytest.raises(NotFound):
             reach()
-    mine = memory.save_message("main", role="user", content="my own", id="1")
-    assert (mine.seq, theirs.seq) == (0, 0)
+    assert (memory.save_message("main", role="user", content="my own", id="1").seq, theirs.seq) == (0, 0)
     assert memory.recent_messages("main", user_id="ben") == [theirs]
 
 

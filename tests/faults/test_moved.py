@@ -197,8 +197,7 @@ def test_locks_of_the_process_stay_whatever_it_does_with_the_file(path, memory, 
 
 def test_looking_takes_little(memory):
     file = memory.parts.store._db._file
-    took = min(_timed(file.check) for _ in range(20))
-    assert took < 200e-6, "some ten microseconds on a machine at rest"
+    assert min(_timed(file.check) for _ in range(20)) < 200e-6, "some ten microseconds on a machine at rest"
 
 
 def _timed(call, times=50):

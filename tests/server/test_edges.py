@@ -62,8 +62,7 @@ def test_dates_are_taken_as_iso_8601(server):
 
 
 def test_a_precondition_counts_only_where_there_are_versions(server):
-    answer = server.client().get("/v1/stats?user_id=ana", headers={"if-match": '"x"'})
-    assert answer.status_code == 200
+    assert server.client().get("/v1/stats?user_id=ana", headers={"if-match": '"x"'}).status_code == 200
 
 
 def test_a_wrong_method_is_told_which_are_right(server):
@@ -124,8 +123,7 @@ def test_an_import_that_fails_names_no_folder_of_the_server(server):
 def test_a_file_for_which_no_job_is_begun_does_not_stay(server, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("jiyi.server.served._MAX_WAITING", 0)
-    answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
-    assert answer.status_code == 429
+    assert server.client().post("/v1/import?user_id=ana", content=b"{}\n").status_code == 429
     assert not list(tmp_path.glob("jiyi-*"))
 
 
@@ -135,8 +133,7 @@ def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatc
     for number in range(2):  # as many as are done at once
         jobs.start("wait", LOCAL_CALLER, None, lambda _: held.wait(60), id=str(number))
     try:
-        answer = server.client().post("/v1/import?user_id=ana", content=b"{}\n")
-        assert answer.status_code == 202
+        assert server.client().post("/v1/import?user_id=ana", content=b"{}\n").status_code == 202
         assert len(list(tmp_path.glob("jiyi-*"))) == 1
         ending = Thread(target=jobs.close)
         ending.start()
@@ -169,8 +166,7 @@ def test_figures_are_labelled_by_route_and_known_method(server):
 
 
 def test_a_server_whose_file_was_moved_is_not_ready(serve_at, tmp_path):
-    file = tmp_path / "memory.db"
-    with serve_at(str(file)) as server:
+    with serve_at(str(tmp_path / "memory.db")) as server:
         assert server.client().get("/readyz").status_code == 200
         for part in tmp_path.glob("memory.db*"):
             part.rename(part.with_name(f"old-{part.name}"))

@@ -79,8 +79,7 @@ def test_what_was_added_is_found_listed_changed_and_deleted(acme):
     assert (changed["memory"], changed["metadata"]) == ("another note", {"n": 2})
     told = acme.one("GET", kept["id"], after="history/")
     assert [(e["event"], e["new_memory"]) for e in told] == [("ADD", "a note"), ("UPDATE", "another note")]
-    users = acme.ask("GET", "/v1/entities/")["results"]
-    assert users == [{"id": "ana", "name": "ana", "type": "user"}]
+    assert acme.ask("GET", "/v1/entities/")["results"] == [{"id": "ana", "name": "ana", "type": "user"}]
     assert "message" in acme.one("DELETE", kept["id"])
     acme.one("GET", kept["id"], 404)
     assert "message" in acme.ask("DELETE", "/v1/memories/", params={"user_id": "ana"})

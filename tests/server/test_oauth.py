@@ -67,8 +67,7 @@ def call(server, bearer, name="remember", given=None):
 def test_the_subject_is_a_user_of_the_tenant(server):
     assert call(server, token()).status_code == 200
     assert server.memory.facts(user_id="acme//ana")
-    told = call(server, token(sub="ben"), "recall", {"query": "gate"})
-    assert "4711" not in told.text
+    assert "4711" not in call(server, token(sub="ben"), "recall", {"query": "gate"}).text
     for allowed in (token(aud=["https://other.example", RESOURCE]), token(scope=None, scp=["write"])):
         assert not call(server, allowed).json()["result"].get("isError")
 
@@ -109,14 +108,12 @@ def test_what_is_no_token_for_this_server_opens_nothing(server):
 
 def test_clients_learn_of_the_issuer(server):
     told = httpx.get(f"{server.url}/.well-known/oauth-protected-resource/mcp").json()
-    assert told["resource"] == RESOURCE
-    assert told["authorization_servers"] == [ISSUER]
+    assert (told["resource"], told["authorization_servers"]) == (RESOURCE, [ISSUER])
     assert told["scopes_supported"] == ["read", "write", "forget"]
 
 
 def test_keys_stay_valid_and_tokens_open_nothing_else(server):
-    key = server.keys.create("acme", ["write"], user="ana")[1]
-    assert call(server, key).status_code == 200
+    assert call(server, server.keys.create("acme", ["write"], user="ana")[1]).status_code == 200
     headers = {"authorization": f"Bearer {token()}"}
     assert httpx.get(f"{server.url}/v1/facts", headers=headers).status_code == 401
 

@@ -121,8 +121,7 @@ def test_what_is_recalled_stays_the_same_while_a_run_goes_on(talk, memory):
     sent = said("What is the code of the blue door?")
     first = talk.recall(CHAT.read(sent))
     kept = memory.save_message("other", role="user", content="No, the blue door's code is 8000 now")
-    run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}]
-    assert talk.recall(CHAT.read(run)) is first
+    assert talk.recall(CHAT.read([*sent, {"role": "assistant", "tool_calls": [call("f")]}])) is first
     assert kept.id in talk.recall(CHAT.read(sent)).ids
 
 

@@ -12,8 +12,7 @@ SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝�
 
 
 def say(client, user="ana", session="s-1", **headers):
-    body = {"user_id": user, **SAID}
-    return client.post(f"/v1/sessions/{session}/messages", json=body, headers=headers)
+    return client.post(f"/v1/sessions/{session}/messages", json={"user_id": user, **SAID}, headers=headers)
 
 
 def test_what_is_saved_is_found_in_chinese_too(server):
@@ -35,8 +34,7 @@ def test_lists_take_filters_as_json(server):
         asked = {"user_id": "ana", "filters": json.dumps({"or": [{"role": role}]})}
         assert len(client.get("/v1/sessions/s-1/messages", params=asked).json()["items"]) == count
     for wrong in ("{", "[]", '{"colour": 1}'):
-        answer = client.get("/v1/facts", params={"user_id": "ana", "filters": wrong})
-        assert answer.status_code == 400
+        assert client.get("/v1/facts", params={"user_id": "ana", "filters": wrong}).status_code == 400
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "name"), read_tables(__file__)["problems"])
@@ -59,8 +57,7 @@ def test_a_body_that_is_no_request_is_refused(server, body):
 
 
 def test_a_body_of_another_type_is_refused(server):
-    answer = server.client().post("/v1/search", content=b"query=x")
-    assert "application/json" in answer.json()["detail"]
+    assert "application/json" in server.client().post("/v1/search", content=b"query=x").json()["detail"]
 
 
 def test_a_request_with_a_key_is_done_once(serve):

@@ -60,8 +60,7 @@ def test_a_call_and_its_result_stay_together_in_dicts_too():
         {"role": "assistant", "content": None, "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "a", "content": "ok"},
     ]
-    kept = SlidingWindow(max_messages=1)(talk).kept
-    assert kept == (talk[0], *talk[-2:])
+    assert SlidingWindow(max_messages=1)(talk).kept == (talk[0], *talk[-2:])
     assert SlidingWindow(max_messages=1)(talk[:-1]).kept == (talk[0], talk[-3])
 
 
@@ -119,10 +118,8 @@ def test_the_least_important_messages_leave_where_messages_are_counted():
     assert decided.kept == (talk[0], *talk[2:])
     assert decided.dropped[0].reason.endswith("the least there was, over the limit of 3 messages")
     assert ImportanceSampling(max_messages=9)(talk).kept == tuple(talk)
-    alone = ImportanceSampling(max_messages=1)(talk)
-    assert alone.kept == (talk[-1],)
-    both = ImportanceSampling(COUNTER.count_all(talk[-1:]), max_messages=3)(talk)
-    assert both.kept == (talk[-1],)
+    assert ImportanceSampling(max_messages=1)(talk).kept == (talk[-1],)
+    assert ImportanceSampling(COUNTER.count_all(talk[-1:]), max_messages=3)(talk).kept == (talk[-1],)
     assert ImportanceSampling(max_messages=3)(talk, COUNTER.count_all(talk[-1:])).kept == (talk[-1],)
 
 

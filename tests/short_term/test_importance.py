@@ -65,14 +65,12 @@ def test_an_importance_that_was_given_wins():
 
 def test_a_tool_pair_is_worth_its_best_message():
     talk = [calls("a"), result("a", importance=0.9), user("端口是 8080"), user("然后呢")]
-    limit = tokens(talk[0], talk[1], talk[3])
-    assert ImportanceSampling(limit)(talk).kept == (talk[0], talk[1], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[1], talk[3]))(talk).kept == (talk[0], talk[1], talk[3])
 
 
 def test_of_equals_the_oldest_leaves():
     talk = [user(f"message {n}", importance=0.5, id=f"m{n:02}") for n in range(20)]
-    limit = tokens(*talk[-5:])
-    assert ImportanceSampling(limit)(talk).kept == tuple(talk[-5:])
+    assert ImportanceSampling(tokens(*talk[-5:]))(talk).kept == tuple(talk[-5:])
 
 
 def test_what_could_never_fit_leaves_before_anything_else():

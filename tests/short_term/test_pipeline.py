@@ -23,8 +23,7 @@ def test_policies_decide_from_left_to_right():
     assert [d.message for d in decided.dropped] == talk[1:-2]
     over = f"over the budget of {limit} tokens"
     assert [d.reason for d in decided.dropped] == ["older than the last 3 turns"] * 4 + [over] * 4
-    turned = Pipeline(TokenBudget(limit), SlidingWindow(3))(talk)
-    assert {d.reason for d in turned.dropped} == {over}
+    assert {d.reason for d in Pipeline(TokenBudget(limit), SlidingWindow(3))(talk).dropped} == {over}
 
 
 def test_without_policies_all_but_the_broken_stays():
@@ -39,8 +38,7 @@ def test_without_policies_all_but_the_broken_stays():
 def test_the_budget_reaches_every_policy():
     talk = rounds(9)
     limit = COUNTER.count_all(talk[-2:])
-    pipeline = Pipeline(SlidingWindow(5), TokenBudget(10_000))
-    assert pipeline(talk, limit).kept == tuple(talk[-2:])
+    assert Pipeline(SlidingWindow(5), TokenBudget(10_000))(talk, limit).kept == tuple(talk[-2:])
 
 
 def test_a_pipeline_is_a_policy():
@@ -128,8 +126,7 @@ def one_by_one(parts, talk, budget):
 @settings(deadline=None, max_examples=300)
 @given(conversations(), st.lists(policies(), min_size=1, max_size=3), st.none() | st.integers(20, 400))
 def test_every_pipeline_keeps_the_guarantees(talk, parts, budget):
-    pipeline = Pipeline(*parts)
-    decided = holds(pipeline, talk, budget)
+    decided = holds(Pipeline(*parts), talk, budget)
     bounded = [p for p in parts if isinstance(p, TokenBudget | ImportanceSampling)]
     limits = [min(p.max_tokens, budget or p.max_tokens) for p in bounded]
     if decided is None:

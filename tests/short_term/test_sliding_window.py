@@ -36,8 +36,7 @@ def test_the_newest_turn_alone_over_the_limit_keeps_its_opening():
         *[m for n in range(5) for m in (calls("c"), result("c", str(n)))],
         assistant(),
     ]
-    decision = SlidingWindow(k=3, max_messages=3)(talk)
-    assert decision.kept == (talk[2], *talk[-3:])
+    assert SlidingWindow(k=3, max_messages=3)(talk).kept == (talk[2], *talk[-3:])
     assert SlidingWindow(k=3, max_messages=1)(talk).kept == (talk[2],)
 
 
@@ -48,8 +47,7 @@ def test_a_long_turn_without_an_opening_keeps_its_newest():
 
 def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit():
     talk = [user(), calls("a", "b"), result("a"), result("b", pinned=True), *talk_of(3)]
-    decision = SlidingWindow(k=1, max_messages=2)(talk)
-    assert decision.kept == (*talk[1:4], *talk[-2:])
+    assert SlidingWindow(k=1, max_messages=2)(talk).kept == (*talk[1:4], *talk[-2:])
 
 
 def test_broken_atoms_leave_even_when_pinned():
@@ -87,8 +85,7 @@ def test_holds_its_promises_for_any_conversation(talk, k, most):
     free = [m for m in decision.kept if m.id not in held]
     if most is not None:
         assert sum(m.role in ("user", "assistant") for m in free) <= most
-    rounds = turns(decision.kept)
-    assert sum(any(decision.kept[i].id not in held for i in places) for places in rounds) <= k
+    assert sum(any(decision.kept[i].id not in held for i in places) for places in turns(decision.kept)) <= k
 
 
 @settings(deadline=None)

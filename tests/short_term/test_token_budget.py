@@ -48,8 +48,7 @@ def test_what_fits_exactly_stays():
 
 def test_the_walk_ends_at_the_first_that_does_not_fit():
     talk = [user("a"), user("b " * 40), user("c " * 30), user("d")]
-    decision = TokenBudget(tokens(*talk[1:]) - 1)(talk)
-    assert decision.kept == tuple(talk[2:])
+    assert TokenBudget(tokens(*talk[1:]) - 1)(talk).kept == tuple(talk[2:])
 
 
 def test_what_could_never_fit_is_passed_over():
@@ -104,8 +103,7 @@ def test_what_is_older_than_the_window_is_not_counted_at_all():
 
 def test_a_count_of_another_counter_does_not_hold():
     talk = [user("a", tokens=1, tokens_by="another"), user("b")]
-    limit = tokens(talk[1]) + 1
-    assert TokenBudget(limit)(talk).kept == (talk[1],)
+    assert TokenBudget(tokens(talk[1]) + 1)(talk).kept == (talk[1],)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,7 @@ def test_taking_out_an_atom_leaves_the_others_as_they_were(talk):
 @given(conversations())
 def test_every_message_but_system_is_in_one_turn_and_no_atom_in_two(talk):
     rounds = turns(talk)
-    placed = [i for places in rounds for i in places]
-    assert placed == [i for i, m in enumerate(talk) if m.role != "system"]
+    assert [i for places in rounds for i in places] == [i for i, m in enumerate(talk) if m.role != "system"]
     assert all(talk[places[0]].role == "user" for places in rounds[1:])
     turn_of = {i: n for n, places in enumerate(rounds) for i in places}
     for atom in atoms(talk):

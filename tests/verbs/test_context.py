@@ -52,8 +52,7 @@ def test_a_long_conversation_shows_its_summary_and_its_last_turns(memory):
     assert [step.what for step in window.report.steps][:1] == ["summarised"]
     assert window.report.sections["summary"] > 0
     assert window.report.tokens <= 3_000
-    shown = [i for i in window.report.included if i.section == "history"]
-    assert len(shown) == 6
+    assert len([i for i in window.report.included if i.section == "history"]) == 6
     summary = memory.summary("s")
     assert summary.method == "extractive"
     assert len(summary.covers) == 62 - 6
@@ -101,8 +100,9 @@ def test_forgetting_what_the_summary_says(memory):
     assert "7391" in memory.summary("s").text
     memory.forget(ids=[secret.id])
     assert memory.summary("s") is None
-    window = memory.build_context("s", "密码是多少？", 3_000)
-    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
+    assert "7391" not in json.dumps(
+        memory.build_context("s", "密码是多少？", 3_000).messages, ensure_ascii=False
+    )
 
 
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
@@ -194,8 +194,7 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
 
 def test_a_small_tool_output_stays_whole(memory):
     small = json.dumps([{"host": f"app-{n}", "port": 8000 + n, "up": n % 2 == 0} for n in range(9)])
-    result = returned(memory, "ports", small, "which ports?")
-    assert 100 < result.tokens < 200
+    assert 100 < returned(memory, "ports", small, "which ports?").tokens < 200
     memory.save_message("s", role="assistant", content="and so on " * 60)
     memory.save_message("s", role="user", content="go on")
     for budget in range(200, 700, 50):
@@ -240,8 +239,7 @@ def test_what_is_not_relevant_stays_out_and_the_window_says_when_nothing_is(open
     assert window.report.sections["recalled"] == window.report.sections["knowledge"] == 0
     again = memory.build_context("new", "How do I bake bread?", asked_at=asked_at, recalled=window)
     assert again.messages == window.messages
-    asked = memory.build_context("new", "What is the wifi of the flat called?").markdown
-    assert "tulip" in asked
+    assert "tulip" in memory.build_context("new", "What is the wifi of the flat called?").markdown
     everything = open_memory(recall_floor="off").build_context("new", "How do I bake bread?").markdown
     assert "tulip" in everything
     assert "900 euros" in everything
@@ -306,8 +304,7 @@ def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memo
     talk(memory, 30)
     with pytest.raises(LLMUnreachable, match="nobody answers"):
         memory.summarize_session("s")
-    window = memory.build_context("s", "?", 3_000)
-    assert any("nobody answers" in note for note in window.report.notes)
+    assert any("nobody answers" in note for note in memory.build_context("s", "?", 3_000).report.notes)
     assert memory.summary("s") is None
 
 

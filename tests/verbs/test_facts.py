@@ -106,8 +106,7 @@ def test_a_message_whose_facts_fail_is_not_saved(memory, monkeypatch):
 
 
 def test_what_is_remembered_has_the_callers_word(memory, clock):
-    learned = memory.remember("我住在杭州", speaker="Ana", session_id="s")
-    (fact,) = learned.facts
+    (fact,) = memory.remember("我住在杭州", speaker="Ana", session_id="s").facts
     assert (fact.method, fact.speaker, fact.scope.session_id, fact.created_at) == ("said", "Ana", "s", START)
     assert fact.confidence >= 0.9
     clock.forward(days=1)

@@ -10,8 +10,7 @@ LABELS = {"source": "crm", "n": 1, "渠道": "微信", "tags": ["a", None]}
 
 
 def test_facts_keep_metadata_and_later_values_count(memory):
-    first = memory.remember("Ana prefers tea", metadata=LABELS)
-    assert all(fact.metadata == LABELS for fact in first.facts)
+    assert all(fact.metadata == LABELS for fact in memory.remember("Ana prefers tea", metadata=LABELS).facts)
     kept = memory.remember("Ana prefers tea", metadata={"n": 2}).kept
     assert memory.get(kept).metadata == {**LABELS, "n": 2}
     assert memory.get(memory.remember("The port is 8443").kept).metadata == {}

@@ -23,8 +23,7 @@ def test_a_year(open_memory, clock, path):
             work(memory, target="the nginx container" if number % 2 else "nginx 容器", fails=number == 3)
             clock.forward(days=7)
         memory.flush()
-        done = memory.maintain()
-        assert done.consolidation is not None
+        assert memory.maintain().consolidation is not None
         assert len(memory.episodes()) <= 20
     (knowledge,) = memory.knowledge()
     assert knowledge.confidence > 0.7

@@ -58,8 +58,7 @@ def test_a_task_becomes_an_experience_that_is_found(memory):
     episode = memory.complete_task(task.id, summary="重启后恢复")
     assert [h.record for h in memory.search_episodes("nginx 容器")] == [episode]
     assert memory.current_task("s") is None
-    failed = memory.fail_task(memory.start_task("s", "another").id, reason="no rights")
-    assert failed.outcome == "failed"
+    assert memory.fail_task(memory.start_task("s", "another").id, reason="no rights").outcome == "failed"
     assert memory.stats()["episode"] == 2
     assert list(memory.search_knowledge("nginx")) == []
 

@@ -126,8 +126,7 @@ def test_facts_of_another_time_come_in_parts(open_memory, clock):
     clock.forward(days=1)
     for number in range(9):
         memory.remember(subject=f"thing {number}", predicate="is", object="new")
-    read = partial(memory.facts, as_of=then + timedelta(hours=1))
-    seen = [id_ for part in parts(read, 4) for id_ in part]
+    seen = [id_ for part in parts(partial(memory.facts, as_of=then + timedelta(hours=1)), 4) for id_ in part]
     assert sorted(seen) == sorted(fact.id for fact in memory.facts(status="superseded"))
 
 

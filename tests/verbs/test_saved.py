@@ -121,8 +121,7 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
         found(tags=[["a"]])
     with pytest.raises(BadQuery, match="must be a dict"):
         memory.search("port", filters={"metadata": "slack"})
-    receipt = memory.forget(filters={"metadata": {"channel": "mail"}})
-    assert len(receipt.items) == 3
+    assert len(memory.forget(filters={"metadata": {"channel": "mail"}}).items) == 3
     assert len(memory.session_messages("s")) == 4
     assert memory.forget(filters={"metadata": {"channel": "mail"}}, purge=True).erased == 3
 
@@ -142,8 +141,7 @@ def test_an_answer_of_openai_is_saved_as_it_is_and_sent_as_the_api_wants_it(memo
     memory.save_message("s", ChatCompletionMessage(role="assistant", content="Nothing.", refusal=None))
     memory.save_message("s", SimpleNamespace(model_dump=lambda: {"role": "user", "content": "well?"}))
     messages = memory.build_context("s", "and now?").messages
-    adapter = TypeAdapter(list[ChatCompletionMessageParam])
-    assert len(adapter.validate_python(messages)) == len(messages) >= 6
+    assert len(TypeAdapter(list[ChatCompletionMessageParam]).validate_python(messages)) == len(messages) >= 6
     sent = {key for message in messages for key in message}
     assert sent == {"role", "content", "tool_calls", "tool_call_id"}
     assert memory.session_messages("s")[0].to_dict()["trace"] == "t-1"

@@ -26,8 +26,7 @@ def test_windows_are_as_set_and_never_more_than_the_model_takes(open_memory):
         "the model 'gpt-4' takes less than is set: 6,192 tokens of input and 2,000 for the reply",
     )
     assert sizes(small, budget=7_000) == (7_000, 0)
-    own = {"gpt-4": {"max_input_tokens": 7_500}}
-    assert sizes(open_memory(model="gpt-4", models=own)) == (7_500, 2_000)
+    assert sizes(open_memory(model="gpt-4", models={"gpt-4": {"max_input_tokens": 7_500}})) == (7_500, 2_000)
 
 
 def test_an_unknown_model_says_what_was_assumed(open_memory):
