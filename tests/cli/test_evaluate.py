@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from at_once import wait_until
+from tables import read_tables
 
 from jiyi.errors import EmbeddingError
 from jiyi.evaluate import BASELINES, METRICS
@@ -119,26 +120,11 @@ def test_what_a_file_says_does_not_steer_the_terminal(run, written, tmp_path):
     assert "\x1b[31m[red]c\ud800[/nope]" in written(file)["runs"][0]["by_category"]
 
 
-BAD = [
-    (("none.json",), "none.json cannot be read: No such file or directory"),
-    ((".",), "cannot be read: Is a directory"),
-    (("notes.txt",), "notes.txt is not JSON"),
-    ((EN, "none.json"), "none.json cannot be read"),
-    ((EN, "--baseline", "google"), "no baseline 'google'; there are bm25, dense, recent, full"),
-    ((EN, "--budget", 0), "max_input_tokens=0"),
-    ((EN, "--by", "moon"), "there is only --by category"),
-    ((EN, "--backend", "oracle"), "no backend 'oracle' to evaluate on; there are sqlite"),
-    ((EN, "--backend", "postgresql://ana:secret@127.0.0.1:1/x"), "postgresql://ana:***@127.0.0.1:1/x cannot"),
-    ((EN, "--json", "no/folder/out.json"), "out.json cannot be written: No such file or directory"),
-    ((EN, "--json", "."), "cannot be written: Is a directory"),
-]
-
-
-@pytest.mark.parametrize(("words", "reason"), BAD, ids=[reason for _, reason in BAD])
+@pytest.mark.parametrize(("words", "reason"), read_tables(__file__)["bad words"])
 def test_bad_input_is_told_briefly_and_nothing_is_written(run, tmp_path, words, reason):
     (tmp_path / "notes.txt").write_text("my notes")
     before = sorted(tmp_path.iterdir())
-    result = run("evaluate", *words, code=1)
+    result = run("evaluate", *(EN if word == "EN" else word for word in words.split()), code=1)
     assert reason in result.stderr
     assert result.stderr.startswith("error: ")
     assert "secret" not in result.stderr

@@ -1,5 +1,7 @@
 """Health of a session, and the advice that follows from it."""
 
+import json
+
 import pytest
 from conversations import conversations
 from hypothesis import given
@@ -81,28 +83,13 @@ def test_every_share_is_one(messages, size, recent):
 
 
 @pytest.mark.parametrize(
-    ("figures", "action", "signs"),
-    [
-        ({"length": 0.3}, "continue", 0),
-        ({"length": 0.3, "stale": 0.6}, "continue", 1),
-        ({"length": 0.3, "drift": 0.9}, "continue", 1),
-        ({"length": 0.3, "stale": 0.6, "repeated": 0.5, "drift": 0.9}, "continue", 3),
-        ({"length": 0.4, "stale": 0.6}, "summarise", 1),
-        ({"length": 0.8}, "summarise", 0),
-        ({"length": 0.9, "misses": 0.8}, "summarise", 1),
-        ({"length": 1.2, "stale": 0.6}, "summarise", 1),
-        ({"length": 0.4, "stale": 0.6, "repeated": 0.3}, "restart", 2),
-        ({"length": 0.9, "drift": 0.9}, "restart", 1),
-        ({"length": 1.5, "misses": 0.9, "drift": 0.95}, "restart", 2),
-        ({"length": 1.0}, "split", 0),
-        ({"length": 1.4, "misses": 0.9}, "split", 1),
-    ],
+    ("figures", "action", "signs"), TABLES["advice: figures, what is advised, signs of wear"]
 )
 def test_the_advice_follows_from_the_figures(figures, action, signs):
-    advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **figures}))
+    advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **json.loads(figures)}))
     assert advice.action == action
     size = [r for r in advice.reasons if "of the window" in r]
-    assert len(advice.reasons) - len(size) == signs
+    assert len(advice.reasons) - len(size) == int(signs)
     assert bool(size) == (action != "continue")
 
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.errors import BadBudget
 from jiyi.records import SHARES, Budget
@@ -12,15 +13,9 @@ RETRIEVED = ("task", "knowledge", "episodes", "recalled")
 parts = st.floats(0, 10_000, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "system", "knowledge", "history", "output"),
-    [
-        ("code_generation", 500, 3_000, 1_000, 3_500),
-        ("conversation", 500, 1_000, 4_000, 2_500),
-        ("analysis", 500, 4_000, 1_000, 2_500),
-    ],
-)
-def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(name, system, knowledge, history, output):
+@pytest.mark.parametrize("row", read_tables(__file__)["name, system, knowledge, history, output"])
+def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(row):
+    name, system, knowledge, history, output = row[0], *map(int, row[1:])
     budget = Budget.for_task(name, 8_000)
     assert (budget.max_input_tokens, budget.max_output_tokens) == (8_000 - output, output)
     left = budget.max_input_tokens - system

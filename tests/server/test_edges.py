@@ -7,27 +7,18 @@ from threading import Event, Thread
 import pytest
 from at_once import wait_until
 from prometheus_client.parser import text_string_to_metric_families
+from tables import read_tables
 
 from jiyi.server import LOCAL_CALLER
 
 ANA = {"user_id": "ana"}
+TABLES = read_tables(__file__)
+LONG_NAME = ("x" * 300 + ".jsonl", "x" * 54 + ".jsonl")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "headers"),
-    [
-        ("GET", "/v1/facts?user_id=ana&as_of=0.5", None, {}),  # a date, no number
-        ("POST", "/v1/search", {**ANA, "query": "x", "asked_at": 5}, {}),
-        ("POST", "/v1/consolidation", ANA, {"idempotency-key": ""}),
-        ("POST", "/v1/maintenance", {**ANA, "agent_id": "a\0b"}, {}),  # a job that could not be done
-        ("GET", "/v1/sessions/%00/skills?user_id=ana", None, {}),
-        ("POST", "/v1/import?user_id=ana&session_id=", None, {}),
-        ("GET", "/v1/tasks?user_id=ana&after=x", None, {}),
-        ("GET", "/v1/sessions/s/window?user_id=ana&limit=10001", None, {}),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "body", "headers"), TABLES["nothing a verb could use"])
 def test_what_no_verb_could_use_is_refused(server, method, path, body, headers):
-    answer = server.client().request(method, path, json=body, headers=headers)
+    answer = server.client().request(method, path, json=json.loads(body), headers=json.loads(headers))
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
 
 
@@ -37,17 +28,9 @@ def test_a_parameter_that_would_be_ignored_is_refused(server, path):
     assert (answer.status_code, answer.json()["detail"][:4]) == (400, "odd:")
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "told"),
-    [
-        ("GET", "/v1/nothing", None, "there is no GET /v1/nothing"),
-        ("DELETE", "/v1/search", None, "there is no DELETE /v1/search"),
-        ("POST", "/v1/search?user_id=ana", {"query": "x"}, "from the JSON body"),
-        ("POST", "/v1/search", {**ANA, "query": "x", "kinds": "bogus"}, "kinds: Input should be 'message', "),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "body", "told"), TABLES["mistakes"])
 def test_a_mistake_is_named(server, method, path, body, told):
-    problem = server.client().request(method, path, json=body).json()
+    problem = server.client().request(method, path, json=json.loads(body)).json()
     assert told in problem["detail"]
     assert "[" not in problem["detail"]
     assert "record" not in problem["title"]
@@ -90,16 +73,7 @@ def test_a_body_that_is_too_large_is_told_in_the_form_of_the_api(serve_at, tmp_p
             assert (answer.status_code, set(answer.json())) == (413, form), path
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("chat.jsonl", "chat.jsonl"),
-        ("C:/a b/日志.jsonl", "日志.jsonl"),
-        ("../../.jsonl", "jsonl"),
-        ("", "import.jsonl"),
-        ("x" * 300 + ".jsonl", "x" * 54 + ".jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("name", "shown"), [*TABLES["names of files"], LONG_NAME])
 def test_what_is_rejected_is_named_by_the_name_that_the_client_gave(server, name, shown):
     client, lines = server.client(), b'{"role": "user", "content": "hi"}\n{nothing\n'
     begun = client.post("/v1/import", params={"user_id": "ana", "name": name}, content=lines).json()

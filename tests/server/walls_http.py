@@ -314,7 +314,8 @@ def main() -> int:
     asked = options.parse_args()
     settings = {"server_requests_per_minute": 0, "embedder": HashEmbedder(64)}
     with tempfile.TemporaryDirectory() as folder, parrot() as upstream:
-        with running(asked.db or Path(folder) / "walls.db", proxy_upstream=upstream, **settings) as server:
+        place = asked.db or Path(folder) / "walls.db"
+        with running(place, proxy_upstream=upstream, **settings) as server:
             world = begin(dict(tenants(server, asked.tenants)))
             turns, started = -(-asked.operations // TURN), time.monotonic()
             for turn in range(turns):

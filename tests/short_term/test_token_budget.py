@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -5,12 +6,14 @@ from conversations import assistant, calls, check, conversations, must_stay, par
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import newest
+from tables import read_tables
 
 from jiyi.errors import BadBudget, BudgetTooSmall
 from jiyi.short_term import TokenBudget
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
+TABLES = read_tables(__file__)
 budgets = st.integers(1, 400)
 
 
@@ -106,17 +109,9 @@ def test_a_count_of_another_counter_does_not_hold():
     assert TokenBudget(tokens(talk[1]) + 1)(talk).kept == (talk[1],)
 
 
-@pytest.mark.parametrize(
-    ("window", "options", "tokens_in_all"),
-    [
-        (128_000, {}, 115_200),
-        (128_000, {"fraction": 1}, 128_000),
-        (8_192, {"max_output_tokens": 2_000}, 5_572),
-        (100, {"fraction": 0.29}, 29),
-        (10, {"fraction": 0.1}, 1),
-    ],
-)
-def test_a_budget_as_a_fraction_of_a_window(window, options, tokens_in_all):
+@pytest.mark.parametrize("row", TABLES["fractions of a window: its tokens, options, tokens of the budget"])
+def test_a_budget_as_a_fraction_of_a_window(row):
+    window, options, tokens_in_all = map(json.loads, row)
     assert TokenBudget.of_window(window, **options) == TokenBudget(tokens_in_all)
 
 
@@ -126,23 +121,10 @@ def test_a_fraction_of_a_window_takes_the_other_options():
     assert made == TokenBudget(900, counter, keep_last=False)
 
 
-@pytest.mark.parametrize(
-    ("window", "options"),
-    [
-        (0, {}),
-        (True, {}),
-        (128e3, {}),
-        (1_000, {"fraction": 0}),
-        (1_000, {"fraction": 1.1}),
-        (1_000, {"fraction": True}),
-        (1_000, {"fraction": "0.9"}),
-        (1_000, {"max_output_tokens": -1}),
-        (1_000, {"max_output_tokens": 1_000}),
-    ],
-)
+@pytest.mark.parametrize(("window", "options"), TABLES["windows and options that leave no budget"])
 def test_what_leaves_no_budget_is_refused(window, options):
     with pytest.raises(BadBudget):
-        TokenBudget.of_window(window, **options)
+        TokenBudget.of_window(json.loads(window), **json.loads(options))
 
 
 @settings(deadline=None)
