@@ -32,11 +32,13 @@ def run(text=LONG):
     return [user("look"), calls("x"), result("x", text, id="out"), assistant("a timeout")]
 
 
-def test_nothing_is_done_where_all_fits():
+def test_nothing_is_done_where_all_fits_and_what_others_saved_is_added_to():
     report = built(run(), 4_000, blocks=recalled(2)).report
     assert report.steps == ()
     assert report.saved == {}
     assert report.left_out == ()
+    report = built(run(), 500, saved={"tool_output": 1_000}).report
+    assert report.saved["tool_output"] == 1_000 + report.steps[0].tokens_before - report.steps[0].tokens
 
 
 def test_a_large_tool_output_of_an_earlier_turn_is_shortened_before_anything_leaves():
@@ -54,11 +56,6 @@ def test_a_large_tool_output_of_an_earlier_turn_is_shortened_before_anything_lea
     assert sent["tool_call_id"] == "x"
     assert LONG.startswith(sent["content"])
     assert 0 < len(sent["content"]) < len(LONG)
-
-
-def test_what_others_saved_is_added_to():
-    report = built(run(), 500, saved={"tool_output": 1_000}).report
-    assert report.saved["tool_output"] == 1_000 + report.steps[0].tokens_before - report.steps[0].tokens
 
 
 def test_small_results_the_newest_turn_and_pins_stay_whole():

@@ -82,11 +82,18 @@ def test_skills_and_summary_stand_behind_the_last_system_message():
     assert {i.kind for i in report.included if i.section == "skills"} == {"skill"}
 
 
-def test_without_a_system_message_they_make_their_own():
+def test_without_words_of_a_system_message_they_make_their_own_and_parts_take_them_too():
     window = built(skills=[card("deploy")], summary=summed())
     assert [m["role"] for m in window.messages] == ["system", "user"]
     assert window.messages[0]["content"].startswith("## Skills\n- **deploy**")
     assert window.report.sections["system"] == 0
+    parts = Message(role="system", content=({"type": "text", "text": "be brief"},))
+    window = built(system=[parts], summary=summed())
+    assert [part["type"] for part in window.messages[0]["content"]] == ["text", "text"]
+    assert "raised to 1g" in window.messages[0]["content"][1]["text"]
+    assert window.messages[0]["content"][0]["text"] == "be brief"
+    empty = built(system=[Message(role="system", content="")], summary=summed())
+    assert empty.messages[0]["content"].startswith("## Conversation so far")
 
 
 def test_the_summary_may_be_a_message_of_its_own():
@@ -156,16 +163,6 @@ def test_what_the_profile_says_is_not_shown_again():
     assert "hunter2" in built(profile=[hidden], blocks=[asked]).markdown
 
 
-def test_parts_and_an_empty_system_message_take_the_sections_too():
-    parts = Message(role="system", content=({"type": "text", "text": "be brief"},))
-    window = built(system=[parts], summary=summed())
-    assert [part["type"] for part in window.messages[0]["content"]] == ["text", "text"]
-    assert "raised to 1g" in window.messages[0]["content"][1]["text"]
-    assert window.messages[0]["content"][0]["text"] == "be brief"
-    empty = built(system=[Message(role="system", content="")], summary=summed())
-    assert empty.messages[0]["content"].startswith("## Conversation so far")
-
-
 @pytest.mark.parametrize("asked", ["zh", "en"])
 def test_headings_follow_the_text_below_them_and_not_the_question(asked):
     window = built(
@@ -211,6 +208,8 @@ def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     with pytest.raises(BudgetTooSmall) as caught:
         built(size=least - 1, system=system, skills=[*cards, *opened], summary=summary)
     assert (caught.value.needed, caught.value.available) == (least, least - 1)
+    with pytest.raises(BudgetTooSmall):
+        built(size=60, summary=summed("words " * 60, required=True))
 
 
 def check_head_steps(report):
@@ -222,11 +221,6 @@ def check_head_steps(report):
         assert whats["closed skills"].items == len(bodies)
         assert whats["closed skills"].tokens_before == sum(i.tokens for i in bodies)
         assert whats["closed skills"].tokens == 0
-
-
-def test_what_is_required_does_not_leave():
-    with pytest.raises(BudgetTooSmall):
-        built(size=60, summary=summed("words " * 60, required=True))
 
 
 @st.composite

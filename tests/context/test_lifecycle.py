@@ -25,7 +25,7 @@ def talk(*parts):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
-def test_a_session_about_one_thing_is_well(language):
+def test_a_session_about_one_thing_is_well_and_what_the_newest_turns_have_left_is_stale(language):
     found = health(talk(ABOUT_WORK[language] * 1), 4_000, recent=1)
     assert found.length < 0.1
     assert found.stale == 0
@@ -33,10 +33,6 @@ def test_a_session_about_one_thing_is_well(language):
     assert found.misses is None
     assert advise(found).action == "continue"
     assert advise(found).reasons == ()
-
-
-@pytest.mark.parametrize("language", ["zh", "en"])
-def test_what_the_newest_turns_have_nothing_to_do_with_is_stale_and_the_goal_is_far(language):
     found = health(talk(ABOUT_WORK[language], ABOUT_FOOD[language]), 4_000, recent=2)
     assert 0.4 < found.stale < 0.7
     assert found.drift > 0.9

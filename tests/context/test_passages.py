@@ -86,7 +86,7 @@ def test_the_moment_of_the_question_stands_above_what_is_recalled(language, line
 OLD = block(1, "the port is 8443,", outdated="surely", successor=block(30, "the port is 9443,"))
 
 
-def test_what_is_outdated_is_followed_by_what_took_its_place():
+def test_what_is_outdated_is_followed_by_what_took_its_place_once_and_whole():
     made = window([OLD, block(2)])
     assert recalled(made) == (
         "> [2026-03-01 20:01 · Ana · outdated] the port is 8443, 1\n"
@@ -96,6 +96,10 @@ def test_what_is_outdated_is_followed_by_what_took_its_place():
     first = made.report.included[:3]
     assert [(i.id, i.tokens > 0) for i in first] == [("s1", True), ("s30", True), ("s2", True)]
     assert [b.source_id for b in made.blocks] == ["s1", "s2"]
+    assert "8443" in window([OLD, block(30, "the port …", whole=False)]).markdown
+    made = window([OLD, block(2, "port 8443,", outdated="surely", successor=OLD.successor)])
+    assert made.markdown.count("9443") == 1
+    assert made.markdown.count("outdated") == 2
 
 
 @pytest.mark.parametrize("where", ["recalled", "history", "current"])
@@ -112,10 +116,6 @@ def test_what_is_outdated_stays_out_where_its_successor_is_in_the_window(where):
     assert reasons == {"s1": "outdated; what took its place is in the window"}
 
 
-def test_an_excerpt_of_the_successor_is_not_all_of_it():
-    assert "8443" in window([OLD, block(30, "the port …", whole=False)]).markdown
-
-
 def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
     unsure = block(1, "the port is 8443,", outdated="maybe", successor=OLD.successor)
     alone, both = window([unsure], language="zh"), window([unsure, OLD.successor], language="zh")
@@ -124,12 +124,6 @@ def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
     assert "8443" in both.markdown
     assert both.markdown.count("9443") == 1
     assert "→" not in both.markdown
-
-
-def test_one_successor_of_two_is_shown_once():
-    made = window([OLD, block(2, "port 8443,", outdated="surely", successor=OLD.successor)])
-    assert made.markdown.count("9443") == 1
-    assert made.markdown.count("outdated") == 2
 
 
 def test_what_passages_save_is_given_to_those_that_wait():

@@ -91,7 +91,7 @@ def test_an_allocation_without_input_and_a_window_without_room_are_refused():
         Budget.for_task("greedy", 10, {"greedy": greedy})
 
 
-def test_the_rules_of_thumb_judge_an_allocation():
+def test_the_rules_of_thumb_judge_an_allocation_and_default_shares_stay_what_they_are():
     assert Allocation(system=800, knowledge=3_000, history=2_500, input=1_200, output=2_500).unusual() == ()
     assert PRESETS["code_generation"].unusual() == (
         "history takes 12% of the window; 20% to 30% is usual",
@@ -104,8 +104,5 @@ def test_the_rules_of_thumb_judge_an_allocation():
         "input": (0.05, 0.15),
         "output": (0.20, 0.30),
     }
-
-
-def test_the_default_shares_stay_what_they_are():
     assert Budget(max_input_tokens=100).shares == SHARES
     assert SHARES == {"task": 0.10, "knowledge": 0.10, "episodes": 0.15, "recalled": 0.30, "history": 0.35}

@@ -33,7 +33,7 @@ EVERY_POLICY = pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(p
 
 
 @EVERY_POLICY
-def test_dicts_come_back_as_they_were_given(policy):
+def test_dicts_come_back_as_they_were_given_and_messages_may_be_among_them(policy):
     talk = dicts()
     before = [dict(one) for one in talk]
     decided = policy(talk)
@@ -45,10 +45,6 @@ def test_dicts_come_back_as_they_were_given(policy):
     assert decided.dropped
     of_messages = policy([Message.from_openai(one) for one in talk]).kept
     assert [one["content"] for one in decided.kept] == [message.content for message in of_messages] != []
-
-
-@EVERY_POLICY
-def test_messages_and_dicts_may_be_mixed(policy):
     mixed = [Message.from_openai(one) if n % 2 else one for n, one in enumerate(dicts())]
     decided = policy(mixed)
     assert {id(one) for one in decided.kept} <= {id(one) for one in mixed}
@@ -78,9 +74,6 @@ def test_limits_that_are_not_given():
     long = [user("word " * 90) for _ in range(100)]
     assert COUNTER.count_all(TokenBudget()(long).kept) <= 4_000
     assert TokenBudget()(long).dropped
-
-
-def test_the_running_summary_folds_after_ten_messages():
     talk = [user(f"question {n}") for n in range(10)]
     assert RunningSummary().due(talk) == ""
     assert RunningSummary().due([*talk, user("one more")]) == "11 messages, more than 10"

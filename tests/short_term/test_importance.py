@@ -35,15 +35,15 @@ def test_the_least_important_leave_first_and_the_reason_says_the_score():
         f"importance 0.20, the least there was, over the budget of {limit} tokens",
         f"importance 0.50, the least there was, over the budget of {limit} tokens",
     ]
+    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])
 
 
-def test_what_fits_is_not_scored(monkeypatch):
+def test_a_text_is_scored_once_and_only_where_not_all_fits(monkeypatch):
     monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: pytest.fail("scored"))
     talk = [user("never scored before: 4711"), assistant("nor this: 4712")]
     assert ImportanceSampling(tokens(*talk))(talk).kept == tuple(talk)
-
-
-def test_a_text_is_scored_once(monkeypatch):
     asked = []
     monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: asked.append(text) or 0.5)
     talk = [user(f"scored once: {n}") for n in range(50)]
@@ -68,12 +68,9 @@ def test_a_tool_pair_is_worth_its_best_message():
     assert ImportanceSampling(tokens(talk[0], talk[1], talk[3]))(talk).kept == (talk[0], talk[1], talk[3])
 
 
-def test_of_equals_the_oldest_leaves():
+def test_of_equals_the_oldest_leaves_and_before_anything_else_what_could_never_fit():
     talk = [user(f"message {n}", importance=0.5, id=f"m{n:02}") for n in range(20)]
     assert ImportanceSampling(tokens(*talk[-5:]))(talk).kept == tuple(talk[-5:])
-
-
-def test_what_could_never_fit_leaves_before_anything_else():
     talk = [user("好的"), user("重要：" + "很长 " * 500, importance=1), user("端口 1")]
     decided = ImportanceSampling(tokens(talk[0], talk[2]))(talk)
     assert decided.kept == (talk[0], talk[2])
@@ -131,9 +128,3 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert policy(decided.kept, budget).kept == decided.kept
     if tokens(*(m for m in talk if m.id in {k.id for k in decided.kept})) == tokens(*talk):
         assert not decided.dropped
-
-
-def test_english_alike():
-    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
-    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
-    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])

@@ -35,14 +35,10 @@ def test_without_policies_all_but_the_broken_stays():
     assert Pipeline()([]) == Kept(kept=(), dropped=())
 
 
-def test_the_budget_reaches_every_policy():
+def test_a_pipeline_is_a_policy_and_its_budget_reaches_every_one_in_it():
     talk = rounds(9)
     limit = COUNTER.count_all(talk[-2:])
     assert Pipeline(SlidingWindow(5), TokenBudget(10_000))(talk, limit).kept == tuple(talk[-2:])
-
-
-def test_a_pipeline_is_a_policy():
-    talk = rounds(9)
     inner = Pipeline(SlidingWindow(4))
     assert Pipeline(inner, TokenBudget(10_000))(talk) == inner(talk)
     assert Pipeline(SlidingWindow(4)) == inner
@@ -66,20 +62,15 @@ def test_the_policies_are_asked_until_nothing_more_leaves():
     assert pipeline(kept).kept == kept
 
 
-def test_what_is_no_policy_is_refused():
+def test_what_is_no_policy_or_makes_messages_up_is_refused_and_what_raises_inside_raises():
     with pytest.raises(InputError, match="is no policy"):
         Pipeline(SlidingWindow(1), 400)
 
-
-def test_a_policy_that_makes_messages_up_is_refused():
     def forger(messages, budget=None):
         return Kept(kept=(user("made up"),), dropped=())
 
     with pytest.raises(InputError, match="was not given"):
         Pipeline(forger)([user("real")])
-
-
-def test_what_raises_inside_raises():
     with pytest.raises(BudgetTooSmall):
         Pipeline(SlidingWindow(1), ImportanceSampling(5))([user("word " * 50)])
 

@@ -20,6 +20,7 @@ def test_keeps_the_last_turns():
     decision = SlidingWindow(k=2)(talk, None)
     assert decision.kept == (talk[0], *talk[-4:])
     assert reasons(decision) == ["older than the last 2 turns"] * 6
+    assert SlidingWindow()([]).kept == ()
 
 
 def test_max_messages_drops_whole_turns_first():
@@ -29,7 +30,7 @@ def test_max_messages_drops_whole_turns_first():
     assert reasons(decision) == ["older than the last 4 user and assistant messages"] * 4
 
 
-def test_the_newest_turn_alone_over_the_limit_keeps_its_opening():
+def test_a_long_turn_keeps_its_opening_and_without_one_its_newest():
     talk = [
         *talk_of(1),
         user("go"),
@@ -38,9 +39,6 @@ def test_the_newest_turn_alone_over_the_limit_keeps_its_opening():
     ]
     assert SlidingWindow(k=3, max_messages=3)(talk).kept == (talk[2], *talk[-3:])
     assert SlidingWindow(k=3, max_messages=1)(talk).kept == (talk[2],)
-
-
-def test_a_long_turn_without_an_opening_keeps_its_newest():
     talk = [assistant(str(n)) for n in range(9)]
     assert SlidingWindow(max_messages=2)(talk).kept == tuple(talk[-2:])
 
@@ -97,7 +95,3 @@ def test_drops_no_more_than_it_must(talk, k):
     expected = {i for places in turns(sound)[-k:] for i in places}
     expected |= {i for i, m in enumerate(sound) if m.role == "system"}
     assert decision.kept == tuple(sound[i] for i in sorted(expected))
-
-
-def test_nothing_in_nothing_out():
-    assert SlidingWindow()([]).kept == ()

@@ -49,12 +49,9 @@ def test_what_fits_exactly_stays():
     assert [d.reason for d in decision.dropped] == [over(limit)]
 
 
-def test_the_walk_ends_at_the_first_that_does_not_fit():
+def test_the_walk_passes_over_what_could_never_fit_and_ends_at_the_first_that_does_not():
     talk = [user("a"), user("b " * 40), user("c " * 30), user("d")]
     assert TokenBudget(tokens(*talk[1:]) - 1)(talk).kept == tuple(talk[2:])
-
-
-def test_what_could_never_fit_is_passed_over():
     talk = [user("a"), calls("x"), result("x", "b " * 500), assistant("c"), user("d")]
     limit = tokens(*talk[3:], talk[0])
     decision = TokenBudget(limit)(talk)
@@ -65,7 +62,7 @@ def test_what_could_never_fit_is_passed_over():
     }
 
 
-def test_the_newest_stays_or_it_is_an_error():
+def test_the_newest_stays_whole_or_it_is_an_error():
     talk = [system("rules"), user("a"), user("b " * 50), system("more rules")]
     needed = tokens(talk[0], *talk[2:])
     assert TokenBudget(needed)(talk).kept == (talk[0], *talk[2:])
@@ -73,6 +70,10 @@ def test_the_newest_stays_or_it_is_an_error():
         TokenBudget(needed - 1)(talk)
     assert (caught.value.needed, caught.value.available) == (needed, needed - 1)
     assert TokenBudget(needed - 1, keep_last=False)(talk).kept == (talk[0], talk[1], talk[3])
+    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
+    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
+    with pytest.raises(BudgetTooSmall, match="raise the budget"):
+        TokenBudget(tokens(*talk[1:]) - 1)(talk)
 
 
 def test_nothing_at_all_still_takes_the_opening_of_the_reply():
@@ -91,20 +92,14 @@ def test_what_cannot_be_a_budget_is_refused(bad):
             TokenBudget(400)([], bad)
 
 
-def test_counted_messages_are_not_counted_again():
+def test_messages_are_counted_once_and_only_within_the_window_and_by_ones_own_counter():
     tally = Tally()
     talk = [replace(m, tokens=COUNTER.count(m), tokens_by=COUNTER.name) for m in [user("早上好")] * 10_000]
     TokenBudget(1_000_000, counter=tally)([*talk, new := user("and now?")])
     assert tally.counted == [new]
-
-
-def test_what_is_older_than_the_window_is_not_counted_at_all():
     tally = Tally()
     TokenBudget(100, counter=tally)([user(f"message {n}") for n in range(10_000)])
     assert len(tally.counted) < 100
-
-
-def test_a_count_of_another_counter_does_not_hold():
     talk = [user("a", tokens=1, tokens_by="another"), user("b")]
     assert TokenBudget(tokens(talk[1]) + 1)(talk).kept == (talk[1],)
 
@@ -154,10 +149,3 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
             atom = [talk[i] for i in groups[start]]
             alone = tokens(*stay, *atom)
             assert {m.id for m in atom} <= kept or alone > limit
-
-
-def test_a_newest_call_stays_whole():
-    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
-    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
-    with pytest.raises(BudgetTooSmall, match="raise the budget"):
-        TokenBudget(tokens(*talk[1:]) - 1)(talk)
