@@ -16,19 +16,27 @@ from jiyi.evaluate import BASELINES
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
 
-def test_help_names_every_command(run):
+def test_help_says_what_there_is(run):
     text = run("--help").output
     for name, said in tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8")).items():
         if "run" in said:
             assert f"│ {name} " in text
             assert run(name, "-h").output
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    del texts["shared"]
+    root = typer.main.get_command(app)
+    for name, said in texts.items():
+        command = root
+        for word in name.split():
+            command = command.get_command(None, word)
+        parameters = {parameter.name for parameter in command.params}
+        assert {*said.get("arguments", ()), *said.get("options", ())} <= parameters, name
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    assert ", ".join(BASELINES) in texts["evaluate"]["options"]["baseline"]
 
 
-def test_no_command_shows_the_help(run):
+def test_no_command_shows_the_help_and_an_option_the_version(run):
     assert "Usage" in run(code=2).output
-
-
-def test_version(run):
     assert run("--version").output == f"jiyi {version('jiyi')}\n"
     assert version("jiyi") == jiyi.__version__
 
@@ -45,7 +53,7 @@ def test_import(run, run_json, tmp_path):
     assert run_json("stats", "--db", db)["vectors_pending"] == 1
 
 
-def test_import_reports_bad_lines_and_takes_the_rest(run, run_json, db, tmp_path):
+def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_json, db, tmp_path):
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "[bold]robot[/bold]"}\n' + HELLO, "utf-8")
     result = run("import", file, "--db", db)
@@ -53,9 +61,6 @@ def test_import_reports_bad_lines_and_takes_the_rest(run, run_json, db, tmp_path
     assert "rejected talk.jsonl:1: role '[bold]robot[/bold]'" in result.stderr
     [bad] = run_json("import", file, "--db", db)["rejected"]
     assert bad["where"] == "talk.jsonl:1"
-
-
-def test_import_of_nothing_usable_fails(run, db, tmp_path):
     file = tmp_path / "bad.jsonl"
     file.write_text("{\n{\n", "utf-8")
     assert "2 rejected" in run("import", file, "--db", db, code=1).stdout
@@ -85,13 +90,10 @@ def test_search(run, run_json, db):
     assert hit["around"] == []
 
 
-def test_search_says_how_likely_it_is_that_nothing_answers(run, run_json, db):
+def test_search_says_how_likely_nothing_answers_and_where_asked_what_speaks_for_a_hit(run, run_json, db):
     likely = run_json("search", "502", "--db", db)["nothing_relevant"]
     assert 0 < likely < 1
     assert f"\n\nnothing relevant: {100 * likely:.0f} %\n" in run("search", "502", "--db", db).stdout
-
-
-def test_search_shows_what_speaks_for_a_hit_where_asked(run, run_json, db):
     hit = run_json("search", "502", "--limit", 1, "--db", db)["hits"][0]
     strongest = max(hit["why"], key=lambda name: abs(hit["why"][name]))
     shown = f"why: {strongest} {hit['why'][strongest]:+.2f} · "
@@ -123,7 +125,7 @@ def test_search_takes_the_day_it_is_asked(run_json, open_memory, path):
     assert run_json(*question, "2026-03-11T08:00")["hits"][0]["id"] == "m-dumps"
 
 
-def test_search_filters(run_json, db):
+def test_search_filters_and_may_find_nothing(run_json, db, run):
     def ids(*options: str) -> list[str]:
         found = run_json("search", "502 nginx certificate", "--db", db, *options)
         return [hit["id"] for hit in found["hits"]]
@@ -136,9 +138,6 @@ def test_search_filters(run_json, db):
     assert len(ids("--limit", "1")) == 1
     assert ids("--since", "2100-01-01") == []
     assert ids("--until", "2000-01-01T08:00") == []
-
-
-def test_search_that_finds_nothing(run, run_json, db):
     assert run("search", "502", "--since", "2100-01-01", "--db", db).stdout == "nothing found\n"
     found = run_json("search", "502", "--since", "2100-01-01", "--db", db)
     assert (found["hits"], found["nothing_relevant"]) == ([], 1)
@@ -264,20 +263,3 @@ def test_monitor_tells_what_is_stored(run, run_json, open_memory, path):
     text = run("monitor", "--db", path).output
     assert "1 replies" in text
     assert "failed 3 times" in " ".join(text.split())
-
-
-def test_what_help_says_is_of_parameters_that_there_are():
-    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
-    del texts["shared"]
-    root = typer.main.get_command(app)
-    for name, said in texts.items():
-        command = root
-        for word in name.split():
-            command = command.get_command(None, word)
-        parameters = {parameter.name for parameter in command.params}
-        assert {*said.get("arguments", ()), *said.get("options", ())} <= parameters, name
-
-
-def test_help_names_the_baselines():
-    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
-    assert ", ".join(BASELINES) in texts["evaluate"]["options"]["baseline"]

@@ -42,14 +42,11 @@ def test_two_users_and_one_named(run_json, two_users, monkeypatch):
     assert run_json("stats", "--user", "ana", "--db", two_users)["message"] == 6
 
 
-def test_import_needs_a_user(run, tmp_path):
+def test_import_needs_a_user_and_a_file_that_is_there(run, tmp_path):
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "hi"}\n')
     assert "whose memory?" in run("import", file, "--db", tmp_path / "new.db", code=1).stderr
     assert not (tmp_path / "new.db").exists()
-
-
-def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
     words = ("import", tmp_path / "none.jsonl", "--user", "ana", "--db", tmp_path / "new.db")
     assert "does not exist" in run(*words, code=2).stderr
     assert not (tmp_path / "new.db").exists()
@@ -69,6 +66,7 @@ def test_a_subject_without_facts_is_told_which_have_some(run, db):
     assert run("facts", "certificate", "--db", db).stderr == ""
     run("forget", "certificate", "--yes", "--db", db)
     assert run("facts", "robin", "--db", db).stderr == ""
+    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
 
 
 def test_a_repair_names_the_file_that_was_given(run, db, tmp_path):
@@ -101,10 +99,6 @@ def test_bad_options(run, db, words, code, reason):
     assert db.read_bytes() == before or words.startswith("context")  # which opens a session
 
 
-def test_a_subject_without_words(run, db):
-    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
-
-
 @pytest.mark.parametrize("command", [*READING, "reembed", "demo"])
 def test_a_file_of_another_program_stays_as_it_is(run, tmp_path, command):
     text, other = tmp_path / "notes.txt", tmp_path / "other.db"
@@ -118,13 +112,10 @@ def test_a_file_of_another_program_stays_as_it_is(run, tmp_path, command):
         assert file.read_bytes() == before
 
 
-def test_the_demo_overwrites_no_memory_but_its_own(run, db):
+def test_the_demo_overwrites_no_memory_but_its_own_and_a_folder_is_no_database(run, db, tmp_path):
     before = db.read_bytes()
     assert "name another file" in run("demo", "--db", db, code=1).stderr
     assert db.read_bytes() == before
-
-
-def test_a_folder_is_no_database(run, tmp_path):
     for command in (("stats",), ("demo",)):
         assert "is a folder" in run(*command, "--db", tmp_path, code=1).stderr
 

@@ -132,14 +132,11 @@ def test_bad_input_is_told_briefly_and_nothing_is_written(run, tmp_path, words, 
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_questions_are_not_overwritten_with_figures(run, tmp_path):
+def test_questions_are_not_overwritten_and_a_failing_run_touches_no_file(run, tmp_path):
     file = tmp_path / "mine.json"
     file.write_bytes(EN.read_bytes())
     assert "name another file" in run("evaluate", file, "--json", "mine.json", code=1).stderr
     assert file.read_bytes() == EN.read_bytes()
-
-
-def test_a_file_that_is_there_is_not_touched_by_a_failing_run(run, tmp_path):
     out = tmp_path / "out.json"
     out.write_text("precious")
     run("evaluate", "none.json", "--json", out, code=1)

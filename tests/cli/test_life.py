@@ -195,7 +195,7 @@ def test_a_bar_never_shows_more_than_all():
     assert [(bar.completed, bar.total) for bar in bars.tasks] == [(185, 185), (7, None)]
 
 
-def test_an_export_replaces_an_earlier_one_and_no_other_file_unless_told_so(run, db, tmp_path):
+def test_an_export_to_read_replaces_an_earlier_one_and_no_other_file_unless_told_so(run, db, tmp_path):
     out = tmp_path / "precious.txt"
     out.write_text("precious\n")
     for to in ("jsonl", "markdown", "mem0"):
@@ -207,9 +207,6 @@ def test_an_export_replaces_an_earlier_one_and_no_other_file_unless_told_so(run,
     run("export", out, "--db", db)
     (tmp_path / "empty").touch()
     run("export", tmp_path / "empty", "--to", "markdown", "--db", db)
-
-
-def test_an_export_to_read(run, db, tmp_path):
     out = tmp_path / "ana.md"
     assert "records, " in run("export", out, "--to", "markdown", "--db", db).stdout
     assert out.read_text("utf-8").startswith("# ")

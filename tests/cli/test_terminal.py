@@ -34,12 +34,9 @@ def test_a_terminal_without_chinese(out, real_db, words, surroundings):
     assert out(*words, "--db", real_db, **surroundings)
 
 
-def test_words_without_chinese_are_whole_there(out, real_db):
+def test_words_and_json_are_whole_in_a_terminal_without_chinese(out, real_db):
     told = out("forget", "nginx", "--dry-run", "--db", real_db, **ASCII)
     assert b"1 message, 1 episode, 1 task would be forgotten" in told
-
-
-def test_json_is_whole_in_a_terminal_without_chinese(out, real_db):
     shown = out("show", "m-502", "--json", "--db", real_db, **ASCII)
     assert json.loads(shown.decode("ascii"))[0]["content"] == "nginx 又 502 了"
     told = out("forget", "nginx", "--dry-run", "--json", "--db", real_db, **ASCII)

@@ -106,13 +106,10 @@ def test_what_is_no_token_for_this_server_opens_nothing(server):
     assert server.memory.facts(user_id="acme//ana") == []
 
 
-def test_clients_learn_of_the_issuer(server):
+def test_clients_learn_of_the_issuer_keys_stay_valid_and_tokens_open_nothing_else(server):
     told = httpx.get(f"{server.url}/.well-known/oauth-protected-resource/mcp").json()
     assert (told["resource"], told["authorization_servers"]) == (RESOURCE, [ISSUER])
     assert told["scopes_supported"] == ["read", "write", "forget"]
-
-
-def test_keys_stay_valid_and_tokens_open_nothing_else(server):
     assert call(server, server.keys.create("acme", ["write"], user="ana")[1]).status_code == 200
     headers = {"authorization": f"Bearer {token()}"}
     assert httpx.get(f"{server.url}/v1/facts", headers=headers).status_code == 401

@@ -103,15 +103,11 @@ def test_without_a_valid_key_it_is_a_plain_401(serve):
     with serve() as server:
         key(server, "acme")
     with serve() as server:
-        refused(server)
-
-
-def refused(server):
-    for headers in ({}, {"authorization": "Bearer jiyi_wrong"}, {"authorization": "Basic x"}):
-        answer = httpx.post(f"{server.url}/mcp", json=HELLO, headers={**JSON, **headers})
-        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
-    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
-        assert httpx.get(server.url + path).status_code == 404
+        for headers in ({}, {"authorization": "Bearer jiyi_wrong"}, {"authorization": "Basic x"}):
+            answer = httpx.post(f"{server.url}/mcp", json=HELLO, headers={**JSON, **headers})
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"):
+            assert httpx.get(server.url + path).status_code == 404
 
 
 def test_without_keys_it_is_for_programs_of_this_machine(server):

@@ -119,13 +119,16 @@ def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memo
     assert memory.opened_skills("elsewhere") == ()
 
 
-def test_a_task_changes_the_skills(open_memory, skills):
+def test_a_task_changes_the_skills_and_what_the_user_opened_stays_whatever_is_asked(open_memory, skills):
     memory = open_memory(skills=[str(skills)])
     assert "systemctl" in memory.open_skill("s", "restart-nginx")
     memory.start_task("s", "write the weekly report for the board")
     assert memory.opened_skills("s") == ("write-report",)
     assert memory.close_skill("s", "write-report")
     assert not memory.close_skill("s", "write-report")
+    memory.open_skill("t", "restart-nginx")
+    memory.build_context("t", "write the weekly report for the board", 2_000)
+    assert memory.opened_skills("t") == ("restart-nginx", "write-report")
 
 
 def test_a_question_for_another_skill_swaps_and_the_report_says_so(open_memory, skills):
@@ -142,13 +145,6 @@ def test_a_question_for_another_skill_swaps_and_the_report_says_so(open_memory, 
     assert (step.tokens_before, step.tokens) == (12, 9)
     assert memory.build_context("s", "the board wants the report", 2_000).report.steps == ()
     assert memory.opened_skills("s") == ("write-report",)
-
-
-def test_a_skill_the_user_opened_stays_whatever_is_asked(open_memory, skills):
-    memory = open_memory(skills=[str(skills)])
-    memory.open_skill("s", "restart-nginx")
-    memory.build_context("s", "write the weekly report for the board", 2_000)
-    assert memory.opened_skills("s") == ("restart-nginx", "write-report")
 
 
 @pytest.mark.parametrize("end", ["complete_task", "fail_task"])
@@ -308,7 +304,7 @@ def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memo
     assert memory.summary("s") is None
 
 
-def test_a_secret_is_in_a_window_only_where_it_is_asked_for(open_memory):
+def test_a_secret_is_in_a_window_only_where_it_is_asked_for_or_was_said_in_the_session(open_memory):
     memory = open_memory(recall_floor="off")
     for said in ("The wifi password is tulip-88, the router is in the hall.", "银行卡的取款密码是 190827"):
         memory.save_message("home", role="user", content=said)
@@ -331,16 +327,7 @@ def test_a_secret_is_in_a_window_only_where_it_is_asked_for(open_memory):
     assert "190827" not in asked
     assert "190827" in window("银行卡的取款密码是多少？")[1]
     assert "garage · door code: 4471#" in window("What is the door code of the garage?")[1]
-
-
-def test_what_the_session_itself_said_stays_as_it_is(memory):
     memory.save_message("s", role="user", content="The wifi password is tulip-88.")
     memory.save_message("s", role="assistant", content="Noted.")
-    window = memory.build_context("s", "How do I bake bread?")
-    assert "The wifi password is tulip-88." in [message["content"] for message in window.messages]
-
-
-def test_a_model_has_limits_of_its_own(open_memory):
-    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
-    budget = memory.build_context("s", "?").report.budget
-    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)
+    own = memory.build_context("s", "How do I bake bread?").messages
+    assert "The wifi password is tulip-88." in [message["content"] for message in own]

@@ -39,10 +39,12 @@ def test_whoever_read_an_older_version_overwrites_nothing(memory):
     assert memory.get_item(ANA, "x") is None
 
 
-def test_of_one_batch_the_last_value_of_a_key_counts(memory):
+def test_of_one_batch_the_last_value_of_a_key_counts_and_it_names_no_other_user(memory):
     made = memory.put_items([{"namespace": "n", "key": k, "value": {"n": n}} for n, k in enumerate("aba")])
     told = [(item.key, item.value["n"], item.version) for item in made]
     assert told == [("a", 2, 1), ("b", 1, 1), ("a", 2, 1)]
+    with pytest.raises(InputError, match="not namespace, key, value, user_id"):
+        memory.put_items([{"namespace": "n", "key": "k", "value": {}, "user_id": "ben"}])
 
 
 def test_several_items_are_read_at_once(memory, clock):
@@ -208,11 +210,6 @@ def test_what_cannot_be_kept_is_refused(memory, namespace, key, value, more):
     with pytest.raises(InputError):
         memory.put_items([{"namespace": tuple(namespace), "key": key, "value": value, **more}])
     assert memory.stats()["item"] == 0
-
-
-def test_a_batch_names_no_other_user(memory):
-    with pytest.raises(InputError, match="not namespace, key, value, user_id"):
-        memory.put_items([{"namespace": "n", "key": "k", "value": {}, "user_id": "ben"}])
 
 
 def test_a_pinned_item_stays_pinned_with_its_next_value(memory):

@@ -35,11 +35,15 @@ def test_several_messages_are_saved_together_or_not_at_all(memory):
     assert memory.save_messages("s", []) == []
 
 
-def test_sessions_are_listed_newest_first(memory):
+def test_sessions_are_listed_newest_first_stats_count_and_flush_finishes(memory):
     say(memory, "one", session="a")
     say(memory, "two", "three", session="b")
     assert [(s.id, s.messages) for s in memory.sessions()] == [("b", 2), ("a", 1)]
     assert [s.id for s in memory.sessions(limit=1)] == ["b"]
+    none = dict.fromkeys(("task", "episode", "knowledge", "fact", "item", "summary"), 0)
+    assert memory.stats() == none | {"message": 3, "session": 2, "vectors_pending": 3}
+    assert memory.flush() == 3
+    assert memory.stats()["vectors_pending"] == 0
 
 
 def test_a_call_wins_over_what_open_said(open_memory):
@@ -88,15 +92,6 @@ def test_without_a_question_the_newest_user_message_is_it(memory):
     assert memory.build_context("nothing yet", budget=100).messages == []
     last = memory.build_context("nothing yet", "hello", 100).messages[-1]
     assert last == {"role": "user", "content": "hello"}
-
-
-def test_stats_count_and_flush_finishes(memory):
-    say(memory, "one", "two", session="a")
-    say(memory, "three", session="b")
-    none = dict.fromkeys(("task", "episode", "knowledge", "fact", "item", "summary"), 0)
-    assert memory.stats() == none | {"message": 3, "session": 2, "vectors_pending": 3}
-    assert memory.flush() == 3
-    assert memory.stats()["vectors_pending"] == 0
 
 
 @pytest.mark.slow

@@ -161,15 +161,12 @@ def test_wrong_and_foreign_cursors_are_refused(memory):
             foreign()
 
 
-def test_a_part_is_a_list(memory):
+def test_a_part_is_a_list_and_comes_back_from_json(memory):
     assert memory.sessions() == [] == memory.facts()
     found = memory.sessions()
     assert isinstance(found, list)
     assert isinstance(found, Listing)
     assert found.next is None
-
-
-def test_a_part_comes_back_from_json(memory):
     for number in range(2):
         memory.start_task("s", f"job {number}")
     whole, form = memory.tasks(limit=1), TypeAdapter(Listing[Task])

@@ -74,18 +74,13 @@ def test_a_category_does_not_let_one_text_take_the_place_of_another(memory):
     assert memory.get(one.kept).category == "profile"
 
 
-def test_a_window_shows_the_words_once(memory, clock):
-    memory.remember(BOTH)
+def test_a_window_shows_the_words_once_and_what_was_read_may_change_while_the_rest_stays(memory, clock):
+    learned = memory.remember(BOTH)
     clock.forward(days=1)
     memory.flush()
     shown = str(memory.build_context("s", "api port and admin password?").messages)
     assert shown.count("8080") == 1
     assert shown.count("swordfish") == 1
-
-
-def test_what_was_read_may_change_and_the_rest_stays(memory, clock):
-    learned = memory.remember(BOTH)
-    clock.forward(days=1)
     memory.remember("The port of api is 9090")
     assert [fact.object for fact in memory.facts("api")] == ["9090"]
     assert memory.get(learned.kept).status == "active"

@@ -35,13 +35,10 @@ def test_the_date_of_a_dict_is_when_it_was_said(memory, name, written):
     assert given[name] == written
 
 
-def test_a_keyword_wins_over_the_dict(memory):
+def test_a_keyword_wins_over_the_dict_and_seconds_may_be_nought(memory):
     given = {"role": "user", "content": "x", "id": "a", "created_at": "no date", "metadata": {"n": 1}}
     saved = memory.save_message("s", given, id="b", created_at="2024-03-01T08:30:00Z", metadata={"n": 2})
     assert (saved.id, saved.created_at, saved.metadata) == ("b", SAID, {"n": 2})
-
-
-def test_seconds_may_be_nought(memory):
     assert memory.save_message("s", {"role": "user", "content": "x", "timestamp": 0}).created_at.year == 1970
 
 

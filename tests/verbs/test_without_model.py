@@ -93,7 +93,7 @@ def test_every_verb_works(memory, tmp_path, verb):
     VERBS[verb](memory, tmp_path)
 
 
-def test_words_find_and_windows_show(memory):
+def test_words_find_and_windows_show_but_reembed_cannot_do_without(memory):
     hits = memory.search("磁盘")
     assert hits[0].text == "磁盘又满了"
     assert "text search only" in hits.notes[0]
@@ -104,6 +104,8 @@ def test_words_find_and_windows_show(memory):
     assert [fact.object for fact in memory.facts("pay-gw")] == ["9443"]
     assert memory.run_consolidation().created
     assert memory.knowledge()
+    with pytest.raises(ModelMissing):
+        memory.reembed()
 
 
 def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(memory, nowhere, caplog, monkeypatch):
@@ -119,11 +121,6 @@ def test_flush_embeds_nothing_says_so_once_and_goes_on_with_the_file(memory, now
     nowhere.symlink_to(model_file())
     assert memory.flush() == pending
     assert memory.search("disk").notes == ()
-
-
-def test_reembed_cannot_do_without(memory):
-    with pytest.raises(ModelMissing):
-        memory.reembed()
 
 
 def test_a_file_with_vectors_is_searched_by_words(path, nowhere):
