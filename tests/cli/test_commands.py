@@ -178,10 +178,12 @@ def test_show(run, run_json, db):
     assert run_json("show", episode["id"], "--db", db)[0]["task_id"] == task["id"]
 
 
-def test_stats(run, run_json, db):
+def test_stats_of_a_database_that_may_be_named_by_the_environment(run, run_json, db, monkeypatch):
     assert "6  message" in run("stats", "--db", db).stdout
     counts = run_json("stats", "--db", db)
     assert (counts["message"], counts["session"], counts["episode"]) == (6, 2, 1)
+    monkeypatch.setenv("JIYI_DB", str(db))
+    assert run_json("stats")["message"] == 6
 
 
 @pytest.mark.slow
@@ -235,11 +237,6 @@ def test_doctor(run, run_json, db, tmp_path):
     result = run_json("doctor", "--db", foreign, code=1)
     assert [c["name"] for c in result["checks"] if not c["ok"]] == ["database"]
     assert "fix" in run("doctor", "--db", foreign, code=1).stdout
-
-
-def test_the_database_may_be_named_by_the_environment(run_json, db, monkeypatch):
-    monkeypatch.setenv("JIYI_DB", str(db))
-    assert run_json("stats")["message"] == 6
 
 
 def test_lone_surrogates_are_shown_and_valid_json(run, run_json, tmp_path):

@@ -80,17 +80,7 @@ def test_restore_by_id(run, run_json, db, open_memory):
     assert run_json("restore", "m-502", "--db", db)["left"] == {"message": 1}
 
 
-def test_forget_as_json(run_json, db):
-    tried = run_json("forget", "--session", "s1", "--dry-run", "--db", db)
-    done = run_json("forget", "--session", "s1", "--yes", "--db", db)
-    assert tried["dry_run"] is True
-    assert done["dry_run"] is False
-    assert done["counts"] == tried["counts"] == {"message": 5, "episode": 1, "task": 1}
-    assert {item["id"] for item in done["items"]} == {item["id"] for item in tried["items"]}
-    assert run_json("restore", "--at", done["at"], "--db", db)["counts"] == done["counts"]
-
-
-def test_what_to_forget_can_be_narrowed(run_json, db):
+def test_what_to_forget_can_be_narrowed_and_is_told_as_json(run_json, db):
     def would(*words):
         return run_json("forget", *words, "--dry-run", "--db", db)["counts"]
 
@@ -102,6 +92,13 @@ def test_what_to_forget_can_be_narrowed(run_json, db):
     assert would("--since", "2100-01-01") == {}
     assert would("--until", "2100-01-01") == would("--everything")
     assert would("--id", "m-502") == {"message": 1}
+    tried = run_json("forget", "--session", "s1", "--dry-run", "--db", db)
+    done = run_json("forget", "--session", "s1", "--yes", "--db", db)
+    assert tried["dry_run"] is True
+    assert done["dry_run"] is False
+    assert done["counts"] == tried["counts"] == {"message": 5, "episode": 1, "task": 1}
+    assert {item["id"] for item in done["items"]} == {item["id"] for item in tried["items"]}
+    assert run_json("restore", "--at", done["at"], "--db", db)["counts"] == done["counts"]
 
 
 def test_a_purge_says_so_and_leaves_no_byte(run, db):

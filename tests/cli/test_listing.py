@@ -31,7 +31,7 @@ def busy(db, open_memory):
 LISTS = ("tasks", "episodes", "knowledge", "facts")
 
 
-def test_tasks(run, run_json, busy):
+def test_tasks_and_episodes(run, run_json, busy):
     text = run("tasks", "--db", busy).stdout
     assert "in_progress · about db-1 · 1 step\n" in text
     assert "[red]not[/red] done yet" in text
@@ -43,9 +43,6 @@ def test_tasks(run, run_json, busy):
     [one] = run_json("tasks", "--status", "in_progress", "--db", busy)
     assert one == told[0]
     assert run("tasks", "--status", "failed", "--db", busy).stdout == "nothing there\n"
-
-
-def test_episodes(run, run_json, busy):
     text = run("episodes", "--db", busy).stdout
     assert "success · about nginx 容器 · importance 0.50 · consolidated" in " ".join(text.split())
     assert "重启 nginx 容器 -> 重启后恢复" in text
@@ -54,7 +51,7 @@ def test_episodes(run, run_json, busy):
     assert {"id", "task_id", "outcome", "importance", "consolidated", "session_id"} <= set(told[0])
 
 
-def test_knowledge(run, run_json, busy):
+def test_knowledge_and_facts(run, run_json, busy):
     text = run("knowledge", "--db", busy).stdout
     assert "from 3 episodes · pinned" in text
     assert "- docker restart nginx" in text
@@ -62,9 +59,6 @@ def test_knowledge(run, run_json, busy):
     assert len(one["source_episodes"]) == 3
     assert 0.5 <= one["confidence"] <= 1
     assert run_json("show", one["id"], "--db", busy)[0] == one
-
-
-def test_facts(run, run_json, busy):
     text = run("facts", "edge-02", "--db", busy).stdout
     assert "active · said by Mei" in text
     assert "edge-02 · 端口: 8444" in text

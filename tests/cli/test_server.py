@@ -42,11 +42,8 @@ def test_a_database_that_is_not_there_is_not_made_for_a_key(run, tmp_path, verb)
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_it_listens_elsewhere_with_keys_only(run):
+def test_it_listens_elsewhere_with_keys_only_and_a_port_that_is_taken_is_told_in_a_line(run):
     assert "jiyi keys create --tenant NAME" in run("serve", "--host", "0.0.0.0", "--port", "0", code=1).stderr
-
-
-def test_a_port_that_is_taken_is_told_in_a_line(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         complaint = run("serve", "--port", taken.getsockname()[1], code=1).stderr
     assert complaint.startswith("error: cannot listen on 127.0.0.1:")

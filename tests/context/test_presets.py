@@ -25,13 +25,10 @@ def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(row):
     assert shares == pytest.approx([shares[0]] * 4), "retrieved sections keep their proportions"
 
 
-def test_a_preset_grows_with_the_window():
+def test_a_preset_grows_with_the_window_and_own_ones_stand_beside_the_given_ones():
     small, large = Budget.for_task("analysis", 8_000), Budget.for_task("analysis", 128_000)
     assert large.max_output_tokens == 16 * small.max_output_tokens
     assert large.shares == small.shares
-
-
-def test_own_presets_stand_beside_the_given_ones():
     presets = {**PRESETS, "support": Allocation(system=1, knowledge=1, history=2, output=1)}
     assert Budget.for_task("support", 5_000, presets).max_output_tokens == 1_000
     assert Budget.for_task("support", 5_000, presets).shares["history"] == pytest.approx(2 / 3)
@@ -71,19 +68,13 @@ def test_any_allocation_gives_a_budget_that_fills_the_window(given_parts, data):
     assert rest > 0
 
 
-@pytest.mark.parametrize("total", [0, -5, 1.5, True, "8000"])
-def test_a_window_that_is_none_is_refused(total):
-    with pytest.raises(BadBudget, match="total"):
-        Budget.for_task("analysis", total)
-
-
-@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "500", True])
-def test_an_allocation_that_is_none_is_refused(wrong):
-    with pytest.raises(BadBudget, match="history"):
-        Allocation(system=500, knowledge=500, history=wrong, output=500)
-
-
-def test_an_allocation_without_input_and_a_window_without_room_are_refused():
+def test_windows_and_allocations_that_are_none_are_refused():
+    for total in (0, -5, 1.5, True, "8000"):
+        with pytest.raises(BadBudget, match="total"):
+            Budget.for_task("analysis", total)
+    for wrong in (-1, float("nan"), float("inf"), "500", True):
+        with pytest.raises(BadBudget, match="history"):
+            Allocation(system=500, knowledge=500, history=wrong, output=500)
     with pytest.raises(BadBudget, match="nothing for the input"):
         Allocation(system=0, knowledge=0, history=0, output=500)
     greedy = Allocation(system=1, knowledge=0, history=0, output=999)

@@ -44,11 +44,8 @@ def test_dates_are_taken_as_iso_8601(server):
     assert client.get("/v1/facts", params={**ANA, "as_of": at}).status_code == 200
 
 
-def test_a_precondition_counts_only_where_there_are_versions(server):
+def test_a_precondition_counts_only_with_versions_and_a_wrong_method_is_told_the_right_ones(server):
     assert server.client().get("/v1/stats?user_id=ana", headers={"if-match": '"x"'}).status_code == 200
-
-
-def test_a_wrong_method_is_told_which_are_right(server):
     answer = server.client().request("OPTIONS", "/v1/facts")
     assert (answer.status_code, answer.headers.get_list("allow")) == (405, ["GET, HEAD, POST"])
 

@@ -80,7 +80,6 @@ def test_a_token_allows_what_its_scopes_say(server, scopes):
 
 
 def test_what_is_no_token_for_this_server_opens_nothing(server):
-    public = OURS.public_key().public_bytes(*_pem())
     none = jwt.encode({"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": 9e9}, None, algorithm="none")
     refused = {
         "nothing": None,
@@ -95,7 +94,7 @@ def test_what_is_no_token_for_this_server_opens_nothing(server):
         "not begun": token(nbf=time.time() + 600),
         "without a subject": token(sub=None),
         "unsigned": none,
-        "signed with the public key": _hmac(public),
+        "signed with the public key": _hmac(),
     }
     for name, bearer in refused.items():
         answer = call(server, bearer)
@@ -147,22 +146,19 @@ def test_settings_that_cannot_be_trusted_are_refused(serve_at, tmp_path, changed
         pass
 
 
-def _pem():
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    return Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-
-
-def _hmac(public):
+def _hmac():
     """Return a token signed with the public key as if it were a shared secret."""
     import base64
     import hashlib
     import hmac
+
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
 
     claims = {"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": time.time() + 600, "scope": "write"}
     head = part({"alg": "HS256", "typ": "JWT", "kid": "1"}) + b"." + part(claims)
+    public = OURS.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     signed = base64.urlsafe_b64encode(hmac.digest(public, head, hashlib.sha256)).rstrip(b"=")
     return (head + b"." + signed).decode()

@@ -168,12 +168,14 @@ def test_the_upstreams_errors_are_passed_on_and_nothing_is_kept(proxy, upstream)
     assert proxied.stored(0) == []
 
 
-def test_a_dead_upstream_is_an_error_as_openai_writes_them(proxy):
+def test_a_dead_upstream_or_none_is_an_error_as_openai_writes_them(proxy):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(openai.InternalServerError, match="ConnectError") as caught:
         proxy(f"http://127.0.0.1:{port}/v1").sdk().chat.completions.create(**ask())
     assert (caught.value.status_code, caught.value.type) == (502, "upstream_error")
+    got = proxy(None).post(ask())
+    assert (got.status_code, "proxy_upstream" in got.json()["error"]["message"]) == (501, True)
 
 
 def test_an_answer_that_breaks_off_breaks_off_and_the_question_is_kept(proxy, upstream):
@@ -296,11 +298,6 @@ def test_the_servers_own_key_goes_to_the_upstream(proxy, upstream):
     assert upstream.keys == ["Bearer sk-ours"] * 3
     assert upstream.paths[1:] == ["/v1/models", "/v1/models/a/m"]
     assert httpx.get(f"{proxied.url}/models/%2e%2e/admin").status_code == 404
-
-
-def test_without_an_upstream_it_says_so(proxy):
-    got = proxy(None).post(ask())
-    assert (got.status_code, "proxy_upstream" in got.json()["error"]["message"]) == (501, True)
 
 
 def test_other_routes_are_said_to_be_none(proxy, upstream):

@@ -50,16 +50,6 @@ def test_dicts_come_back_as_they_were_given_and_messages_may_be_among_them(polic
     assert {id(one) for one in decided.kept} <= {id(one) for one in mixed}
 
 
-def test_a_call_and_its_result_stay_together_in_dicts_too():
-    talk = [
-        *dicts(2),
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": "a", "content": "ok"},
-    ]
-    assert SlidingWindow(max_messages=1)(talk).kept == (talk[0], *talk[-2:])
-    assert SlidingWindow(max_messages=1)(talk[:-1]).kept == (talk[0], talk[-3])
-
-
 @pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "nobody", "content": "x"}, "text", 5])
 def test_what_is_no_message_is_refused(wrong):
     with pytest.raises(BadMessage):
@@ -81,13 +71,20 @@ def test_limits_that_are_not_given():
     assert RunningSummary().due([user("word " * 90)], 50).endswith("80 % of 50")
 
 
-def test_dicts_are_folded():
+def test_dicts_are_folded_and_a_call_and_its_result_stay_together():
     talk = dicts()
     folded = RunningSummary().fold(talk)
     assert folded.changed
     assert "question 0" in folded.summary.text
     assert [id(one) for one in folded.kept] == [id(one) for one in (talk[0], *talk[-6:])]
     assert [one.message["content"] for one in folded.dropped][:2] == ["question 0", "answer 0"]
+    talk = [
+        *dicts(2),
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "a", "content": "ok"},
+    ]
+    assert SlidingWindow(max_messages=1)(talk).kept == (talk[0], *talk[-2:])
+    assert SlidingWindow(max_messages=1)(talk[:-1]).kept == (talk[0], talk[-3])
 
 
 def test_messages_are_counted_where_no_turns_are_given():

@@ -53,7 +53,7 @@ def test_a_text_is_scored_once_and_only_where_not_all_fits(monkeypatch):
     assert len(asked) == len(set(asked)) == 50
 
 
-def test_an_importance_that_was_given_wins():
+def test_an_importance_that_was_given_wins_and_a_tool_pair_is_worth_its_best():
     talk = [
         user("好的", importance=0.95),
         user("我们决定用 MySQL", importance=0.1),
@@ -61,9 +61,6 @@ def test_an_importance_that_was_given_wins():
         user("?"),
     ]
     assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
-
-
-def test_a_tool_pair_is_worth_its_best_message():
     talk = [calls("a"), result("a", importance=0.9), user("端口是 8080"), user("然后呢")]
     assert ImportanceSampling(tokens(talk[0], talk[1], talk[3]))(talk).kept == (talk[0], talk[1], talk[3])
 

@@ -26,13 +26,18 @@ def test_policies_decide_from_left_to_right():
     assert {d.reason for d in Pipeline(TokenBudget(limit), SlidingWindow(3))(talk).dropped} == {over}
 
 
-def test_without_policies_all_but_the_broken_stays():
+def test_without_policies_all_but_the_broken_stays_and_a_message_twice_has_two_places():
     talk = [user(), result("a"), calls("b"), assistant()]
     decided = Pipeline()(talk)
     assert decided.kept == (talk[0], talk[3])
     reasons = [d.reason for d in decided.dropped]
     assert reasons == ["tool result without its call", "tool call without its result"]
     assert Pipeline()([]) == Kept(kept=(), dropped=())
+    one = user("again")
+    talk = [one, assistant("a"), one, assistant("b")]
+    decided = Pipeline(SlidingWindow(1))(talk)
+    assert decided.kept == (one, talk[3])
+    assert [d.message for d in decided.dropped] == [one, talk[1]]
 
 
 def test_a_pipeline_is_a_policy_and_its_budget_reaches_every_one_in_it():
@@ -42,14 +47,6 @@ def test_a_pipeline_is_a_policy_and_its_budget_reaches_every_one_in_it():
     inner = Pipeline(SlidingWindow(4))
     assert Pipeline(inner, TokenBudget(10_000))(talk) == inner(talk)
     assert Pipeline(SlidingWindow(4)) == inner
-
-
-def test_the_same_message_twice_has_two_places():
-    one = user("again")
-    talk = [one, assistant("a"), one, assistant("b")]
-    decided = Pipeline(SlidingWindow(1))(talk)
-    assert decided.kept == (one, talk[3])
-    assert [d.message for d in decided.dropped] == [one, talk[1]]
 
 
 def test_the_policies_are_asked_until_nothing_more_leaves():

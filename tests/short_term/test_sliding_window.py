@@ -43,12 +43,9 @@ def test_a_long_turn_keeps_its_opening_and_without_one_its_newest():
     assert SlidingWindow(max_messages=2)(talk).kept == tuple(talk[-2:])
 
 
-def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit():
+def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit_but_broken_ones_leave():
     talk = [user(), calls("a", "b"), result("a"), result("b", pinned=True), *talk_of(3)]
     assert SlidingWindow(k=1, max_messages=2)(talk).kept == (*talk[1:4], *talk[-2:])
-
-
-def test_broken_atoms_leave_even_when_pinned():
     talk = [user(), calls("a", "b", pinned=True), result("b"), result("z", pinned=True), assistant()]
     decision = SlidingWindow()(talk)
     assert decision.kept == (talk[0], talk[4])

@@ -3,7 +3,6 @@
 import pytest
 from at_once import at_once
 
-import jiyi
 from jiyi.errors import DuplicateId
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"cmd": "restart"}'}}
@@ -13,7 +12,7 @@ def say(memory, *texts, session="s", **options):
     return [memory.save_message(session, role="user", content=t, **options) for t in texts]
 
 
-def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
+def test_messages_are_stored_with_all_that_is_known_of_them_one_or_several(memory):
     given = {"role": "user", "content": "nginx 又 502 了", "name": "Ana", "meta": {"a": [1]}}
     saved = memory.save_message("s-42", given, importance=0.5, pinned=True)
     assert saved.to_dict() == given
@@ -24,9 +23,6 @@ def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
     assert memory.save_message("s-42", saved) == saved
     with pytest.raises(DuplicateId):
         memory.save_message("elsewhere", saved)
-
-
-def test_several_messages_are_saved_together_or_not_at_all(memory):
     call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
     saved = memory.save_messages("s", [{"role": "user", "content": "do"}, call, result])
@@ -111,11 +107,6 @@ def test_threads_may_share_a_memory(open_memory):
     assert (counted["message"], counted["session"], counted["vectors_pending"]) == (90, 2, 0)
     for session in ("s0", "s1"):
         assert memory.summary(session).upto_seq < 45
-
-
-def test_the_public_names_are_there():
-    assert jiyi.open is not None
-    assert sorted(jiyi.__all__) == sorted(name for name in jiyi.__all__ if hasattr(jiyi, name))
 
 
 def test_recent_messages_are_the_newest_turns(open_memory):

@@ -11,21 +11,13 @@ from jiyi.errors import BadMessage, BadQuery, DuplicateId, InputError, NaiveDate
 from jiyi.records import Message
 
 SAID = datetime(2024, 3, 1, 8, 30, tzinfo=UTC)
+THERE = SAID.astimezone(timezone(timedelta(hours=8)))
+SECONDS = SAID.timestamp()
+DATES = [SAID, THERE, "2024-03-01T08:30:00Z", "2024-03-01T16:30:00+08:00", SECONDS, int(SECONDS)]
 
 
 @pytest.mark.parametrize("name", ["created_at", "timestamp"])
-@pytest.mark.parametrize(
-    "written",
-    [
-        SAID,
-        SAID.astimezone(timezone(timedelta(hours=8))),
-        "2024-03-01T08:30:00Z",
-        "2024-03-01T16:30:00+08:00",
-        SAID.timestamp(),
-        int(SAID.timestamp()),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("written", DATES, ids=str)
 def test_the_date_of_a_dict_is_when_it_was_said(memory, name, written):
     given = {"role": "user", "content": "the port is 8443", name: written}
     (saved,) = memory.save_messages("s", [given])
