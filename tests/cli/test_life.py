@@ -125,9 +125,8 @@ def test_pin(run, run_json, db):
 def test_maintain_goes_through_all_users(run, run_json, old):
     tried = run("maintain", "--dry-run", "--db", old)
     assert tried.stdout.count("4 records would be put into the trash") == 2
-    assert "2 episodes: importance below 0.25" in tried.stdout
-    assert r"episode 0.15: 重启 nginx \x1b[2J 0" in tried.stdout
-    assert "[red]bob:" in tried.stdout
+    for words in ("2 episodes: importance below 0.25", r"episode 0.15: 重启 nginx \x1b[2J 0", "[red]bob:"):
+        assert words in tried.stdout
     assert "users" in tried.stderr
     assert "\x1b" not in tried.stdout
     done = run_json("maintain", "--db", old)

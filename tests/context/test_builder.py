@@ -64,8 +64,7 @@ budgets = st.builds(
 
 def must_be_in(given_materials):
     waiting = [*given_materials.history, *given_materials.tail]
-    groups = partners(waiting)
-    stay = set()
+    groups, stay = partners(waiting), set()
     for place, message in enumerate(waiting):
         if message.pinned:
             stay |= groups[place] or set()

@@ -65,8 +65,7 @@ def test_it_is_bounded_and_nothing_in_it_passes_for_a_heading(messages, most, su
 
 
 def test_what_matters_most_stays_longest():
-    messages = talk("en")
-    seen = []
+    messages, seen = talk("en"), []
     for size in range(400, 45, -1):
         try:
             found = list(sections(handover(messages, summary="it began well", max_tokens=size)))

@@ -189,8 +189,7 @@ def needed_with(**parts):
 def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     cards = [card("a"), card("b")]
     opened = [body("a", 0.9), body("b", 0.2), body("c", 0.2)]
-    summary = summed("words " * 40)
-    system = [said("be brief", "system")]
+    summary, system = summed("words " * 40), [said("be brief", "system")]
     least = needed_with(system=system, skills=cards, summary=summary)
     assert least == needed_with(system=system, skills=[*cards, *opened], summary=summary)
     size, seen = built(system=system, skills=[*cards, *opened], summary=summary).report.tokens, []

@@ -30,8 +30,7 @@ def block(place, text="a remark", *, thread="s", score=1.0, minutes=None, **fiel
 
 def window(blocks, budget=2_000, language="en", **parts):
     parts.setdefault("current", Message(role="user", content="What was it?"))
-    materials = Materials(blocks=blocks, **parts)
-    limit = Budget(max_input_tokens=budget)
+    materials, limit = Materials(blocks=blocks, **parts), Budget(max_input_tokens=budget)
     return build_window(materials, limit, counter=COUNTER, language=language, zone=ZoneInfo("Asia/Shanghai"))
 
 
@@ -69,14 +68,10 @@ def test_roles_are_named_in_the_language_of_the_window():
     assert "- **助手**: 早。" in shown
 
 
-@pytest.mark.parametrize(
-    ("language", "line"),
-    [
-        ("en", "It is Monday, 2026-03-02 07:59 (Asia/Shanghai)."),
-        ("zh", "现在是 2026-03-02 07:59 星期一（Asia/Shanghai）。"),
-    ],
-)
-def test_the_moment_of_the_question_stands_above_what_is_recalled(language, line):
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_moment_of_the_question_stands_above_what_is_recalled(language):
+    english, chinese = "It is Monday, 2026-03-02 07:59", "现在是 2026-03-02 07:59 星期一"
+    line = f"{english} (Asia/Shanghai)." if language == "en" else f"{chinese}（Asia/Shanghai）。"
     asked_at = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
     made = window([block(1)], language=language, asked_at=asked_at)
     assert made.messages[0]["content"].splitlines()[1] == line

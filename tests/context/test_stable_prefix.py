@@ -94,8 +94,7 @@ def stable_part(window, history):
 @pytest.mark.parametrize("place", ["system", "message"])
 @pytest.mark.parametrize("size", [16_000, 1_600])
 def test_nine_tenths_of_the_stable_part_are_shared_by_successive_windows(size, place):
-    before = None
-    slid = 0
+    before, slid = None, 0
     for version, history, window in run_of(TURNS, size, place):
         slid += any(i.section == "history" for i in window.report.left_out)
         if before and before[0] == version:

@@ -84,8 +84,7 @@ def test_what_is_rejected_is_named_by_the_name_that_the_client_gave(server, name
     assert [one["where"] for one in job["result"]["rejected"]] == [f"{shown}:2"]
 
 
-def test_an_import_that_fails_names_no_folder_of_the_server(server):
-    client = server.client()
+def test_an_import_that_fails_names_no_folder_of_the_server(client):
     begun = client.post("/v1/import?user_id=ana&name=store.sqlite3", content=b"no database").json()
     with client.stream("GET", f"/v1/jobs/{begun['id']}/events") as events:
         told = "\n".join(events.iter_lines())
@@ -118,8 +117,7 @@ def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatc
     assert not list(tmp_path.glob("jiyi-*"))
 
 
-def test_figures_are_labelled_by_route_and_known_method(server):
-    client = server.client()
+def test_figures_are_labelled_by_route_and_known_method(client):
     client.get("/v1/sessions/some-name/window?user_id=ana")
     client.request("ODD", "/v1/stats")
     told = client.get("/metrics").text

@@ -244,23 +244,9 @@ def as_mem0(me: Somebody) -> None:
 
 
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
-    save: 20,
-    save_several: 4,
-    change_end: 4,
-    look_around: 8,
-    lists: 10,
-    search: 12,
-    remember: 6,
-    task: 3,
-    trespass: 12,
-    forget: 4,
-    transfer: 2,
-    jobs: 3,
-    figures: 3,
-    proxied: 6,
-    tools: 8,
-    as_mem0: 8,
-}
+    save: 20, save_several: 4, change_end: 4, look_around: 8, lists: 10, search: 12, remember: 6, task: 3,
+    trespass: 12, forget: 4, transfer: 2, jobs: 3, figures: 3, proxied: 6, tools: 8, as_mem0: 8,
+}  # fmt: skip
 
 
 def walk(world: World, users: int, operations: int, seed: int) -> None:

@@ -136,8 +136,7 @@ def must_stay(messages: Sequence[Message]) -> list[Message]:
 
 def check(messages: Sequence[Message], decision) -> None:
     """What every policy promises, for any conversation."""
-    kept_ids = [m.id for m in decision.kept]
-    dropped_ids = [d.message.id for d in decision.dropped]
+    kept_ids, dropped_ids = [m.id for m in decision.kept], [d.message.id for d in decision.dropped]
     order = {m.id: i for i, m in enumerate(messages)}
     assert unanswerable(decision.kept) is None
     assert sorted(kept_ids + dropped_ids) == sorted(order)

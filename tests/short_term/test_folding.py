@@ -26,8 +26,7 @@ class Noting:
 
 
 def folding(store, summarize=None, backlog=None, **policy):
-    extractive = Summarize(max_tokens=120)
-    made = RunningSummary(8_000, **policy)
+    extractive, made = Summarize(max_tokens=120), RunningSummary(8_000, **policy)
     return SummaryUpdater(Summaries(store), made, summarize or extractive, backlog=backlog or extractive)
 
 
@@ -62,8 +61,7 @@ def test_what_leaves_the_window_of_the_session_is_folded(store):
 
 
 def test_a_gap_left_by_other_agents_is_no_reason(store):
-    theirs = replace(SCOPE, agent_id="theirs")
-    mine = replace(SCOPE, agent_id="mine")
+    theirs, mine = replace(SCOPE, agent_id="theirs"), replace(SCOPE, agent_id="mine")
     for question, answer in zip(talk_of(8)[::2], talk_of(8)[1::2], strict=True):
         save(store, question, answer, scope=theirs)
         save(store, user("mine"), assistant("yes"), scope=mine)
@@ -71,8 +69,7 @@ def test_a_gap_left_by_other_agents_is_no_reason(store):
 
 
 def test_system_and_pinned_messages_stay_beside_the_summary(store):
-    rule = Message(role="system", content="只说中文")
-    pinned = user("the blue door", pinned=True)
+    rule, pinned = Message(role="system", content="只说中文"), user("the blue door", pinned=True)
     save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
     standing = folding(store).fold_if_due(SCOPE, recent(store, 20), WIDE)
     assert [m.text for m in standing.uncovered(recent(store, 20))[:2]] == ["只说中文", "the blue door"]

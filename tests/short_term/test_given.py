@@ -35,8 +35,7 @@ EVERY_POLICY = pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(p
 @EVERY_POLICY
 def test_dicts_come_back_as_they_were_given_and_messages_may_be_among_them(policy):
     talk = dicts()
-    before = [dict(one) for one in talk]
-    decided = policy(talk)
+    before, decided = [dict(one) for one in talk], policy(talk)
     ids = {id(one) for one in talk}
     both = [*decided.kept, *(one.message for one in decided.dropped)]
     assert {id(one) for one in both} == ids

@@ -46,8 +46,7 @@ def test_a_text_is_scored_once_and_only_where_not_all_fits(monkeypatch):
     assert ImportanceSampling(tokens(*talk))(talk).kept == tuple(talk)
     asked = []
     monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: asked.append(text) or 0.5)
-    talk = [user(f"scored once: {n}") for n in range(50)]
-    policy = ImportanceSampling(200)
+    talk, policy = [user(f"scored once: {n}") for n in range(50)], ImportanceSampling(200)
     policy(talk)
     policy([*talk, user("one more")])
     assert len(asked) == len(set(asked)) == 50
@@ -98,8 +97,7 @@ def test_ten_thousand_messages():
     ]
     policy = ImportanceSampling(4_000)
     policy(talk)
-    started = time.thread_time()
-    kept = policy(talk).kept
+    started, kept = time.thread_time(), policy(talk).kept
     assert time.thread_time() - started < 2, "scores are kept: about 0.1 s on a quiet core"
     assert tokens(*kept) <= 4_000
 
@@ -108,8 +106,7 @@ def test_ten_thousand_messages():
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
-    policy = ImportanceSampling(most, keep_last=keep_last)
-    limit = min(most, budget or most)
+    policy, limit = ImportanceSampling(most, keep_last=keep_last), min(most, budget or most)
     stay = {m.id for m in must_stay(talk)} | ({m.id for m in newest(talk)} if keep_last else set())
     needed = tokens(*(m for m in talk if m.id in stay))
     if needed > limit:

@@ -124,8 +124,7 @@ def test_what_was_forgotten_while_it_was_written_is_not_stored(store, summaries)
 
 def test_a_version_that_went_leaves_the_one_before(store, summaries):
     said = save(store, *[user(f"m{n}") for n in range(3)])
-    one = fold(summaries, said[:1])
-    two = fold(summaries, said[1:2])
+    one, two = fold(summaries, said[:1]), fold(summaries, said[1:2])
     store.delete(Query(scope=SCOPE, kinds=("summary",), ids=(two.id,)))
     assert fold(summaries, said[2:], after=two) == one, "what stands, not what is built on air"
     assert summaries.versions(SCOPE) == [one]

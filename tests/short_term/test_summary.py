@@ -47,8 +47,7 @@ class Recorder:
 
 
 def test_nothing_leaves_before_it_is_time():
-    talk = [system(), *rounds(20)]
-    policy = RunningSummary(10_000)
+    talk, policy = [system(), *rounds(20)], RunningSummary(10_000)
     assert policy.due(talk) == ""
     assert policy(talk).kept == tuple(talk)
     folded = policy.fold(talk, None, fails)
@@ -70,8 +69,7 @@ def test_it_is_time_over_four_fifths_of_the_window_with_the_summary_and_over_fif
     policy = RunningSummary(2 * COUNTER.count_all(talk))
     assert policy.due(talk) == ""
     assert policy.due(talk, more_tokens=COUNTER.count_all(talk))
-    talk = [system(), *rounds(25)]
-    policy = RunningSummary(10**6)
+    talk, policy = [system(), *rounds(25)], RunningSummary(10**6)
     assert policy.due(talk) == ""
     assert policy.due([*talk, user()]) == "51 messages, more than 50"
     assert RunningSummary(10**6, max_messages=10, keep_turns=2)(talk).kept == (talk[0], *talk[-4:])
@@ -132,8 +130,7 @@ def test_a_stored_summary_is_taken_up():
 
 @pytest.mark.parametrize("previous", [None, "old"])
 def test_a_failure_leaves_everything_as_it_was(previous):
-    talk = [system(), *rounds(30)]
-    policy = RunningSummary(10**6)
+    talk, policy = [system(), *rounds(30)], RunningSummary(10**6)
     if previous:
         previous = policy.fold(talk, None, Recorder(), force=True).summary
     folded = policy.fold(talk, previous, fails)

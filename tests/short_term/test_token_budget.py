@@ -125,8 +125,7 @@ def test_what_leaves_no_budget_is_refused(window, options):
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
-    policy = TokenBudget(most, keep_last=keep_last)
-    limit = min(most, budget or most)
+    policy, limit = TokenBudget(most, keep_last=keep_last), min(most, budget or most)
     stay = {m.id: m for m in [*must_stay(talk), *(newest(talk) if keep_last else [])]}.values()
     needed = tokens(*stay)
     if needed > limit:
@@ -141,8 +140,7 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert tokens(*decision.kept) <= limit
     assert policy(talk, budget) == decision
     assert policy(decision.kept, budget).kept == decision.kept
-    places = {m.id: i for i, m in enumerate(talk)}
-    groups = partners(talk)
+    places, groups = {m.id: i for i, m in enumerate(talk)}, partners(talk)
     free = sorted({min(groups[places[i]]) for i in kept - {m.id for m in stay}})
     if free:  # everything sound and newer than the oldest free choice stayed, unless it could not fit
         for start in {min(g) for i, g in groups.items() if g and min(g) > free[0]}:

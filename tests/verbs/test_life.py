@@ -151,9 +151,7 @@ def test_pins_are_for_all_kinds_or_for_none(memory):
     assert not memory.recent_messages("s")[0].pinned
 
 
-def test_an_export_to_read_is_in_the_language_of_the_settings_and_none_replaces_a_database(
-    memory, open_memory, tmp_path, path
-):
+def test_exports_to_read_follow_the_settings_and_replace_no_database(memory, open_memory, tmp_path, path):
     say(memory, "nginx 又 502 了")
     file = tmp_path / "ana.md"
     assert memory.export(str(file), format="markdown").counts["message"] == 1

@@ -115,15 +115,13 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
     assert memory.forget(filters={"metadata": {"channel": "mail"}}, purge=True).erased == 3
 
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-SAYING = {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm"}
-CHOICE = {"index": 0, "finish_reason": "tool_calls", "message": SAYING}
-ANSWER = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
-
-
 def test_an_answer_of_openai_is_saved_as_it_is_and_sent_as_the_api_wants_it(memory):
     memory.save_message("s", {"role": "user", "content": "look", "metadata": {"a": 1}, "trace": "t-1"})
-    saved = memory.save_message("s", ChatCompletion.model_validate(ANSWER).choices[0].message)
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    saying = {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": saying}
+    answer = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    saved = memory.save_message("s", ChatCompletion.model_validate(answer).choices[0].message)
     assert saved.tool_calls[0].name == "look"
     assert saved.to_dict()["reasoning_content"] == "hm"
     memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "nothing", "timestamp": 5})
