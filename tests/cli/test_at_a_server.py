@@ -47,5 +47,4 @@ def test_what_needs_the_database_itself_says_so(run, url, command):
 
 
 def test_a_server_that_is_away_is_one_line(run):
-    said = run("stats", "--db", "http://127.0.0.1:9", "--user", "ana", code=1).stderr
-    assert said.startswith("error: ")
+    assert run("stats", "--db", "http://127.0.0.1:9", "--user", "ana", code=1).stderr.startswith("error: ")

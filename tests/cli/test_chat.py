@@ -152,14 +152,10 @@ def test_ctrl_c_ends_a_pipe(talk, saved, monkeypatch):
     assert saved("s") == ["one"]
 
 
-def test_bytes_that_are_no_text_are_read_all_the_same(talk):
+def test_bytes_that_are_no_text_are_read_and_control_characters_do_not_steer_the_terminal(talk):
     with ScriptedChat() as server:
-        no_utf_8 = b"caf\xe9?".decode(errors="surrogateescape")
-        assert talk(no_utf_8, server=server).stdout == "ok\n"
+        assert talk(b"caf\xe9?".decode(errors="surrogateescape"), server=server).stdout == "ok\n"
     assert server.asked[0]["messages"][-1]["content"] == "caf\ufffd?"
-
-
-def test_control_characters_of_a_model_do_not_steer_the_terminal(talk):
     with ScriptedChat(turn("\x1b]0;title\x07red\x1b[31m")) as server:
         result = talk("Hi", server=server)
     assert "\x1b" not in result.output

@@ -16,19 +16,27 @@ from jiyi.evaluate import BASELINES
 HELLO = '{"role": "user", "content": "你好 from a file"}\n'
 
 
-def test_help_names_every_command(run):
+def test_help_says_what_there_is(run):
     text = run("--help").output
     for name, said in tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8")).items():
         if "run" in said:
             assert f"│ {name} " in text
             assert run(name, "-h").output
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    del texts["shared"]
+    root = typer.main.get_command(app)
+    for name, said in texts.items():
+        command = root
+        for word in name.split():
+            command = command.get_command(None, word)
+        parameters = {parameter.name for parameter in command.params}
+        assert {*said.get("arguments", ()), *said.get("options", ())} <= parameters, name
+    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
+    assert ", ".join(BASELINES) in texts["evaluate"]["options"]["baseline"]
 
 
-def test_no_command_shows_the_help(run):
+def test_no_command_shows_the_help_and_an_option_the_version(run):
     assert "Usage" in run(code=2).output
-
-
-def test_version(run):
     assert run("--version").output == f"jiyi {version('jiyi')}\n"
     assert version("jiyi") == jiyi.__version__
 
@@ -45,7 +53,7 @@ def test_import(run, run_json, tmp_path):
     assert run_json("stats", "--db", db)["vectors_pending"] == 1
 
 
-def test_import_reports_bad_lines_and_takes_the_rest(run, run_json, db, tmp_path):
+def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_json, db, tmp_path):
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "[bold]robot[/bold]"}\n' + HELLO, "utf-8")
     result = run("import", file, "--db", db)
@@ -53,9 +61,6 @@ def test_import_reports_bad_lines_and_takes_the_rest(run, run_json, db, tmp_path
     assert "rejected talk.jsonl:1: role '[bold]robot[/bold]'" in result.stderr
     [bad] = run_json("import", file, "--db", db)["rejected"]
     assert bad["where"] == "talk.jsonl:1"
-
-
-def test_import_of_nothing_usable_fails(run, db, tmp_path):
     file = tmp_path / "bad.jsonl"
     file.write_text("{\n{\n", "utf-8")
     assert "2 rejected" in run("import", file, "--db", db, code=1).stdout
@@ -76,24 +81,19 @@ def test_search(run, run_json, db):
     assert "nginx 又 502 了" in text
     assert "m-502" in text
     found = run_json("search", "502", "--db", db)
-    assert found["query"] == "502"
-    assert found["notes"] == []
+    assert (found["query"], found["notes"]) == ("502", [])
     hit = next(hit for hit in found["hits"] if hit["id"] == "m-502")
-    assert hit["kind"] == "message"
-    assert hit["session_id"] == "s1"
+    assert (hit["kind"], hit["session_id"]) == ("message", "s1")
     assert hit["created_at"].endswith("+00:00")
     assert {"window", "meaning"} <= set(hit["why"])
     assert sum(hit["why"].values()) == pytest.approx(hit["score"], abs=0.01)
     assert hit["around"] == []
 
 
-def test_search_says_how_likely_it_is_that_nothing_answers(run, run_json, db):
+def test_search_says_how_likely_nothing_answers_and_where_asked_what_speaks_for_a_hit(run, run_json, db):
     likely = run_json("search", "502", "--db", db)["nothing_relevant"]
     assert 0 < likely < 1
     assert f"\n\nnothing relevant: {100 * likely:.0f} %\n" in run("search", "502", "--db", db).stdout
-
-
-def test_search_shows_what_speaks_for_a_hit_where_asked(run, run_json, db):
     hit = run_json("search", "502", "--limit", 1, "--db", db)["hits"][0]
     strongest = max(hit["why"], key=lambda name: abs(hit["why"][name]))
     shown = f"why: {strongest} {hit['why'][strongest]:+.2f} · "
@@ -125,7 +125,7 @@ def test_search_takes_the_day_it_is_asked(run_json, open_memory, path):
     assert run_json(*question, "2026-03-11T08:00")["hits"][0]["id"] == "m-dumps"
 
 
-def test_search_filters(run_json, db):
+def test_search_filters_and_may_find_nothing(run_json, db, run):
     def ids(*options: str) -> list[str]:
         found = run_json("search", "502 nginx certificate", "--db", db, *options)
         return [hit["id"] for hit in found["hits"]]
@@ -138,9 +138,6 @@ def test_search_filters(run_json, db):
     assert len(ids("--limit", "1")) == 1
     assert ids("--since", "2100-01-01") == []
     assert ids("--until", "2000-01-01T08:00") == []
-
-
-def test_search_that_finds_nothing(run, run_json, db):
     assert run("search", "502", "--since", "2100-01-01", "--db", db).stdout == "nothing found\n"
     found = run_json("search", "502", "--since", "2100-01-01", "--db", db)
     assert (found["hits"], found["nothing_relevant"]) == ([], 1)
@@ -154,14 +151,12 @@ def test_context(run, run_json, db):
     assert told["messages"][0] == {"role": "system", "content": "你是运维助手"}
     assert told["messages"][-1] == {"role": "user", "content": "上次怎么修好的？"}
     assert told["report"]["tokens"] <= told["report"]["max_input_tokens"] == 500
-    newest = run_json("context", "s1", "--db", db)["messages"]
-    assert {"role": "user", "content": "nginx 又 502 了"} in newest
+    assert {"role": "user", "content": "nginx 又 502 了"} in run_json("context", "s1", "--db", db)["messages"]
 
 
 def test_context_cuts_long_messages_for_the_screen_only(run, run_json, db):
     question = "\n".join(f"line {i}" for i in range(100))
-    text = run("context", "s1", question, "--lines", 5, "--db", db).stdout
-    assert "… 95 more lines" in text
+    assert "… 95 more lines" in run("context", "s1", question, "--lines", 5, "--db", db).stdout
     assert run_json("context", "s1", question, "--db", db)["messages"][-1]["content"] == question
 
 
@@ -183,10 +178,12 @@ def test_show(run, run_json, db):
     assert run_json("show", episode["id"], "--db", db)[0]["task_id"] == task["id"]
 
 
-def test_stats(run, run_json, db):
+def test_stats_of_a_database_that_may_be_named_by_the_environment(run, run_json, db, monkeypatch):
     assert "6  message" in run("stats", "--db", db).stdout
     counts = run_json("stats", "--db", db)
     assert (counts["message"], counts["session"], counts["episode"]) == (6, 2, 1)
+    monkeypatch.setenv("JIYI_DB", str(db))
+    assert run_json("stats")["message"] == 6
 
 
 @pytest.mark.slow
@@ -242,11 +239,6 @@ def test_doctor(run, run_json, db, tmp_path):
     assert "fix" in run("doctor", "--db", foreign, code=1).stdout
 
 
-def test_the_database_may_be_named_by_the_environment(run_json, db, monkeypatch):
-    monkeypatch.setenv("JIYI_DB", str(db))
-    assert run_json("stats")["message"] == 6
-
-
 def test_lone_surrogates_are_shown_and_valid_json(run, run_json, tmp_path):
     file, db = tmp_path / "s.jsonl", tmp_path / "s.db"
     file.write_text('{"id": "m1", "role": "user", "content": "a\\ud800b"}\n', "utf-8")
@@ -268,20 +260,3 @@ def test_monitor_tells_what_is_stored(run, run_json, open_memory, path):
     text = run("monitor", "--db", path).output
     assert "1 replies" in text
     assert "failed 3 times" in " ".join(text.split())
-
-
-def test_what_help_says_is_of_parameters_that_there_are():
-    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
-    del texts["shared"]
-    root = typer.main.get_command(app)
-    for name, said in texts.items():
-        command = root
-        for word in name.split():
-            command = command.get_command(None, word)
-        parameters = {parameter.name for parameter in command.params}
-        assert {*said.get("arguments", ()), *said.get("options", ())} <= parameters, name
-
-
-def test_help_names_the_baselines():
-    texts = tomllib.loads((files("jiyi.cli") / "options.toml").read_text("utf-8"))
-    assert ", ".join(BASELINES) in texts["evaluate"]["options"]["baseline"]

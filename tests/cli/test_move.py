@@ -17,8 +17,7 @@ def test_a_copy_finds_the_same(run, run_json, db, tmp_path):
     assert "0 were there already, 7 got vectors" in shown.stdout
     assert everything(run_json, target) == everything(run_json, db)
     assert "1 message brought back" in run("restore", "m-502", "--db", target).stdout
-    again = run("copy", db, tmp_path / "again.db", "--without-trash")
-    assert "trash" not in again.stdout
+    assert "trash" not in run("copy", db, tmp_path / "again.db", "--without-trash").stdout
 
 
 def test_json_and_only_json(run_json, two_users, tmp_path):

@@ -81,8 +81,7 @@ def test_a_killed_one_leaves_a_server_that_is_found_and_can_be_stopped(serve, ru
     process, told = serve()
     process.kill()
     process.wait()
-    complaint = run("serve-db", "--data", data, code=1).stderr
-    assert f"kill -INT {told['pid']} stops it" in complaint
+    assert f"kill -INT {told['pid']} stops it" in run("serve-db", "--data", data, code=1).stderr
     os.kill(told["pid"], signal.SIGINT)
     psutil.wait_procs([psutil.Process(told["pid"])] if not gone(told["pid"]) else [], timeout=60)
     process, _ = serve()

@@ -106,8 +106,10 @@ def test_a_server_that_is_not_there_is_told_without_the_password(run, url, words
         assert "wrong@" not in result.output
 
 
-def test_the_demo_overwrites_no_server(run, url):
+def test_the_demo_and_the_doctor_make_no_tables(run, url):
     assert "takes a file only, not postgresql://jiyi:***@" in run("demo", "--db", url, code=1).stderr
+    assert tables(url) == 0
+    assert "has no memory yet; make its tables: jiyi migrate" in run("doctor", "--repair", "--db", url).stdout
     assert tables(url) == 0
 
 
@@ -178,11 +180,6 @@ def test_doctor_says_what_the_server_is(run, run_json, filled):
     assert "is sound: 1 users" in found["database"]["detail"]
     assert "repair" not in found
     assert checks(run_json("doctor", "--repair", "--db", filled))["repair"]["detail"] == "nothing to repair"
-
-
-def test_doctor_makes_no_tables(run, url):
-    assert "has no memory yet; make its tables: jiyi migrate" in run("doctor", "--repair", "--db", url).stdout
-    assert tables(url) == 0
 
 
 def test_doctor_warns_of_a_role_that_passes_the_wall(run_json, filled, postgres_server):

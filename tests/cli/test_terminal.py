@@ -34,12 +34,9 @@ def test_a_terminal_without_chinese(out, real_db, words, surroundings):
     assert out(*words, "--db", real_db, **surroundings)
 
 
-def test_words_without_chinese_are_whole_there(out, real_db):
+def test_words_and_json_are_whole_in_a_terminal_without_chinese(out, real_db):
     told = out("forget", "nginx", "--dry-run", "--db", real_db, **ASCII)
     assert b"1 message, 1 episode, 1 task would be forgotten" in told
-
-
-def test_json_is_whole_in_a_terminal_without_chinese(out, real_db):
     shown = out("show", "m-502", "--json", "--db", real_db, **ASCII)
     assert json.loads(shown.decode("ascii"))[0]["content"] == "nginx 又 502 了"
     told = out("forget", "nginx", "--dry-run", "--json", "--db", real_db, **ASCII)
@@ -84,8 +81,7 @@ def test_a_reader_that_leaves_early(start, open_memory, path):
         memory.save_messages("s2", [{"role": "user", "content": "记忆 " * 30}] * 1_000)
         for number in range(300):
             memory.remember(subject=f"gw-{number}", predicate="note", object="记忆 " * 100)
-    forget = "forget --everything --dry-run --json"
-    for words in ("show s1", "show s1 --json", forget, "facts --limit 300"):
+    for words in ("show s1", "show s1 --json", "forget --everything --dry-run --json", "facts --limit 300"):
         process = start(*words.split(), "--db", path)
         assert process.stdout.read(10)
         process.stdout.close()

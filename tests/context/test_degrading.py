@@ -32,11 +32,13 @@ def run(text=LONG):
     return [user("look"), calls("x"), result("x", text, id="out"), assistant("a timeout")]
 
 
-def test_nothing_is_done_where_all_fits():
+def test_nothing_is_done_where_all_fits_and_what_others_saved_is_added_to():
     report = built(run(), 4_000, blocks=recalled(2)).report
     assert report.steps == ()
     assert report.saved == {}
     assert report.left_out == ()
+    report = built(run(), 500, saved={"tool_output": 1_000}).report
+    assert report.saved["tool_output"] == 1_000 + report.steps[0].tokens_before - report.steps[0].tokens
 
 
 def test_a_large_tool_output_of_an_earlier_turn_is_shortened_before_anything_leaves():
@@ -56,11 +58,6 @@ def test_a_large_tool_output_of_an_earlier_turn_is_shortened_before_anything_lea
     assert 0 < len(sent["content"]) < len(LONG)
 
 
-def test_what_others_saved_is_added_to():
-    report = built(run(), 500, saved={"tool_output": 1_000}).report
-    assert report.saved["tool_output"] == 1_000 + report.steps[0].tokens_before - report.steps[0].tokens
-
-
 def test_small_results_the_newest_turn_and_pins_stay_whole():
     small = [user("a"), calls("s"), result("s", "ok", id="small"), assistant("b")]
     held = [user("a"), calls("p", pinned=True), result("p", LONG, id="pinned")]
@@ -75,9 +72,6 @@ def test_small_results_the_newest_turn_and_pins_stay_whole():
     assert asked == ["out"]
     texts = {i.id: i.tokens for i in window.report.included}
     assert texts["pinned"] == texts["newest"] > 400
-
-
-def test_without_a_question_the_last_turn_is_the_newest():
     arranged = arrange([*run(), calls("y"), result("y", LONG, id="newest")], None)
     materials = Materials(history=[arranged.current, *arranged.tail], shorten=halved)
     report = build_window(materials, Budget(max_input_tokens=1_200), counter=COUNTER, language="en").report
@@ -120,15 +114,12 @@ def test_what_a_policy_drops_is_trimming_and_what_is_broken_is_not():
     assert [i.reason for i in orphan.left_out] == ["tool result without its call"]
 
 
-def test_a_result_is_shortened_to_the_same_words_whatever_is_asked_and_found():
+def test_a_result_is_shortened_to_the_same_words_and_stays_where_it_would_have_left():
     texts = set()
     for question, count in (("why?", 0), ("why? " * 20, 9), ("and what else happened then?", 4)):
         window = built(run(3 * LONG), 1_200, blocks=recalled(count), question=question)
         texts.add(next(m["content"] for m in window.messages if m["role"] == "tool"))
     assert len(texts) == 1
-
-
-def test_what_shortening_keeps_stays_where_it_would_have_left():
     whole = built(run(), 1_000, shorten=None, blocks=recalled(12)).report
     short = built(run(), 1_000, blocks=recalled(12)).report
     assert "out" in {i.id for i in whole.left_out}

@@ -45,8 +45,7 @@ def test_summary_and_task_are_in_it(language, heading):
         Step(scope=scope, task_id="t", description="watch", status="pending"),
     )
     task = Task(scope=scope, request="restart nginx", started_at=START, updated_at=START, steps=steps)
-    text = handover(talk(language), summary="- one\n- two", task=task, language=language)
-    found = sections(text)
+    found = sections(handover(talk(language), summary="- one\n- two", task=task, language=language))
     assert found[heading] == ["one", "two"]
     assert found["目标" if language == "zh" else "Goal"] == ["restart nginx"]
     done, open_ = ("完成", "待做") if language == "zh" else ("done", "pending")
@@ -66,8 +65,7 @@ def test_it_is_bounded_and_nothing_in_it_passes_for_a_heading(messages, most, su
 
 
 def test_what_matters_most_stays_longest():
-    messages = talk("en")
-    seen = []
+    messages, seen = talk("en"), []
     for size in range(400, 45, -1):
         try:
             found = list(sections(handover(messages, summary="it began well", max_tokens=size)))

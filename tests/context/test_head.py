@@ -78,16 +78,22 @@ def test_skills_and_summary_stand_behind_the_last_system_message():
     assert report.sections["summary"] > 5
     assert sum(report.sections.values()) + report.framing == report.tokens
     reasons = {i.id: i.reason for i in report.included}
-    assert reasons["deploy"] == "always shown"
-    assert reasons["deploy/body"] == "an opened skill"
+    assert (reasons["deploy"], reasons["deploy/body"]) == ("always shown", "an opened skill")
     assert {i.kind for i in report.included if i.section == "skills"} == {"skill"}
 
 
-def test_without_a_system_message_they_make_their_own():
+def test_without_words_of_a_system_message_they_make_their_own_and_parts_take_them_too():
     window = built(skills=[card("deploy")], summary=summed())
     assert [m["role"] for m in window.messages] == ["system", "user"]
     assert window.messages[0]["content"].startswith("## Skills\n- **deploy**")
     assert window.report.sections["system"] == 0
+    parts = Message(role="system", content=({"type": "text", "text": "be brief"},))
+    window = built(system=[parts], summary=summed())
+    assert [part["type"] for part in window.messages[0]["content"]] == ["text", "text"]
+    assert "raised to 1g" in window.messages[0]["content"][1]["text"]
+    assert window.messages[0]["content"][0]["text"] == "be brief"
+    empty = built(system=[Message(role="system", content="")], summary=summed())
+    assert empty.messages[0]["content"].startswith("## Conversation so far")
 
 
 def test_the_summary_may_be_a_message_of_its_own():
@@ -157,16 +163,6 @@ def test_what_the_profile_says_is_not_shown_again():
     assert "hunter2" in built(profile=[hidden], blocks=[asked]).markdown
 
 
-def test_parts_and_an_empty_system_message_take_the_sections_too():
-    parts = Message(role="system", content=({"type": "text", "text": "be brief"},))
-    window = built(system=[parts], summary=summed())
-    assert [part["type"] for part in window.messages[0]["content"]] == ["text", "text"]
-    assert "raised to 1g" in window.messages[0]["content"][1]["text"]
-    assert window.messages[0]["content"][0]["text"] == "be brief"
-    empty = built(system=[Message(role="system", content="")], summary=summed())
-    assert empty.messages[0]["content"].startswith("## Conversation so far")
-
-
 @pytest.mark.parametrize("asked", ["zh", "en"])
 def test_headings_follow_the_text_below_them_and_not_the_question(asked):
     window = built(
@@ -179,8 +175,7 @@ def test_headings_follow_the_text_below_them_and_not_the_question(asked):
 
 
 def test_a_count_the_system_message_carries_is_not_believed_for_more_text():
-    counted = COUNTER.counted(said("be brief", "system"))
-    window = built(system=[counted], skills=[body("deploy")])
+    window = built(system=[COUNTER.counted(said("be brief", "system"))], skills=[body("deploy")])
     assert window.report.tokens == COUNTER.count_all([Message.from_openai(m) for m in window.messages])
 
 
@@ -194,12 +189,10 @@ def needed_with(**parts):
 def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     cards = [card("a"), card("b")]
     opened = [body("a", 0.9), body("b", 0.2), body("c", 0.2)]
-    summary = summed("words " * 40)
-    system = [said("be brief", "system")]
+    summary, system = summed("words " * 40), [said("be brief", "system")]
     least = needed_with(system=system, skills=cards, summary=summary)
     assert least == needed_with(system=system, skills=[*cards, *opened], summary=summary)
-    everything = built(system=system, skills=[*cards, *opened], summary=summary).report
-    size, seen = everything.tokens, []
+    size, seen = built(system=system, skills=[*cards, *opened], summary=summary).report.tokens, []
     while size >= least:
         report = built(size=size, system=system, skills=[*cards, *opened], summary=summary).report
         assert report.tokens <= size
@@ -214,6 +207,8 @@ def test_the_summary_leaves_first_then_opened_skills_then_it_is_an_error():
     with pytest.raises(BudgetTooSmall) as caught:
         built(size=least - 1, system=system, skills=[*cards, *opened], summary=summary)
     assert (caught.value.needed, caught.value.available) == (least, least - 1)
+    with pytest.raises(BudgetTooSmall):
+        built(size=60, summary=summed("words " * 60, required=True))
 
 
 def check_head_steps(report):
@@ -225,11 +220,6 @@ def check_head_steps(report):
         assert whats["closed skills"].items == len(bodies)
         assert whats["closed skills"].tokens_before == sum(i.tokens for i in bodies)
         assert whats["closed skills"].tokens == 0
-
-
-def test_what_is_required_does_not_leave():
-    with pytest.raises(BudgetTooSmall):
-        built(size=60, summary=summed("words " * 60, required=True))
 
 
 @st.composite
@@ -272,8 +262,7 @@ def test_what_a_window_promises_holds_with_any_head(talk, head, question, size, 
             assert message.to_openai() in window.messages
     shown = [i.id for i in window.report.included if i.section in ("skills", "summary")]
     gone = [i.id for i in window.report.left_out if i.section in ("skills", "summary")]
-    candidates = [*skills, *([summary] if summary else [])]
-    assert sorted(shown + gone) == sorted(b.source_id for b in candidates)
+    assert sorted(shown + gone) == sorted(b.source_id for b in [*skills, *([summary] if summary else [])])
     assert {b.source_id for b in cards} <= set(shown)
     assert not gone or gone[0] == "s1" or summary is None
     for text in (m.content for m in sent if isinstance(m.content, str)):

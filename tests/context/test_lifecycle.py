@@ -1,5 +1,7 @@
 """Health of a session, and the advice that follows from it."""
 
+import json
+
 import pytest
 from conversations import conversations
 from hypothesis import given
@@ -23,7 +25,7 @@ def talk(*parts):
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
-def test_a_session_about_one_thing_is_well(language):
+def test_a_session_about_one_thing_is_well_and_what_the_newest_turns_have_left_is_stale(language):
     found = health(talk(ABOUT_WORK[language] * 1), 4_000, recent=1)
     assert found.length < 0.1
     assert found.stale == 0
@@ -31,10 +33,6 @@ def test_a_session_about_one_thing_is_well(language):
     assert found.misses is None
     assert advise(found).action == "continue"
     assert advise(found).reasons == ()
-
-
-@pytest.mark.parametrize("language", ["zh", "en"])
-def test_what_the_newest_turns_have_nothing_to_do_with_is_stale_and_the_goal_is_far(language):
     found = health(talk(ABOUT_WORK[language], ABOUT_FOOD[language]), 4_000, recent=2)
     assert 0.4 < found.stale < 0.7
     assert found.drift > 0.9
@@ -76,34 +74,18 @@ def test_what_is_measured_elsewhere_is_taken_over():
 @given(conversations(), st.integers(1, 500), st.integers(1, 4))
 def test_every_share_is_one(messages, size, recent):
     found = health(messages, size, recent=recent)
-    shares = (found.stale, found.repeated, found.drift or 0)
-    assert all(0 <= share <= 1 for share in shares)
+    assert all(0 <= share <= 1 for share in (found.stale, found.repeated, found.drift or 0))
     assert found == health(messages, size, recent=recent)
 
 
 @pytest.mark.parametrize(
-    ("figures", "action", "signs"),
-    [
-        ({"length": 0.3}, "continue", 0),
-        ({"length": 0.3, "stale": 0.6}, "continue", 1),
-        ({"length": 0.3, "drift": 0.9}, "continue", 1),
-        ({"length": 0.3, "stale": 0.6, "repeated": 0.5, "drift": 0.9}, "continue", 3),
-        ({"length": 0.4, "stale": 0.6}, "summarise", 1),
-        ({"length": 0.8}, "summarise", 0),
-        ({"length": 0.9, "misses": 0.8}, "summarise", 1),
-        ({"length": 1.2, "stale": 0.6}, "summarise", 1),
-        ({"length": 0.4, "stale": 0.6, "repeated": 0.3}, "restart", 2),
-        ({"length": 0.9, "drift": 0.9}, "restart", 1),
-        ({"length": 1.5, "misses": 0.9, "drift": 0.95}, "restart", 2),
-        ({"length": 1.0}, "split", 0),
-        ({"length": 1.4, "misses": 0.9}, "split", 1),
-    ],
+    ("figures", "action", "signs"), TABLES["advice: figures, what is advised, signs of wear"]
 )
 def test_the_advice_follows_from_the_figures(figures, action, signs):
-    advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **figures}))
+    advice = advise(Health(**{"stale": 0.0, "repeated": 0.0, **json.loads(figures)}))
     assert advice.action == action
     size = [r for r in advice.reasons if "of the window" in r]
-    assert len(advice.reasons) - len(size) == signs
+    assert len(advice.reasons) - len(size) == int(signs)
     assert bool(size) == (action != "continue")
 
 

@@ -37,11 +37,13 @@ def test_a_message_whose_words_the_summary_has_stays_out():
     assert made.markdown.count(PORT) == 1
 
 
-def test_a_message_copied_into_the_history_stays_out():
+def test_a_message_copied_into_the_history_stays_out_but_short_lines_prove_nothing():
     said = Message(role="user", content=f"As I wrote:  {PORT}", id="m2")
     assert left_out(built([recalled(PORT)], history=[said])) == {"m1": SAID}
     as_history = {"m2": "already in the window as history"}
     assert left_out(built([recalled("x", "m2")], history=[said])) == as_history
+    said = Message(role="user", content="ok, yes, ok", id="m2")
+    assert left_out(built([recalled("ok")], history=[said])) == {}
 
 
 def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
@@ -56,11 +58,10 @@ def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
     assert "> [Ana] Good morning. … It is 10 U." in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
     said = recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")
-    chinese = built([said], summary=summary("网关的回调端口改成了九千。"))
-    assert "> [Ana] … 明天下午两点开始迁移数据库。" in chinese.markdown
-
-
-def test_a_short_sentence_beside_one_that_stands_there_is_kept():
+    assert (
+        "> [Ana] … 明天下午两点开始迁移数据库。"
+        in built([said], summary=summary("网关的回调端口改成了九千。")).markdown
+    )
     made = built([recalled(f"{PORT}. Not 8443.")], summary=summary(f"{PORT}."))
     assert "> [Ana] … Not 8443." in made.markdown
 
@@ -70,17 +71,11 @@ def test_code_and_data_are_not_cut():
         assert text.splitlines()[-1] in built([recalled(text)], summary=summary(f"{PORT}.")).markdown
 
 
-def test_short_lines_prove_nothing():
-    said = Message(role="user", content="ok, yes, ok", id="m2")
-    assert left_out(built([recalled("ok")], history=[said])) == {}
-
-
 def test_a_fact_is_not_repeated_where_its_source_or_its_words_stand():
     said = Message(role="user", content=PORT, id="m2")
     by_source = built([fact("pay-gw · port: 9443", sources=("m0", "m2"))], history=[said])
     by_words = built([fact(PORT)], history=[said])
-    asked = built([fact("pay-gw · port: 9443", sources=("now",))])
-    for made in (by_source, by_words, asked):
+    for made in (by_source, by_words, built([fact("pay-gw · port: 9443", sources=("now",))])):
         assert left_out(made) == {"f1": SAID}
     assert "9443" in built([fact("pay-gw · port: 9443", sources=("elsewhere",))], history=[said]).markdown
 

@@ -30,10 +30,8 @@ def block(place, text="a remark", *, thread="s", score=1.0, minutes=None, **fiel
 
 def window(blocks, budget=2_000, language="en", **parts):
     parts.setdefault("current", Message(role="user", content="What was it?"))
-    materials = Materials(blocks=blocks, **parts)
-    limit = Budget(max_input_tokens=budget)
-    zone = ZoneInfo("Asia/Shanghai")
-    return build_window(materials, limit, counter=COUNTER, language=language, zone=zone)
+    materials, limit = Materials(blocks=blocks, **parts), Budget(max_input_tokens=budget)
+    return build_window(materials, limit, counter=COUNTER, language=language, zone=ZoneInfo("Asia/Shanghai"))
 
 
 def recalled(made):
@@ -50,8 +48,7 @@ def test_a_passage_ends_with_its_session_and_with_an_hours_pause():
 
 
 def test_passages_stand_in_the_order_of_time_with_one_date_each():
-    best_is_last = [block(9, minutes=500, score=9.0), block(1, score=1.0), block(2), block(4)]
-    assert recalled(window(best_is_last)) == (
+    assert recalled(window([block(9, minutes=500, score=9.0), block(1, score=1.0), block(2), block(4)])) == (
         "> [2026-03-01 20:01 · Ana] a remark 1\n"
         "> [Ana] a remark 2\n"
         "> …\n"
@@ -71,14 +68,10 @@ def test_roles_are_named_in_the_language_of_the_window():
     assert "- **助手**: 早。" in shown
 
 
-@pytest.mark.parametrize(
-    ("language", "line"),
-    [
-        ("en", "It is Monday, 2026-03-02 07:59 (Asia/Shanghai)."),
-        ("zh", "现在是 2026-03-02 07:59 星期一（Asia/Shanghai）。"),
-    ],
-)
-def test_the_moment_of_the_question_stands_above_what_is_recalled(language, line):
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_moment_of_the_question_stands_above_what_is_recalled(language):
+    english, chinese = "It is Monday, 2026-03-02 07:59", "现在是 2026-03-02 07:59 星期一"
+    line = f"{english} (Asia/Shanghai)." if language == "en" else f"{chinese}（Asia/Shanghai）。"
     asked_at = datetime(2026, 3, 1, 23, 59, tzinfo=UTC)
     made = window([block(1)], language=language, asked_at=asked_at)
     assert made.messages[0]["content"].splitlines()[1] == line
@@ -88,7 +81,7 @@ def test_the_moment_of_the_question_stands_above_what_is_recalled(language, line
 OLD = block(1, "the port is 8443,", outdated="surely", successor=block(30, "the port is 9443,"))
 
 
-def test_what_is_outdated_is_followed_by_what_took_its_place():
+def test_what_is_outdated_is_followed_by_what_took_its_place_once_and_whole():
     made = window([OLD, block(2)])
     assert recalled(made) == (
         "> [2026-03-01 20:01 · Ana · outdated] the port is 8443, 1\n"
@@ -98,6 +91,10 @@ def test_what_is_outdated_is_followed_by_what_took_its_place():
     first = made.report.included[:3]
     assert [(i.id, i.tokens > 0) for i in first] == [("s1", True), ("s30", True), ("s2", True)]
     assert [b.source_id for b in made.blocks] == ["s1", "s2"]
+    assert "8443" in window([OLD, block(30, "the port …", whole=False)]).markdown
+    made = window([OLD, block(2, "port 8443,", outdated="surely", successor=OLD.successor)])
+    assert made.markdown.count("9443") == 1
+    assert made.markdown.count("outdated") == 2
 
 
 @pytest.mark.parametrize("where", ["recalled", "history", "current"])
@@ -114,11 +111,6 @@ def test_what_is_outdated_stays_out_where_its_successor_is_in_the_window(where):
     assert reasons == {"s1": "outdated; what took its place is in the window"}
 
 
-def test_an_excerpt_of_the_successor_is_not_all_of_it():
-    part = block(30, "the port …", whole=False)
-    assert "8443" in window([OLD, part]).markdown
-
-
 def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
     unsure = block(1, "the port is 8443,", outdated="maybe", successor=OLD.successor)
     alone, both = window([unsure], language="zh"), window([unsure, OLD.successor], language="zh")
@@ -127,13 +119,6 @@ def test_what_may_have_changed_is_shown_with_what_may_have_replaced_it():
     assert "8443" in both.markdown
     assert both.markdown.count("9443") == 1
     assert "→" not in both.markdown
-
-
-def test_one_successor_of_two_is_shown_once():
-    other = block(2, "port 8443,", outdated="surely", successor=OLD.successor)
-    made = window([OLD, other])
-    assert made.markdown.count("9443") == 1
-    assert made.markdown.count("outdated") == 2
 
 
 def test_what_passages_save_is_given_to_those_that_wait():

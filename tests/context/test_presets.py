@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.errors import BadBudget
 from jiyi.records import SHARES, Budget
@@ -12,15 +13,9 @@ RETRIEVED = ("task", "knowledge", "episodes", "recalled")
 parts = st.floats(0, 10_000, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "system", "knowledge", "history", "output"),
-    [
-        ("code_generation", 500, 3_000, 1_000, 3_500),
-        ("conversation", 500, 1_000, 4_000, 2_500),
-        ("analysis", 500, 4_000, 1_000, 2_500),
-    ],
-)
-def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(name, system, knowledge, history, output):
+@pytest.mark.parametrize("row", read_tables(__file__)["name, system, knowledge, history, output"])
+def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(row):
+    name, system, knowledge, history, output = row[0], *map(int, row[1:])
     budget = Budget.for_task(name, 8_000)
     assert (budget.max_input_tokens, budget.max_output_tokens) == (8_000 - output, output)
     left = budget.max_input_tokens - system
@@ -30,13 +25,10 @@ def test_a_preset_gives_its_figures_in_a_window_of_eight_thousand(name, system, 
     assert shares == pytest.approx([shares[0]] * 4), "retrieved sections keep their proportions"
 
 
-def test_a_preset_grows_with_the_window():
+def test_a_preset_grows_with_the_window_and_own_ones_stand_beside_the_given_ones():
     small, large = Budget.for_task("analysis", 8_000), Budget.for_task("analysis", 128_000)
     assert large.max_output_tokens == 16 * small.max_output_tokens
     assert large.shares == small.shares
-
-
-def test_own_presets_stand_beside_the_given_ones():
     presets = {**PRESETS, "support": Allocation(system=1, knowledge=1, history=2, output=1)}
     assert Budget.for_task("support", 5_000, presets).max_output_tokens == 1_000
     assert Budget.for_task("support", 5_000, presets).shares["history"] == pytest.approx(2 / 3)
@@ -76,19 +68,13 @@ def test_any_allocation_gives_a_budget_that_fills_the_window(given_parts, data):
     assert rest > 0
 
 
-@pytest.mark.parametrize("total", [0, -5, 1.5, True, "8000"])
-def test_a_window_that_is_none_is_refused(total):
-    with pytest.raises(BadBudget, match="total"):
-        Budget.for_task("analysis", total)
-
-
-@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "500", True])
-def test_an_allocation_that_is_none_is_refused(wrong):
-    with pytest.raises(BadBudget, match="history"):
-        Allocation(system=500, knowledge=500, history=wrong, output=500)
-
-
-def test_an_allocation_without_input_and_a_window_without_room_are_refused():
+def test_windows_and_allocations_that_are_none_are_refused():
+    for total in (0, -5, 1.5, True, "8000"):
+        with pytest.raises(BadBudget, match="total"):
+            Budget.for_task("analysis", total)
+    for wrong in (-1, float("nan"), float("inf"), "500", True):
+        with pytest.raises(BadBudget, match="history"):
+            Allocation(system=500, knowledge=500, history=wrong, output=500)
     with pytest.raises(BadBudget, match="nothing for the input"):
         Allocation(system=0, knowledge=0, history=0, output=500)
     greedy = Allocation(system=1, knowledge=0, history=0, output=999)
@@ -96,11 +82,9 @@ def test_an_allocation_without_input_and_a_window_without_room_are_refused():
         Budget.for_task("greedy", 10, {"greedy": greedy})
 
 
-def test_the_rules_of_thumb_judge_an_allocation():
-    usual = Allocation(system=800, knowledge=3_000, history=2_500, input=1_200, output=2_500)
-    assert usual.unusual() == ()
-    lines = PRESETS["code_generation"].unusual()
-    assert lines == (
+def test_the_rules_of_thumb_judge_an_allocation_and_default_shares_stay_what_they_are():
+    assert Allocation(system=800, knowledge=3_000, history=2_500, input=1_200, output=2_500).unusual() == ()
+    assert PRESETS["code_generation"].unusual() == (
         "history takes 12% of the window; 20% to 30% is usual",
         "output takes 44% of the window; 20% to 30% is usual",
     )
@@ -111,8 +95,5 @@ def test_the_rules_of_thumb_judge_an_allocation():
         "input": (0.05, 0.15),
         "output": (0.20, 0.30),
     }
-
-
-def test_the_default_shares_stay_what_they_are():
     assert Budget(max_input_tokens=100).shares == SHARES
     assert SHARES == {"task": 0.10, "knowledge": 0.10, "episodes": 0.15, "recalled": 0.30, "history": 0.35}

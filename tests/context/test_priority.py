@@ -21,12 +21,13 @@ def test_the_best_go_in_whole_highest_priority_first():
     assert queue.left() == ["a very long piece " * 10]
 
 
-def test_equals_keep_their_order_and_own_sizes_are_believed():
+def test_equals_keep_their_order_own_sizes_are_believed_and_of_nothing_comes_nothing():
     queue = PriorityContext(10)
     for name in ("a", "b", "c"):
         queue.add(name, priority=1, tokens=5)
     assert queue.best() == ["a", "b"]
     assert queue.left() == ["c"]
+    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])
 
 
 @given(
@@ -49,7 +50,3 @@ def test_what_cannot_be_is_refused():
         PriorityContext(5).add(7, 1)
     with pytest.raises(InputError, match="tokens"):
         PriorityContext(5).add("x", 1, tokens=-1)
-
-
-def test_nothing_in_nothing_out():
-    assert (PriorityContext(5).text(), PriorityContext(5).best()) == ("", [])

@@ -82,8 +82,7 @@ def shared(before, after):
 
 def stable_part(window, history):
     """The length of head and history; of the head alone where some of the history is not shown whole."""
-    head = [m for m in window.messages if m["role"] == "system"]
-    place = len(head)
+    place = len([m for m in window.messages if m["role"] == "system"])
     if place < len(window.messages) and "Conversation so far" in str(window.messages[place]["content"]):
         place += 1
     kept = [i for i in window.report.included if i.section == "history"]
@@ -95,8 +94,7 @@ def stable_part(window, history):
 @pytest.mark.parametrize("place", ["system", "message"])
 @pytest.mark.parametrize("size", [16_000, 1_600])
 def test_nine_tenths_of_the_stable_part_are_shared_by_successive_windows(size, place):
-    before = None
-    slid = 0
+    before, slid = None, 0
     for version, history, window in run_of(TURNS, size, place):
         slid += any(i.section == "history" for i in window.report.left_out)
         if before and before[0] == version:

@@ -12,16 +12,9 @@ from jiyi.short_term import SlidingWindow
 from jiyi.text import counter_for
 
 COUNTER = counter_for("gpt-4o")
-TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": "shell",
-            "description": "Run a command on a host",
-            "parameters": {"type": "object", "properties": {"host": {"type": "string"}}},
-        },
-    }
-]
+TAKES = {"type": "object", "properties": {"host": {"type": "string"}}}
+SHELL = {"name": "shell", "description": "Run a command on a host", "parameters": TAKES}
+TOOLS = [{"type": "function", "function": SHELL}]
 
 
 def window_of(talk, size=2_000, tools=(), policy=None):
@@ -40,11 +33,6 @@ def test_tool_definitions_take_their_tokens_from_the_budget():
     assert window_of(talk[-1:], size=cost + COUNTER.count_all(talk[-1:]), tools=TOOLS).messages
 
 
-def test_a_policy_that_decides_nothing_is_told():
-    with pytest.raises(InputError, match="must return Kept"):
-        window_of([user("hello"), user("now")], policy=lambda *_: None)
-
-
 def test_an_own_policy_looks_first_and_the_budget_still_holds():
     talk = [m for n in range(9) for m in (user(f"question {n}"), assistant("word " * 30))] + [user("now")]
     window = window_of(talk, policy=SlidingWindow(2))
@@ -54,6 +42,8 @@ def test_an_own_policy_looks_first_and_the_budget_still_holds():
     tight = window_of(talk, size=90, policy=SlidingWindow(2))
     assert tight.report.tokens <= 90
     assert len(tight.report.left_out) + len(tight.report.included) == len(talk)
+    with pytest.raises(InputError, match="must return Kept"):
+        window_of([user("hello"), user("now")], policy=lambda *_: None)
 
 
 def test_results_stand_behind_their_call_however_late_they_came():

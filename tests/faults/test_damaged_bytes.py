@@ -58,8 +58,7 @@ def test_reading_leaves_it_out_and_says_so(spoilt, path, open_memory, tmp_path, 
 @pytest.mark.parametrize("purge", [False, True])
 def test_forgetting_takes_it_along(spoilt, path, open_memory, what, purge):
     memory = open_memory()
-    receipt = memory.forget(**({"ids": spoilt} if "ids" in what else what), purge=purge)
-    assert receipt.damaged == 1
+    assert memory.forget(**({"ids": spoilt} if "ids" in what else what), purge=purge).damaged == 1
     assert memory.session_messages("s") == [] or "ids" in what
     assert "is sound" in check_database(path)
     memory.close()
@@ -94,8 +93,7 @@ def test_tasks_steps_facts_and_the_trash(path, open_memory):
     memory.add_step(task.id, "look at it")
     other = memory.start_task("s2", "another")
     memory.save_message("s", {"role": "user", "content": "I live in Berlin."})
-    lying = memory.save_message("s", {"role": "user", "content": "umbrella to forget"})
-    memory.forget(ids=lying.id)
+    memory.forget(ids=memory.save_message("s", {"role": "user", "content": "umbrella to forget"}).id)
     assert memory.facts()
     memory.close()
     spoil(path, "steps", BAD["no UTF-8"], "body LIKE '%umbrella%'")

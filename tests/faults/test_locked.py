@@ -36,8 +36,7 @@ def test_a_lock_held_too_long_is_named_and_reading_goes_on(open_memory, hold, ho
 
 def test_a_lock_that_ends_in_time_is_waited_for(open_memory, hold):
     memory = open_memory(lock_timeout=30)
-    release = hold()
-    timer = threading.Timer(0.5, release)
+    timer = threading.Timer(0.5, hold())
     timer.start()
     began = time.monotonic()
     memory.save_message("s", role="user", content="patient")

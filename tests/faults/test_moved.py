@@ -33,35 +33,19 @@ def memory(path, open_memory):
     return memory
 
 
-def deleted(path):
-    path.unlink()
+HAPPEN = {
+    "deleted": lambda path: path.unlink(),
+    "moved": lambda path: path.rename(f"{path}.elsewhere"),
+    "replaced": lambda path: os.replace(f"{path}.backup", path),
+    "copied over": lambda path: shutil.copyfile(f"{path}.backup", path),
+    "log deleted": lambda path: os.unlink(f"{path}-wal"),
+    "shared memory deleted": lambda path: os.unlink(f"{path}-shm"),
+}
 
 
-def moved(path):
-    path.rename(f"{path}.elsewhere")
-
-
-def replaced(path):
-    os.replace(f"{path}.backup", path)
-
-
-def copied_over(path):
-    shutil.copyfile(f"{path}.backup", path)
-
-
-def log_deleted(path):
-    os.unlink(f"{path}-wal")
-
-
-def shared_memory_deleted(path):
-    os.unlink(f"{path}-shm")
-
-
-@pytest.mark.parametrize(
-    "happen", [deleted, moved, replaced, copied_over, log_deleted, shared_memory_deleted]
-)
-def test_nothing_is_written_any_more_and_it_says_why(path, memory, happen):
-    happen(path)
+@pytest.mark.parametrize("happened", HAPPEN)
+def test_nothing_is_written_any_more_and_it_says_why(path, memory, happened):
+    HAPPEN[happened](path)
     for write in (
         lambda: memory.save_message("s", role="user", content="three"),
         lambda: memory.start_task("s", "a task"),
@@ -73,37 +57,29 @@ def test_nothing_is_written_any_more_and_it_says_why(path, memory, happen):
     memory.close()
 
 
-@pytest.mark.parametrize(
-    ("happen", "name", "left"),
-    [
-        (moved, "agent.db.elsewhere", TEXTS),
-        (replaced, "agent.db", TEXTS[:1]),
-        (log_deleted, "agent.db", TEXTS),
-        (shared_memory_deleted, "agent.db", TEXTS),
-    ],
-)
+@pytest.mark.parametrize("happened", ["moved", "replaced", "log deleted", "shared memory deleted"])
 @pytest.mark.parametrize("noticed", [True, False], ids=["noticed", "closed at once"])
 def test_what_was_acknowledged_is_in_the_file_that_was_open_and_in_no_other(
-    path, memory, open_memory, happen, name, left, noticed
+    path, memory, open_memory, happened, noticed
 ):
-    happen(path)
+    HAPPEN[happened](path)
     if noticed:
         with pytest.raises(DatabaseMoved):
             memory.save_message("s", role="user", content="three")
     memory.close()
-    with open_memory(path.with_name(name)) as again:
-        assert texts(again) == left
+    with open_memory(f"{path}.elsewhere" if happened == "moved" else path) as again:
+        assert texts(again) == (TEXTS[:1] if happened == "replaced" else TEXTS)
         assert "is sound" in again.parts.store._db.check()
 
 
 def test_what_is_open_is_read_until_it_is_closed(path, memory, tmp_path):
-    deleted(path)
+    path.unlink()
     assert texts(memory) == TEXTS
     assert memory.export(tmp_path / "saved.jsonl").counts["message"] == 2
 
 
 def test_a_file_that_is_put_back_is_written_to_again(path, memory):
-    moved(path)
+    HAPPEN["moved"](path)
     with pytest.raises(DatabaseMoved, match="put back"):
         memory.save_message("s", role="user", content="never")
     os.replace(f"{path}.elsewhere", path)
@@ -112,7 +88,7 @@ def test_a_file_that_is_put_back_is_written_to_again(path, memory):
 
 
 def test_a_backup_copied_over_it_is_whole_once_the_log_is_gone(path, memory, open_memory):
-    copied_over(path)
+    HAPPEN["copied over"](path)
     with pytest.raises(DatabaseMoved, match="-wal and -shm"):
         memory.save_message("s", role="user", content="three")
     memory.close()
@@ -128,7 +104,7 @@ def test_the_background_worker_stops_and_says_so(path, open_memory, caplog):
     class Slow(HashEmbedder):
         def embed(self, texts, kind):
             if kind == "passage" and path.exists():
-                deleted(path)
+                path.unlink()
             return super().embed(texts, kind)
 
     memory = open_memory(embedder=Slow(), background=True)
@@ -197,8 +173,7 @@ def test_locks_of_the_process_stay_whatever_it_does_with_the_file(path, memory, 
 
 def test_looking_takes_little(memory):
     file = memory.parts.store._db._file
-    took = min(_timed(file.check) for _ in range(20))
-    assert took < 200e-6, "some ten microseconds on a machine at rest"
+    assert min(_timed(file.check) for _ in range(20)) < 200e-6, "some ten microseconds on a machine at rest"
 
 
 def _timed(call, times=50):

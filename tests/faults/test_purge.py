@@ -89,8 +89,7 @@ def test_a_session_leaves_no_byte(memory, folder):
 
 
 def test_summaries_of_any_length_leave_no_byte(memory, folder):
-    said = [memory.say(f"{LATIN} 第 {n} 句 {HAN}", at=n, learn=False) for n in range(60)]
-    for message in said[:-1]:
+    for message in [memory.say(f"{LATIN} 第 {n} 句 {HAN}", at=n, learn=False) for n in range(60)][:-1]:
         memory.fold(message, text=f"{LATIN} 总结 {HAN} " + "z" * 9_000)
     kept = memory.say("bleibt", "two", learn=False)
     standing = memory.fold(kept, text="bleibt", scope=ANA.in_session("two"))
@@ -161,8 +160,9 @@ def test_a_fact_and_a_knowledge_that_stay_hold_no_word_of_it(memory, folder):
     memory.say("nginx 的监听端口是 8080", at=5)
     whence = {"sources": tuple(m.id for m in memory.find("message")), "text": first.text, "created_at": NOON}
     fact = Fact(scope=ANA, subject=f"nginx {HAN}", predicate="监听端口", object="8080", **whence)
-    words_of = (HAN, LATIN, "丙", "丁")
-    episodes = [memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in words_of]
+    episodes = [
+        memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in (HAN, LATIN, "丙", "丁")
+    ]
     memory.consolidation.run(ANA)
     known = memory.find("knowledge")[0]
     memory.store.put([fact, replace(known, content=f"{known.content} {HAN} {LATIN}")])
@@ -176,8 +176,7 @@ def test_a_fact_and_a_knowledge_that_stay_hold_no_word_of_it(memory, folder):
 def test_freed_pages_statistics_and_a_marker_that_is_a_term_only(memory, folder):
     for n in range(300):
         memory.say(f"{LATIN} 第 {n} 句 {HAN} " + "x" * 500, "big", learn=False)
-    everything = replace(words(""), kinds=("message",), limit=10_000)
-    assert memory.store.delete(everything) == {"message": 300}
+    assert memory.store.delete(replace(words(""), kinds=("message",), limit=10_000)) == {"message": 300}
     memory.say(LATIN, "two", learn=False)
     with memory.database.write() as db:
         db.raw.execute("ANALYZE")
@@ -255,8 +254,7 @@ def killed(folder, stage):
 def test_killed_on_the_way_and_purged_again(folder, stage):
     """A file with a log that nobody folded in; a purge that did not end."""
     killed(folder, stage)
-    database = SqliteDatabase(folder / "agent.db")
-    memory = Memory(database)
+    memory = Memory(SqliteDatabase(folder / "agent.db"))
     assert len(memory.find("message")) == (1 if stage == "before the commit" else 0)
     memory.purge(query=words(LATIN))
     clean(memory, folder)

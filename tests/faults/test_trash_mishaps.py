@@ -114,8 +114,7 @@ def test_a_process_that_is_killed_leaves_all_or_none(open_it, path):
 def test_two_processes_that_take_out_the_same_at_once(open_it, path):
     database, store, trash = open_it()
     fill(store)
-    code = KILLED.replace("while True:", "for _ in range(4):")
-    begin_together(2, code, path, COUNT)
+    begin_together(2, KILLED.replace("while True:", "for _ in range(4):"), path, COUNT)
     check_whole(database, store, trash, there=True)
 
 

@@ -52,13 +52,9 @@ def cut(run, length):
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_compressing(run):
+def test_compressing_and_reading_statements(run):
     check(lambda n: lambda: PruneTokens()(cut(run, n)))
     check(lambda n: lambda: ToolOutput(max_tokens=80)(cut(run, n)))
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_reading_statements(run):
     check(lambda n: lambda: extract_message(Message(role="user", content=cut(run, n), created_at=NOW), UTC))
 
 

@@ -60,6 +60,12 @@ def server(tmp_path):
 
 
 @pytest.fixture
+def client(server):
+    """A client of the server that has no key."""
+    return server.client()
+
+
+@pytest.fixture
 def serve(database):
     return lambda **options: running(database, **options)
 

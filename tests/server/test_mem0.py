@@ -79,8 +79,7 @@ def test_what_was_added_is_found_listed_changed_and_deleted(acme):
     assert (changed["memory"], changed["metadata"]) == ("another note", {"n": 2})
     told = acme.one("GET", kept["id"], after="history/")
     assert [(e["event"], e["new_memory"]) for e in told] == [("ADD", "a note"), ("UPDATE", "another note")]
-    users = acme.ask("GET", "/v1/entities/")["results"]
-    assert users == [{"id": "ana", "name": "ana", "type": "user"}]
+    assert acme.ask("GET", "/v1/entities/")["results"] == [{"id": "ana", "name": "ana", "type": "user"}]
     assert "message" in acme.one("DELETE", kept["id"])
     acme.one("GET", kept["id"], 404)
     assert "message" in acme.ask("DELETE", "/v1/memories/", params={"user_id": "ana"})
@@ -88,15 +87,12 @@ def test_what_was_added_is_found_listed_changed_and_deleted(acme):
     assert acme.ask("GET", "/v1/entities/")["results"] == []
 
 
-def test_what_is_deleted_leaves_no_earlier_version(acme):
+def test_a_batch_is_changed_whole_or_not_at_all_and_deleting_leaves_no_earlier_version(acme):
     (kept,) = acme.add("The wifi password is hunter2", user_id="ana", infer=False)
     for text in ("The wifi password was changed", "There is no wifi"):
         acme.one("PUT", kept["id"], json={"text": text})
     acme.one("DELETE", kept["id"])
     assert acme.get_all()["results"] == []
-
-
-def test_a_batch_is_changed_whole_or_not_at_all(acme):
     first, second = acme.add("one", "two", user_id="ana", infer=False)
     changes = [{"memory_id": first["id"], "text": "1"}, {"memory_id": "ana:none", "text": "2"}]
     acme.ask("PUT", "/v1/batch/", 404, json={"memories": changes})
@@ -119,7 +115,7 @@ def test_every_role_is_kept_but_the_system(acme):
     }  # fmt: skip
 
 
-def test_filters_narrow_as_mem0_writes_them(acme):
+def test_filters_narrow_as_mem0_writes_them_and_memories_of_an_agent_alone_are_nobodys(acme):
     acme.add("red", user_id="ana", agent_id="bot", infer=False, metadata={"n": 1})
     acme.add("green", user_id="ana", run_id="r1", infer=False, metadata={"n": 2}, app_id="web")
     acme.add("blue", user_id="ana", infer=False, expiration_date="2020-01-01", timestamp=1_500_000_000)
@@ -148,9 +144,6 @@ def test_filters_narrow_as_mem0_writes_them(acme):
     assert texts(filters={"AND": [{"user_id": "ana"}, {"metadata": {"n": 1}}]}) == ["red"]
     acme.ask("DELETE", "/v1/memories/", params={"filters": "{'user_id': 'ana', 'run_id': 'r1'}"})
     assert texts() == ["red"]
-
-
-def test_memories_of_an_agent_alone_are_nobodys(acme):
     acme.add("I use metric units", agent_id="bot", infer=False)
     found = acme.search("metric", filters={"agent_id": "bot"})
     assert [(one["user_id"], one["agent_id"]) for one in found] == [(None, "bot")]

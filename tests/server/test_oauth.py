@@ -67,8 +67,7 @@ def call(server, bearer, name="remember", given=None):
 def test_the_subject_is_a_user_of_the_tenant(server):
     assert call(server, token()).status_code == 200
     assert server.memory.facts(user_id="acme//ana")
-    told = call(server, token(sub="ben"), "recall", {"query": "gate"})
-    assert "4711" not in told.text
+    assert "4711" not in call(server, token(sub="ben"), "recall", {"query": "gate"}).text
     for allowed in (token(aud=["https://other.example", RESOURCE]), token(scope=None, scp=["write"])):
         assert not call(server, allowed).json()["result"].get("isError")
 
@@ -81,7 +80,6 @@ def test_a_token_allows_what_its_scopes_say(server, scopes):
 
 
 def test_what_is_no_token_for_this_server_opens_nothing(server):
-    public = OURS.public_key().public_bytes(*_pem())
     none = jwt.encode({"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": 9e9}, None, algorithm="none")
     refused = {
         "nothing": None,
@@ -96,7 +94,7 @@ def test_what_is_no_token_for_this_server_opens_nothing(server):
         "not begun": token(nbf=time.time() + 600),
         "without a subject": token(sub=None),
         "unsigned": none,
-        "signed with the public key": _hmac(public),
+        "signed with the public key": _hmac(),
     }
     for name, bearer in refused.items():
         answer = call(server, bearer)
@@ -107,16 +105,11 @@ def test_what_is_no_token_for_this_server_opens_nothing(server):
     assert server.memory.facts(user_id="acme//ana") == []
 
 
-def test_clients_learn_of_the_issuer(server):
+def test_clients_learn_of_the_issuer_keys_stay_valid_and_tokens_open_nothing_else(server):
     told = httpx.get(f"{server.url}/.well-known/oauth-protected-resource/mcp").json()
-    assert told["resource"] == RESOURCE
-    assert told["authorization_servers"] == [ISSUER]
+    assert (told["resource"], told["authorization_servers"]) == (RESOURCE, [ISSUER])
     assert told["scopes_supported"] == ["read", "write", "forget"]
-
-
-def test_keys_stay_valid_and_tokens_open_nothing_else(server):
-    key = server.keys.create("acme", ["write"], user="ana")[1]
-    assert call(server, key).status_code == 200
+    assert call(server, server.keys.create("acme", ["write"], user="ana")[1]).status_code == 200
     headers = {"authorization": f"Bearer {token()}"}
     assert httpx.get(f"{server.url}/v1/facts", headers=headers).status_code == 401
 
@@ -153,22 +146,19 @@ def test_settings_that_cannot_be_trusted_are_refused(serve_at, tmp_path, changed
         pass
 
 
-def _pem():
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-    return Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
-
-
-def _hmac(public):
+def _hmac():
     """Return a token signed with the public key as if it were a shared secret."""
     import base64
     import hashlib
     import hmac
+
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
 
     claims = {"iss": ISSUER, "aud": RESOURCE, "sub": "ana", "exp": time.time() + 600, "scope": "write"}
     head = part({"alg": "HS256", "typ": "JWT", "kid": "1"}) + b"." + part(claims)
+    public = OURS.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     signed = base64.urlsafe_b64encode(hmac.digest(public, head, hashlib.sha256)).rstrip(b"=")
     return (head + b"." + signed).decode()

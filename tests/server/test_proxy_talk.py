@@ -121,8 +121,7 @@ def test_what_is_recalled_stays_the_same_while_a_run_goes_on(talk, memory):
     sent = said("What is the code of the blue door?")
     first = talk.recall(CHAT.read(sent))
     kept = memory.save_message("other", role="user", content="No, the blue door's code is 8000 now")
-    run = [*sent, {"role": "assistant", "tool_calls": [call("f")]}]
-    assert talk.recall(CHAT.read(run)) is first
+    assert talk.recall(CHAT.read([*sent, {"role": "assistant", "tool_calls": [call("f")]}])) is first
     assert kept.id in talk.recall(CHAT.read(sent)).ids
 
 
@@ -199,17 +198,11 @@ def test_strange_items_are_no_messages(strange):
     assert CHAT.read(strange) == RESPONSES.read(strange) == []
 
 
-def test_a_session_is_known_by_its_first_words():
+def test_a_session_is_known_by_its_first_words_or_its_picture_and_without_either_it_is_new():
     first, again = said("hello"), said("hello", "hi", "go on")
     assert session_of(first) == session_of(again) != session_of(said("good day"))
-
-
-def test_a_session_without_first_words_is_known_by_its_picture():
     cat, dog = ([{"type": "image_url", "image_url": {"url": f"data:{kind}"}}] for kind in ("cat", "dog"))
     sessions = [session_of([{"role": "user", "content": picture}, *said("hello")]) for picture in (cat, dog)]
     assert sessions[0] == session_of([{"role": "user", "content": cat}]) != sessions[1]
-
-
-def test_without_a_user_message_a_session_is_new():
     for nothing in ([], said("hello")[1:], [{"role": "system", "content": "Be brief."}]):
         assert session_of(nothing) != session_of(nothing)

@@ -12,12 +12,10 @@ SAID = {"message": {"role": "user", "content": "I moved to Lisbon. 我喜欢喝�
 
 
 def say(client, user="ana", session="s-1", **headers):
-    body = {"user_id": user, **SAID}
-    return client.post(f"/v1/sessions/{session}/messages", json=body, headers=headers)
+    return client.post(f"/v1/sessions/{session}/messages", json={"user_id": user, **SAID}, headers=headers)
 
 
-def test_what_is_saved_is_found_in_chinese_too(server):
-    client = server.client()
+def test_what_is_saved_is_found_in_chinese_too(client):
     saved = say(client).json()
     assert saved["message"] == SAID["message"]
     assert saved["scope"] == {"user_id": "ana", "agent_id": None, "session_id": "s-1"}
@@ -28,15 +26,13 @@ def test_what_is_saved_is_found_in_chinese_too(server):
     assert "我喜欢喝茶" in client.get("/v1/sessions/s-1/messages?user_id=ana").text
 
 
-def test_lists_take_filters_as_json(server):
-    client = server.client()
+def test_lists_take_filters_as_json(client):
     say(client)
     for role, count in (("user", 1), ("assistant", 0)):
         asked = {"user_id": "ana", "filters": json.dumps({"or": [{"role": role}]})}
         assert len(client.get("/v1/sessions/s-1/messages", params=asked).json()["items"]) == count
     for wrong in ("{", "[]", '{"colour": 1}'):
-        answer = client.get("/v1/facts", params={"user_id": "ana", "filters": wrong})
-        assert answer.status_code == 400
+        assert client.get("/v1/facts", params={"user_id": "ana", "filters": wrong}).status_code == 400
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "name"), read_tables(__file__)["problems"])
@@ -59,8 +55,7 @@ def test_a_body_that_is_no_request_is_refused(server, body):
 
 
 def test_a_body_of_another_type_is_refused(server):
-    answer = server.client().post("/v1/search", content=b"query=x")
-    assert "application/json" in answer.json()["detail"]
+    assert "application/json" in server.client().post("/v1/search", content=b"query=x").json()["detail"]
 
 
 def test_a_request_with_a_key_is_done_once(serve):
@@ -84,8 +79,7 @@ def test_a_failed_request_leaves_nothing_for_its_key(server):
     assert say(client, session="s", **headers).status_code == 200
 
 
-def test_a_record_has_an_etag(server):
-    client = server.client()
+def test_a_record_has_an_etag(client):
     id_ = say(client).json()["id"]
     first = client.get(f"/v1/records/{id_}?user_id=ana")
     same = client.get(f"/v1/records/{id_}?user_id=ana", headers={"if-none-match": first.headers["etag"]})
@@ -101,8 +95,7 @@ def ended(client, job):
     return job
 
 
-def test_long_work_is_a_job(server):
-    client = server.client()
+def test_long_work_is_a_job(client):
     say(client)
     begun = client.post("/v1/maintenance", json={"user_id": "ana", "dry_run": True})
     assert begun.status_code == 202
@@ -113,8 +106,7 @@ def test_long_work_is_a_job(server):
     assert json.loads(events.split("data: ")[1]) == job
 
 
-def test_users_are_listed(server):
-    client = server.client()
+def test_users_are_listed(client):
     for user in ("ana", "ben"):
         say(client, user=user)
     assert client.get("/v1/users").json() == ["ana", "ben"]

@@ -30,8 +30,7 @@ def test_links_lead_to_what_is_there(server):
     operations = {told["operationId"]: told for methods in paths.values() for told in methods.values()}
     for told in operations.values():
         for link in told["responses"].get("200", {}).get("links", {}).values():
-            asked = operations[link["operationId"]]
-            named = {parameter["name"] for parameter in asked["parameters"]}
+            named = {parameter["name"] for parameter in operations[link["operationId"]]["parameters"]}
             assert set(link.get("parameters", ())) <= named
             assert bool(link.get("requestBody")) == ("parameters" not in link)
     assert "links" in operations["save_message"]["responses"]["200"]

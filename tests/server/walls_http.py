@@ -175,8 +175,7 @@ def jobs(me: Somebody) -> None:
     if tenant == me.tenant:  # a tenant's key may look at the jobs of all its users
         Somebody(me.world, me.drawn, tenant, user).ask("GET", f"/v1/jobs/{id_}")
     else:
-        seen = me.ask("GET", f"/v1/jobs/{id_}")
-        me.expect(seen.status_code == 404, f"a job of {tenant} is shown")
+        me.expect(me.ask("GET", f"/v1/jobs/{id_}").status_code == 404, f"a job of {tenant} is shown")
 
 
 def figures(me: Somebody) -> None:
@@ -189,10 +188,8 @@ def figures(me: Somebody) -> None:
     stored = f"{me.drawn.choice(list(me.world.clients))}//{STILL}"
     reached = client.get("/v1/stats", params={"user_id": stored})
     me.check("GET /v1/stats", reached)
-    nothing = reached.status_code == 400 or reached.json()["message"] == 0
-    me.expect(nothing, f"{stored} is reached as a user")
-    still = Somebody(me.world, me.drawn, me.tenant, STILL)
-    stats = still.ask("GET", "/v1/stats").json()
+    me.expect(reached.status_code == 400 or reached.json()["message"] == 0, f"{stored} is reached as a user")
+    stats = Somebody(me.world, me.drawn, me.tenant, STILL).ask("GET", "/v1/stats").json()
     stats.pop("vectors_pending", None)
     with me.world.lock:
         first = me.world.stills.setdefault(me.tenant, stats)
@@ -204,8 +201,7 @@ def proxied(me: Somebody) -> None:
     said = {"role": "user", "content": me.drawn.choice(["Which port?", "喜欢喝什么", me.text()])}
     asked = {"model": "m", "messages": [said], "user": me.user}
     headers = {"x-jiyi-session": me.drawn.choice(SESSIONS)}
-    client = me.world.clients[me.tenant]
-    answer = client.post("/openai/v1/chat/completions", json=asked, headers=headers)
+    answer = me.world.clients[me.tenant].post("/openai/v1/chat/completions", json=asked, headers=headers)
     me.check("POST /openai/chat", answer)
     me.expect(answer.status_code == 200, f"the proxy answered {answer.status_code}")
 
@@ -248,23 +244,9 @@ def as_mem0(me: Somebody) -> None:
 
 
 OPERATIONS: dict[Callable[[Somebody], None], int] = {
-    save: 20,
-    save_several: 4,
-    change_end: 4,
-    look_around: 8,
-    lists: 10,
-    search: 12,
-    remember: 6,
-    task: 3,
-    trespass: 12,
-    forget: 4,
-    transfer: 2,
-    jobs: 3,
-    figures: 3,
-    proxied: 6,
-    tools: 8,
-    as_mem0: 8,
-}
+    save: 20, save_several: 4, change_end: 4, look_around: 8, lists: 10, search: 12, remember: 6, task: 3,
+    trespass: 12, forget: 4, transfer: 2, jobs: 3, figures: 3, proxied: 6, tools: 8, as_mem0: 8,
+}  # fmt: skip
 
 
 def walk(world: World, users: int, operations: int, seed: int) -> None:

@@ -67,16 +67,14 @@ def conversations(draw, max_size=30, pins=True, late=True):
     messages: list[Message] = []
     waiting: list[str] = []
     for number, kind in enumerate(weighted):
-        pinned = pins and draw(st.integers(0, 9)) == 0
-        fields = {"id": f"m{number}", "pinned": pinned}
+        fields = {"id": f"m{number}", "pinned": pins and draw(st.integers(0, 9)) == 0}
         content = draw(st.sampled_from((*TEXTS, PARTS)))
         if kind == "call":
             ids = draw(st.lists(st.sampled_from(CALL_IDS), min_size=1, max_size=3))
             waiting += ids
             messages.append(calls(*ids, **fields))
         elif kind == "answer" and waiting:
-            call_id = waiting.pop(draw(st.integers(0, len(waiting) - 1)))
-            messages.append(result(call_id, content, **fields))
+            messages.append(result(waiting.pop(draw(st.integers(0, len(waiting) - 1))), content, **fields))
         elif kind in ("answer", "stray"):
             stray = draw(st.sampled_from((*CALL_IDS, "call_9"))) if late else "call_9"
             messages.append(result(stray, content, **fields))
@@ -138,8 +136,7 @@ def must_stay(messages: Sequence[Message]) -> list[Message]:
 
 def check(messages: Sequence[Message], decision) -> None:
     """What every policy promises, for any conversation."""
-    kept_ids = [m.id for m in decision.kept]
-    dropped_ids = [d.message.id for d in decision.dropped]
+    kept_ids, dropped_ids = [m.id for m in decision.kept], [d.message.id for d in decision.dropped]
     order = {m.id: i for i, m in enumerate(messages)}
     assert unanswerable(decision.kept) is None
     assert sorted(kept_ids + dropped_ids) == sorted(order)

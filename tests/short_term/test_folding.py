@@ -26,8 +26,7 @@ class Noting:
 
 
 def folding(store, summarize=None, backlog=None, **policy):
-    extractive = Summarize(max_tokens=120)
-    made = RunningSummary(8_000, **policy)
+    extractive, made = Summarize(max_tokens=120), RunningSummary(8_000, **policy)
     return SummaryUpdater(Summaries(store), made, summarize or extractive, backlog=backlog or extractive)
 
 
@@ -48,24 +47,21 @@ def test_many_messages_or_a_full_window_make_it_time(store, turns, window):
     assert standing.summary.upto_seq == 2 * (turns - 3) - 1
     assert (standing.step.what, standing.step.items) == ("summarised", 2 * (turns - 3))
     assert standing.step.tokens == standing.summary.tokens
-    left = standing.uncovered(recent(store, 30))
-    assert [m.text for m in left] == [m.text for m in recent(store, 3)]
+    assert [m.text for m in standing.uncovered(recent(store, 30))] == [m.text for m in recent(store, 3)]
     again = folding(store).fold_if_due(SCOPE, recent(store, 30), WIDE)
     assert (again.summary, again.step) == (standing.summary, None)
 
 
 def test_what_leaves_the_window_of_the_session_is_folded(store):
     save(store, *talk_of(6))
-    standing = folding(store, keep_turns=2).fold_if_due(SCOPE, recent(store, 4), WIDE)
-    assert standing.summary.upto_seq == 7
+    assert folding(store, keep_turns=2).fold_if_due(SCOPE, recent(store, 4), WIDE).summary.upto_seq == 7
     save(store, *talk_of(2))
     settled = folding(store, keep_turns=2).fold_if_due(SCOPE, recent(store, 4), WIDE)
     assert settled.step is None, "all that is not in the summary is in the window"
 
 
 def test_a_gap_left_by_other_agents_is_no_reason(store):
-    theirs = replace(SCOPE, agent_id="theirs")
-    mine = replace(SCOPE, agent_id="mine")
+    theirs, mine = replace(SCOPE, agent_id="theirs"), replace(SCOPE, agent_id="mine")
     for question, answer in zip(talk_of(8)[::2], talk_of(8)[1::2], strict=True):
         save(store, question, answer, scope=theirs)
         save(store, user("mine"), assistant("yes"), scope=mine)
@@ -73,12 +69,10 @@ def test_a_gap_left_by_other_agents_is_no_reason(store):
 
 
 def test_system_and_pinned_messages_stay_beside_the_summary(store):
-    rule = Message(role="system", content="只说中文")
-    pinned = user("the blue door", pinned=True)
+    rule, pinned = Message(role="system", content="只说中文"), user("the blue door", pinned=True)
     save(store, rule, *talk_of(5), pinned, assistant("noted"), *talk_of(25))
     standing = folding(store).fold_if_due(SCOPE, recent(store, 20), WIDE)
-    shown = standing.uncovered(recent(store, 20))
-    assert [m.text for m in shown[:2]] == ["只说中文", "the blue door"]
+    assert [m.text for m in standing.uncovered(recent(store, 20))[:2]] == ["只说中文", "the blue door"]
     assert rule.id not in standing.summary.covers
     assert pinned.id not in standing.summary.covers
 
@@ -103,14 +97,12 @@ def test_a_long_conversation_is_folded_in_pieces_none_of_them_skipped(store):
     assert len(now.pieces) == 1
     covered = [id_ for version in Summaries(store).versions(SCOPE) for id_ in version.covers]
     assert len(covered) == len(set(covered)) == 1_394 == sum(before.pieces + now.pieces)
-    assert standing.step.items == 1_394
-    assert standing.summary.upto_seq == 1_393
+    assert (standing.step.items, standing.summary.upto_seq) == (1_394, 1_393)
 
 
 def test_a_turn_longer_than_a_piece_is_folded_whole(store):
     save(store, user("go"), *(assistant(f"step {i}") for i in range(900)), *talk_of(5))
-    standing = folding(store).fold(SCOPE)
-    assert standing.summary.upto_seq == 900 + 4
+    assert folding(store).fold(SCOPE).summary.upto_seq == 900 + 4
 
 
 def test_a_message_forgotten_meanwhile_is_in_no_summary(store):

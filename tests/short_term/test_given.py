@@ -33,10 +33,9 @@ EVERY_POLICY = pytest.mark.parametrize("policy", EACH, ids=lambda policy: repr(p
 
 
 @EVERY_POLICY
-def test_dicts_come_back_as_they_were_given(policy):
+def test_dicts_come_back_as_they_were_given_and_messages_may_be_among_them(policy):
     talk = dicts()
-    before = [dict(one) for one in talk]
-    decided = policy(talk)
+    before, decided = [dict(one) for one in talk], policy(talk)
     ids = {id(one) for one in talk}
     both = [*decided.kept, *(one.message for one in decided.dropped)]
     assert {id(one) for one in both} == ids
@@ -45,24 +44,9 @@ def test_dicts_come_back_as_they_were_given(policy):
     assert decided.dropped
     of_messages = policy([Message.from_openai(one) for one in talk]).kept
     assert [one["content"] for one in decided.kept] == [message.content for message in of_messages] != []
-
-
-@EVERY_POLICY
-def test_messages_and_dicts_may_be_mixed(policy):
     mixed = [Message.from_openai(one) if n % 2 else one for n, one in enumerate(dicts())]
     decided = policy(mixed)
     assert {id(one) for one in decided.kept} <= {id(one) for one in mixed}
-
-
-def test_a_call_and_its_result_stay_together_in_dicts_too():
-    talk = [
-        *dicts(2),
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        {"role": "tool", "tool_call_id": "a", "content": "ok"},
-    ]
-    kept = SlidingWindow(max_messages=1)(talk).kept
-    assert kept == (talk[0], *talk[-2:])
-    assert SlidingWindow(max_messages=1)(talk[:-1]).kept == (talk[0], talk[-3])
 
 
 @pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "nobody", "content": "x"}, "text", 5])
@@ -79,9 +63,6 @@ def test_limits_that_are_not_given():
     long = [user("word " * 90) for _ in range(100)]
     assert COUNTER.count_all(TokenBudget()(long).kept) <= 4_000
     assert TokenBudget()(long).dropped
-
-
-def test_the_running_summary_folds_after_ten_messages():
     talk = [user(f"question {n}") for n in range(10)]
     assert RunningSummary().due(talk) == ""
     assert RunningSummary().due([*talk, user("one more")]) == "11 messages, more than 10"
@@ -89,13 +70,20 @@ def test_the_running_summary_folds_after_ten_messages():
     assert RunningSummary().due([user("word " * 90)], 50).endswith("80 % of 50")
 
 
-def test_dicts_are_folded():
+def test_dicts_are_folded_and_a_call_and_its_result_stay_together():
     talk = dicts()
     folded = RunningSummary().fold(talk)
     assert folded.changed
     assert "question 0" in folded.summary.text
     assert [id(one) for one in folded.kept] == [id(one) for one in (talk[0], *talk[-6:])]
     assert [one.message["content"] for one in folded.dropped][:2] == ["question 0", "answer 0"]
+    talk = [
+        *dicts(2),
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "a", "content": "ok"},
+    ]
+    assert SlidingWindow(max_messages=1)(talk).kept == (talk[0], *talk[-2:])
+    assert SlidingWindow(max_messages=1)(talk[:-1]).kept == (talk[0], talk[-3])
 
 
 def test_messages_are_counted_where_no_turns_are_given():
@@ -119,10 +107,8 @@ def test_the_least_important_messages_leave_where_messages_are_counted():
     assert decided.kept == (talk[0], *talk[2:])
     assert decided.dropped[0].reason.endswith("the least there was, over the limit of 3 messages")
     assert ImportanceSampling(max_messages=9)(talk).kept == tuple(talk)
-    alone = ImportanceSampling(max_messages=1)(talk)
-    assert alone.kept == (talk[-1],)
-    both = ImportanceSampling(COUNTER.count_all(talk[-1:]), max_messages=3)(talk)
-    assert both.kept == (talk[-1],)
+    assert ImportanceSampling(max_messages=1)(talk).kept == (talk[-1],)
+    assert ImportanceSampling(COUNTER.count_all(talk[-1:]), max_messages=3)(talk).kept == (talk[-1],)
     assert ImportanceSampling(max_messages=3)(talk, COUNTER.count_all(talk[-1:])).kept == (talk[-1],)
 
 

@@ -35,25 +35,24 @@ def test_the_least_important_leave_first_and_the_reason_says_the_score():
         f"importance 0.20, the least there was, over the budget of {limit} tokens",
         f"importance 0.50, the least there was, over the budget of {limit} tokens",
     ]
+    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
+    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])
 
 
-def test_what_fits_is_not_scored(monkeypatch):
+def test_a_text_is_scored_once_and_only_where_not_all_fits(monkeypatch):
     monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: pytest.fail("scored"))
     talk = [user("never scored before: 4711"), assistant("nor this: 4712")]
     assert ImportanceSampling(tokens(*talk))(talk).kept == tuple(talk)
-
-
-def test_a_text_is_scored_once(monkeypatch):
     asked = []
     monkeypatch.setattr("jiyi.short_term.policies.salience", lambda text: asked.append(text) or 0.5)
-    talk = [user(f"scored once: {n}") for n in range(50)]
-    policy = ImportanceSampling(200)
+    talk, policy = [user(f"scored once: {n}") for n in range(50)], ImportanceSampling(200)
     policy(talk)
     policy([*talk, user("one more")])
     assert len(asked) == len(set(asked)) == 50
 
 
-def test_an_importance_that_was_given_wins():
+def test_an_importance_that_was_given_wins_and_a_tool_pair_is_worth_its_best():
     talk = [
         user("好的", importance=0.95),
         user("我们决定用 MySQL", importance=0.1),
@@ -61,21 +60,13 @@ def test_an_importance_that_was_given_wins():
         user("?"),
     ]
     assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
-
-
-def test_a_tool_pair_is_worth_its_best_message():
     talk = [calls("a"), result("a", importance=0.9), user("端口是 8080"), user("然后呢")]
-    limit = tokens(talk[0], talk[1], talk[3])
-    assert ImportanceSampling(limit)(talk).kept == (talk[0], talk[1], talk[3])
+    assert ImportanceSampling(tokens(talk[0], talk[1], talk[3]))(talk).kept == (talk[0], talk[1], talk[3])
 
 
-def test_of_equals_the_oldest_leaves():
+def test_of_equals_the_oldest_leaves_and_before_anything_else_what_could_never_fit():
     talk = [user(f"message {n}", importance=0.5, id=f"m{n:02}") for n in range(20)]
-    limit = tokens(*talk[-5:])
-    assert ImportanceSampling(limit)(talk).kept == tuple(talk[-5:])
-
-
-def test_what_could_never_fit_leaves_before_anything_else():
+    assert ImportanceSampling(tokens(*talk[-5:]))(talk).kept == tuple(talk[-5:])
     talk = [user("好的"), user("重要：" + "很长 " * 500, importance=1), user("端口 1")]
     decided = ImportanceSampling(tokens(talk[0], talk[2]))(talk)
     assert decided.kept == (talk[0], talk[2])
@@ -106,8 +97,7 @@ def test_ten_thousand_messages():
     ]
     policy = ImportanceSampling(4_000)
     policy(talk)
-    started = time.thread_time()
-    kept = policy(talk).kept
+    started, kept = time.thread_time(), policy(talk).kept
     assert time.thread_time() - started < 2, "scores are kept: about 0.1 s on a quiet core"
     assert tokens(*kept) <= 4_000
 
@@ -116,8 +106,7 @@ def test_ten_thousand_messages():
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
-    policy = ImportanceSampling(most, keep_last=keep_last)
-    limit = min(most, budget or most)
+    policy, limit = ImportanceSampling(most, keep_last=keep_last), min(most, budget or most)
     stay = {m.id for m in must_stay(talk)} | ({m.id for m in newest(talk)} if keep_last else set())
     needed = tokens(*(m for m in talk if m.id in stay))
     if needed > limit:
@@ -133,9 +122,3 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert policy(decided.kept, budget).kept == decided.kept
     if tokens(*(m for m in talk if m.id in {k.id for k in decided.kept})) == tokens(*talk):
         assert not decided.dropped
-
-
-def test_english_alike():
-    talk = [user("Remember: we ship on Friday."), user("ok"), user("the port is 5433"), user("so?")]
-    assert ImportanceSampling(tokens(talk[0], talk[2], talk[3]))(talk).kept == (talk[0], talk[2], talk[3])
-    assert ImportanceSampling(tokens(talk[0], talk[3]))(talk).kept == (talk[0], talk[3])

@@ -23,39 +23,30 @@ def test_policies_decide_from_left_to_right():
     assert [d.message for d in decided.dropped] == talk[1:-2]
     over = f"over the budget of {limit} tokens"
     assert [d.reason for d in decided.dropped] == ["older than the last 3 turns"] * 4 + [over] * 4
-    turned = Pipeline(TokenBudget(limit), SlidingWindow(3))(talk)
-    assert {d.reason for d in turned.dropped} == {over}
+    assert {d.reason for d in Pipeline(TokenBudget(limit), SlidingWindow(3))(talk).dropped} == {over}
 
 
-def test_without_policies_all_but_the_broken_stays():
+def test_without_policies_all_but_the_broken_stays_and_a_message_twice_has_two_places():
     talk = [user(), result("a"), calls("b"), assistant()]
     decided = Pipeline()(talk)
     assert decided.kept == (talk[0], talk[3])
     reasons = [d.reason for d in decided.dropped]
     assert reasons == ["tool result without its call", "tool call without its result"]
     assert Pipeline()([]) == Kept(kept=(), dropped=())
-
-
-def test_the_budget_reaches_every_policy():
-    talk = rounds(9)
-    limit = COUNTER.count_all(talk[-2:])
-    pipeline = Pipeline(SlidingWindow(5), TokenBudget(10_000))
-    assert pipeline(talk, limit).kept == tuple(talk[-2:])
-
-
-def test_a_pipeline_is_a_policy():
-    talk = rounds(9)
-    inner = Pipeline(SlidingWindow(4))
-    assert Pipeline(inner, TokenBudget(10_000))(talk) == inner(talk)
-    assert Pipeline(SlidingWindow(4)) == inner
-
-
-def test_the_same_message_twice_has_two_places():
     one = user("again")
     talk = [one, assistant("a"), one, assistant("b")]
     decided = Pipeline(SlidingWindow(1))(talk)
     assert decided.kept == (one, talk[3])
     assert [d.message for d in decided.dropped] == [one, talk[1]]
+
+
+def test_a_pipeline_is_a_policy_and_its_budget_reaches_every_one_in_it():
+    talk = rounds(9)
+    limit = COUNTER.count_all(talk[-2:])
+    assert Pipeline(SlidingWindow(5), TokenBudget(10_000))(talk, limit).kept == tuple(talk[-2:])
+    inner = Pipeline(SlidingWindow(4))
+    assert Pipeline(inner, TokenBudget(10_000))(talk) == inner(talk)
+    assert Pipeline(SlidingWindow(4)) == inner
 
 
 def test_the_policies_are_asked_until_nothing_more_leaves():
@@ -68,20 +59,15 @@ def test_the_policies_are_asked_until_nothing_more_leaves():
     assert pipeline(kept).kept == kept
 
 
-def test_what_is_no_policy_is_refused():
+def test_what_is_no_policy_or_makes_messages_up_is_refused_and_what_raises_inside_raises():
     with pytest.raises(InputError, match="is no policy"):
         Pipeline(SlidingWindow(1), 400)
 
-
-def test_a_policy_that_makes_messages_up_is_refused():
     def forger(messages, budget=None):
         return Kept(kept=(user("made up"),), dropped=())
 
     with pytest.raises(InputError, match="was not given"):
         Pipeline(forger)([user("real")])
-
-
-def test_what_raises_inside_raises():
     with pytest.raises(BudgetTooSmall):
         Pipeline(SlidingWindow(1), ImportanceSampling(5))([user("word " * 50)])
 
@@ -128,8 +114,7 @@ def one_by_one(parts, talk, budget):
 @settings(deadline=None, max_examples=300)
 @given(conversations(), st.lists(policies(), min_size=1, max_size=3), st.none() | st.integers(20, 400))
 def test_every_pipeline_keeps_the_guarantees(talk, parts, budget):
-    pipeline = Pipeline(*parts)
-    decided = holds(pipeline, talk, budget)
+    decided = holds(Pipeline(*parts), talk, budget)
     bounded = [p for p in parts if isinstance(p, TokenBudget | ImportanceSampling)]
     limits = [min(p.max_tokens, budget or p.max_tokens) for p in bounded]
     if decided is None:

@@ -57,8 +57,7 @@ def test_an_orphan_is_looked_for_once_and_not_far(store):
 
 def live(store, talk, max_turns, page, steps, look):
     """Save a conversation in pieces, disturb the memory between them, and look at each window read."""
-    scope = SCOPE.in_session(new_id())
-    memory = ShortTermMemory(store, max_turns=max_turns)
+    scope, memory = SCOPE.in_session(new_id()), ShortTermMemory(store, max_turns=max_turns)
     rest = [replace(m, id=f"{scope.session_id}:{m.id}") for m in talk]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "_initial_page_size", lambda policy: page)

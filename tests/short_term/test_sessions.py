@@ -139,7 +139,7 @@ def test_a_read_that_began_before_a_drop_does_not_undo_it(store, clock):
     memory.close()
 
 
-def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
+def test_idle_sessions_are_swept_and_resumed_and_reads_keep_them_alive(store, memory, clock):
     save(store, *talk_of(2))
     before = memory.messages(SCOPE)
     clock.forward(minutes=30)
@@ -148,16 +148,10 @@ def test_idle_sessions_are_swept_and_resumed(store, memory, clock):
     assert memory.sweep() == 1
     assert memory.sweep() == 0
     assert memory.messages(SCOPE) == before
-
-
-def test_reads_keep_a_session_alive(store, memory, clock):
     for _ in range(4):
         memory.messages(SCOPE)
         clock.forward(minutes=20)
     assert memory.sweep() == 0
-
-
-def test_access_sweeps_when_it_is_due(store, memory, clock):
     memory.messages(SCOPE)
     clock.forward(minutes=31)
     memory.messages(Scope(user_id="ben", session_id="s-2"))

@@ -52,8 +52,7 @@ def test_a_session_that_was_emptied_and_begun_again(store, database, memory):
     memory.messages(SCOPE)
     store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))
     assert memory.messages(SCOPE) == []
-    new = save(store, user("again"))
-    assert new[0].seq == 0
+    assert save(store, user("again"))[0].seq == 0
     assert texts(memory.messages(SCOPE)) == ["again"]
 
 

@@ -20,6 +20,7 @@ def test_keeps_the_last_turns():
     decision = SlidingWindow(k=2)(talk, None)
     assert decision.kept == (talk[0], *talk[-4:])
     assert reasons(decision) == ["older than the last 2 turns"] * 6
+    assert SlidingWindow()([]).kept == ()
 
 
 def test_max_messages_drops_whole_turns_first():
@@ -29,30 +30,22 @@ def test_max_messages_drops_whole_turns_first():
     assert reasons(decision) == ["older than the last 4 user and assistant messages"] * 4
 
 
-def test_the_newest_turn_alone_over_the_limit_keeps_its_opening():
+def test_a_long_turn_keeps_its_opening_and_without_one_its_newest():
     talk = [
         *talk_of(1),
         user("go"),
         *[m for n in range(5) for m in (calls("c"), result("c", str(n)))],
         assistant(),
     ]
-    decision = SlidingWindow(k=3, max_messages=3)(talk)
-    assert decision.kept == (talk[2], *talk[-3:])
+    assert SlidingWindow(k=3, max_messages=3)(talk).kept == (talk[2], *talk[-3:])
     assert SlidingWindow(k=3, max_messages=1)(talk).kept == (talk[2],)
-
-
-def test_a_long_turn_without_an_opening_keeps_its_newest():
     talk = [assistant(str(n)) for n in range(9)]
     assert SlidingWindow(max_messages=2)(talk).kept == tuple(talk[-2:])
 
 
-def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit():
+def test_a_pinned_message_brings_its_atom_and_counts_for_no_limit_but_broken_ones_leave():
     talk = [user(), calls("a", "b"), result("a"), result("b", pinned=True), *talk_of(3)]
-    decision = SlidingWindow(k=1, max_messages=2)(talk)
-    assert decision.kept == (*talk[1:4], *talk[-2:])
-
-
-def test_broken_atoms_leave_even_when_pinned():
+    assert SlidingWindow(k=1, max_messages=2)(talk).kept == (*talk[1:4], *talk[-2:])
     talk = [user(), calls("a", "b", pinned=True), result("b"), result("z", pinned=True), assistant()]
     decision = SlidingWindow()(talk)
     assert decision.kept == (talk[0], talk[4])
@@ -87,8 +80,7 @@ def test_holds_its_promises_for_any_conversation(talk, k, most):
     free = [m for m in decision.kept if m.id not in held]
     if most is not None:
         assert sum(m.role in ("user", "assistant") for m in free) <= most
-    rounds = turns(decision.kept)
-    assert sum(any(decision.kept[i].id not in held for i in places) for places in rounds) <= k
+    assert sum(any(decision.kept[i].id not in held for i in places) for places in turns(decision.kept)) <= k
 
 
 @settings(deadline=None)
@@ -100,7 +92,3 @@ def test_drops_no_more_than_it_must(talk, k):
     expected = {i for places in turns(sound)[-k:] for i in places}
     expected |= {i for i, m in enumerate(sound) if m.role == "system"}
     assert decision.kept == tuple(sound[i] for i in sorted(expected))
-
-
-def test_nothing_in_nothing_out():
-    assert SlidingWindow()([]).kept == ()

@@ -102,8 +102,7 @@ def test_the_slower_of_two_gets_what_the_faster_stored(store, summaries):
     said = save(store, *[user(f"m{n}") for n in range(4)])
     before = fold(summaries, said[:1])
     faster = fold(summaries, said[1:3], "faster", after=before)
-    slower = fold(summaries, said[1:4], "slower", after=before)
-    assert slower == faster
+    assert fold(summaries, said[1:4], "slower", after=before) == faster
     assert summaries.versions(SCOPE) == [before, faster]
     assert fold(summaries, said[:1], "from the start", after=None) == faster
     assert fold(summaries, said[3:4]).version == 3
@@ -125,16 +124,14 @@ def test_what_was_forgotten_while_it_was_written_is_not_stored(store, summaries)
 
 def test_a_version_that_went_leaves_the_one_before(store, summaries):
     said = save(store, *[user(f"m{n}") for n in range(3)])
-    one = fold(summaries, said[:1])
-    two = fold(summaries, said[1:2])
+    one, two = fold(summaries, said[:1]), fold(summaries, said[1:2])
     store.delete(Query(scope=SCOPE, kinds=("summary",), ids=(two.id,)))
     assert fold(summaries, said[2:], after=two) == one, "what stands, not what is built on air"
     assert summaries.versions(SCOPE) == [one]
 
 
 def test_messages_that_are_gone_leave_it_and_the_session_goes_on_behind(store, summaries):
-    said = save(store, *[user(f"m{n}") for n in range(3)])
-    made = fold(summaries, said)
+    made = fold(summaries, save(store, *[user(f"m{n}") for n in range(3)]))
     store.delete(Query(scope=SCOPE, kinds=("message",), limit=100))
     assert summaries.latest(SCOPE) == made
     assert summaries.unfolded(SCOPE, made.upto_seq) == []
@@ -154,8 +151,7 @@ def _folding(path, name, ready, go):
         rest = summaries.unfolded(SCOPE, standing.upto_seq if standing else -1, limit=1)
         if not rest:
             break
-        text = f"{standing.text if standing else ''}{rest[0].text},"
-        fold(summaries, rest, text, after=standing)
+        fold(summaries, rest, f"{standing.text if standing else ''}{rest[0].text},", after=standing)
     store.close()
 
 
@@ -179,8 +175,7 @@ def test_two_processes_fold_at_once_and_nothing_is_lost_or_twice(store, summarie
 
 
 def test_the_latest_is_had_at_once_however_many_there_are(store, summaries):
-    said = save(store, *[user(f"m{n}") for n in range(300)])
-    for message in said:
+    for message in save(store, *[user(f"m{n}") for n in range(300)]):
         fold(summaries, [message], "x" * 2_000)
     best = []
     for _ in range(300):

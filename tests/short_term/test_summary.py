@@ -47,8 +47,7 @@ class Recorder:
 
 
 def test_nothing_leaves_before_it_is_time():
-    talk = [system(), *rounds(20)]
-    policy = RunningSummary(10_000)
+    talk, policy = [system(), *rounds(20)], RunningSummary(10_000)
     assert policy.due(talk) == ""
     assert policy(talk).kept == tuple(talk)
     folded = policy.fold(talk, None, fails)
@@ -56,7 +55,7 @@ def test_nothing_leaves_before_it_is_time():
     assert not folded.changed
 
 
-def test_tokens_over_four_fifths_of_the_window():
+def test_it_is_time_over_four_fifths_of_the_window_with_the_summary_and_over_fifty_messages():
     talk = rounds(10)
     tokens = COUNTER.count_all(talk)
     assert RunningSummary(tokens * 5 // 4 + 1).due(talk) == ""
@@ -66,11 +65,11 @@ def test_tokens_over_four_fifths_of_the_window():
     assert {d.reason for d in policy(talk).dropped} == {"goes into the summary"}
     assert RunningSummary(10_000)(talk, tokens).kept == tuple(talk[-6:]), "a smaller budget counts"
     assert RunningSummary(2 * tokens, at=0.4).due(talk)
-
-
-def test_more_than_fifty_messages():
-    talk = [system(), *rounds(25)]
-    policy = RunningSummary(10**6)
+    talk = rounds(10)
+    policy = RunningSummary(2 * COUNTER.count_all(talk))
+    assert policy.due(talk) == ""
+    assert policy.due(talk, more_tokens=COUNTER.count_all(talk))
+    talk, policy = [system(), *rounds(25)], RunningSummary(10**6)
     assert policy.due(talk) == ""
     assert policy.due([*talk, user()]) == "51 messages, more than 50"
     assert RunningSummary(10**6, max_messages=10, keep_turns=2)(talk).kept == (talk[0], *talk[-4:])
@@ -83,13 +82,6 @@ def test_by_hand():
     few = RunningSummary(10**6).fold(talk[:6], None, fails, force=True)
     assert (few.kept, few.summary) == (tuple(talk[:6]), None)
     assert few.note == "nothing is older than the last 3 turns"
-
-
-def test_the_summary_counts_as_part_of_the_window():
-    talk = rounds(10)
-    policy = RunningSummary(2 * COUNTER.count_all(talk))
-    assert policy.due(talk) == ""
-    assert policy.due(talk, more_tokens=COUNTER.count_all(talk))
 
 
 def test_system_pinned_and_tool_pairs_stay_together():
@@ -138,8 +130,7 @@ def test_a_stored_summary_is_taken_up():
 
 @pytest.mark.parametrize("previous", [None, "old"])
 def test_a_failure_leaves_everything_as_it_was(previous):
-    talk = [system(), *rounds(30)]
-    policy = RunningSummary(10**6)
+    talk, policy = [system(), *rounds(30)], RunningSummary(10**6)
     if previous:
         previous = policy.fold(talk, None, Recorder(), force=True).summary
     folded = policy.fold(talk, previous, fails)
@@ -162,18 +153,15 @@ def test_a_failed_model_with_the_extractive_way_off_and_on():
     assert folded.note == "the language model failed, so the summary is extractive: no key"
 
 
-def test_what_has_no_words_is_not_lost():
-    talk = [user(" ", id="blank"), *rounds(1)]
-    folded = RunningSummary(10**6, keep_turns=1).fold(talk, None, force=True)
-    assert (folded.kept, folded.summary) == (tuple(talk), None)
-    assert "no words" in folded.note
-
-
-def test_without_a_model_it_works_too():
+def test_without_a_model_it_works_too_and_what_has_no_words_is_not_lost():
     folded = RunningSummary(10**6).fold(rounds(30), None)
     assert folded.summary.method == "extractive"
     assert "host-" in folded.summary.text
     assert folded.summary.tokens == COUNTER.count_text(folded.summary.text) <= 500
+    talk = [user(" ", id="blank"), *rounds(1)]
+    folded = RunningSummary(10**6, keep_turns=1).fold(talk, None, force=True)
+    assert (folded.kept, folded.summary) == (tuple(talk), None)
+    assert "no words" in folded.note
 
 
 @pytest.mark.parametrize("options", each(at=[0, 1.1, True, "x"], max_messages=[0], keep_turns=[0, 1.5]))
@@ -201,7 +189,6 @@ def test_folding_holds_its_promises_for_any_conversation(talk, keep_turns, works
         assert folded.kept == policy.fold(talk, previous, Recorder(), force=True).kept
     else:
         assert folded.summary is previous
-        sound = policy.fold(talk, previous, fails).kept
-        assert folded.kept == sound
+        assert folded.kept == policy.fold(talk, previous, fails).kept
     if not works:
         assert not folded.changed

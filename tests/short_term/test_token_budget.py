@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -5,12 +6,14 @@ from conversations import assistant, calls, check, conversations, must_stay, par
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import newest
+from tables import read_tables
 
 from jiyi.errors import BadBudget, BudgetTooSmall
 from jiyi.short_term import TokenBudget
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
+TABLES = read_tables(__file__)
 budgets = st.integers(1, 400)
 
 
@@ -46,13 +49,9 @@ def test_what_fits_exactly_stays():
     assert [d.reason for d in decision.dropped] == [over(limit)]
 
 
-def test_the_walk_ends_at_the_first_that_does_not_fit():
+def test_the_walk_passes_over_what_could_never_fit_and_ends_at_the_first_that_does_not():
     talk = [user("a"), user("b " * 40), user("c " * 30), user("d")]
-    decision = TokenBudget(tokens(*talk[1:]) - 1)(talk)
-    assert decision.kept == tuple(talk[2:])
-
-
-def test_what_could_never_fit_is_passed_over():
+    assert TokenBudget(tokens(*talk[1:]) - 1)(talk).kept == tuple(talk[2:])
     talk = [user("a"), calls("x"), result("x", "b " * 500), assistant("c"), user("d")]
     limit = tokens(*talk[3:], talk[0])
     decision = TokenBudget(limit)(talk)
@@ -63,7 +62,7 @@ def test_what_could_never_fit_is_passed_over():
     }
 
 
-def test_the_newest_stays_or_it_is_an_error():
+def test_the_newest_stays_whole_or_it_is_an_error():
     talk = [system("rules"), user("a"), user("b " * 50), system("more rules")]
     needed = tokens(talk[0], *talk[2:])
     assert TokenBudget(needed)(talk).kept == (talk[0], *talk[2:])
@@ -71,6 +70,10 @@ def test_the_newest_stays_or_it_is_an_error():
         TokenBudget(needed - 1)(talk)
     assert (caught.value.needed, caught.value.available) == (needed, needed - 1)
     assert TokenBudget(needed - 1, keep_last=False)(talk).kept == (talk[0], talk[1], talk[3])
+    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
+    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
+    with pytest.raises(BudgetTooSmall, match="raise the budget"):
+        TokenBudget(tokens(*talk[1:]) - 1)(talk)
 
 
 def test_nothing_at_all_still_takes_the_opening_of_the_reply():
@@ -89,36 +92,21 @@ def test_what_cannot_be_a_budget_is_refused(bad):
             TokenBudget(400)([], bad)
 
 
-def test_counted_messages_are_not_counted_again():
+def test_messages_are_counted_once_and_only_within_the_window_and_by_ones_own_counter():
     tally = Tally()
     talk = [replace(m, tokens=COUNTER.count(m), tokens_by=COUNTER.name) for m in [user("早上好")] * 10_000]
     TokenBudget(1_000_000, counter=tally)([*talk, new := user("and now?")])
     assert tally.counted == [new]
-
-
-def test_what_is_older_than_the_window_is_not_counted_at_all():
     tally = Tally()
     TokenBudget(100, counter=tally)([user(f"message {n}") for n in range(10_000)])
     assert len(tally.counted) < 100
-
-
-def test_a_count_of_another_counter_does_not_hold():
     talk = [user("a", tokens=1, tokens_by="another"), user("b")]
-    limit = tokens(talk[1]) + 1
-    assert TokenBudget(limit)(talk).kept == (talk[1],)
+    assert TokenBudget(tokens(talk[1]) + 1)(talk).kept == (talk[1],)
 
 
-@pytest.mark.parametrize(
-    ("window", "options", "tokens_in_all"),
-    [
-        (128_000, {}, 115_200),
-        (128_000, {"fraction": 1}, 128_000),
-        (8_192, {"max_output_tokens": 2_000}, 5_572),
-        (100, {"fraction": 0.29}, 29),
-        (10, {"fraction": 0.1}, 1),
-    ],
-)
-def test_a_budget_as_a_fraction_of_a_window(window, options, tokens_in_all):
+@pytest.mark.parametrize("row", TABLES["fractions of a window: its tokens, options, tokens of the budget"])
+def test_a_budget_as_a_fraction_of_a_window(row):
+    window, options, tokens_in_all = map(json.loads, row)
     assert TokenBudget.of_window(window, **options) == TokenBudget(tokens_in_all)
 
 
@@ -128,30 +116,16 @@ def test_a_fraction_of_a_window_takes_the_other_options():
     assert made == TokenBudget(900, counter, keep_last=False)
 
 
-@pytest.mark.parametrize(
-    ("window", "options"),
-    [
-        (0, {}),
-        (True, {}),
-        (128e3, {}),
-        (1_000, {"fraction": 0}),
-        (1_000, {"fraction": 1.1}),
-        (1_000, {"fraction": True}),
-        (1_000, {"fraction": "0.9"}),
-        (1_000, {"max_output_tokens": -1}),
-        (1_000, {"max_output_tokens": 1_000}),
-    ],
-)
+@pytest.mark.parametrize(("window", "options"), TABLES["windows and options that leave no budget"])
 def test_what_leaves_no_budget_is_refused(window, options):
     with pytest.raises(BadBudget):
-        TokenBudget.of_window(window, **options)
+        TokenBudget.of_window(json.loads(window), **json.loads(options))
 
 
 @settings(deadline=None)
 @given(conversations(), budgets, st.none() | budgets, st.booleans())
 def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, keep_last):
-    policy = TokenBudget(most, keep_last=keep_last)
-    limit = min(most, budget or most)
+    policy, limit = TokenBudget(most, keep_last=keep_last), min(most, budget or most)
     stay = {m.id: m for m in [*must_stay(talk), *(newest(talk) if keep_last else [])]}.values()
     needed = tokens(*stay)
     if needed > limit:
@@ -166,18 +140,10 @@ def test_holds_its_promises_for_any_conversation_and_budget(talk, most, budget, 
     assert tokens(*decision.kept) <= limit
     assert policy(talk, budget) == decision
     assert policy(decision.kept, budget).kept == decision.kept
-    places = {m.id: i for i, m in enumerate(talk)}
-    groups = partners(talk)
+    places, groups = {m.id: i for i, m in enumerate(talk)}, partners(talk)
     free = sorted({min(groups[places[i]]) for i in kept - {m.id for m in stay}})
     if free:  # everything sound and newer than the oldest free choice stayed, unless it could not fit
         for start in {min(g) for i, g in groups.items() if g and min(g) > free[0]}:
             atom = [talk[i] for i in groups[start]]
             alone = tokens(*stay, *atom)
             assert {m.id for m in atom} <= kept or alone > limit
-
-
-def test_a_newest_call_stays_whole():
-    talk = [user("a"), calls("x", "y"), result("y"), result("x")]
-    assert TokenBudget(tokens(*talk[1:]))(talk).kept == tuple(talk[1:])
-    with pytest.raises(BudgetTooSmall, match="raise the budget"):
-        TokenBudget(tokens(*talk[1:]) - 1)(talk)

@@ -15,30 +15,21 @@ def faults(messages):
     return {atom.indices: atom.broken for atom in atoms(messages) if atom.broken}
 
 
-def test_a_call_and_its_result_are_one_atom():
+def test_a_call_and_its_results_in_any_order_are_one_atom():
     found = atoms([user(), calls("a"), result("a"), assistant()])
     assert found == [Atom(indices=(0,)), Atom(indices=(1, 2)), Atom(indices=(3,))]
-
-
-def test_parallel_results_in_any_order_and_between_other_messages():
     talk = [calls("a", "b", "c"), result("c"), assistant(), result("a"), user(), system(), result("b")]
     assert groups(talk) == [(0, 1, 3, 6), (2,), (4,), (5,)]
     assert faults(talk) == {}
 
 
-def test_a_reused_id_answers_the_most_recent_open_call():
+def test_each_call_has_a_result_of_its_own_and_a_reused_id_answers_the_most_recent_open_one():
     talk = [calls("call_1"), result("call_1"), user(), calls("call_1"), result("call_1")]
     assert groups(talk) == [(0, 1), (2,), (3, 4)]
     left_open = [calls("call_1"), user(), calls("call_1"), result("call_1")]
     assert faults(left_open) == {(0,): "tool call without its result"}
-
-
-def test_the_same_id_twice_in_one_message_wants_two_results():
     assert faults([calls("a", "a"), result("a"), result("a")]) == {}
     assert faults([calls("a", "a"), result("a")]) == {(0, 1): "tool call with 1 of 2 results"}
-
-
-def test_a_second_result_has_no_call():
     talk = [calls("a"), result("a"), result("a")]
     assert groups(talk) == [(0, 1), (2,)]
     assert faults(talk) == {(2,): "tool result without its call"}
@@ -68,12 +59,9 @@ def test_turns_begin_with_user_messages():
     assert turns([system()]) == []
 
 
-def test_turns_that_a_tool_call_spans_are_joined_with_those_between():
+def test_turns_that_tool_calls_span_are_joined_once_with_those_between():
     talk = [user(), user(), calls("a"), user(), assistant(), user(), result("a"), user()]
     assert turns(talk) == [(0,), (1, 2, 3, 4, 5, 6), (7,)]
-
-
-def test_overlapping_spans_join_once():
     talk = [user(), calls("a"), user(), calls("b"), result("a"), user(), result("b"), user()]
     assert turns(talk) == [(0, 1, 2, 3, 4, 5, 6), (7,)]
 
@@ -107,8 +95,7 @@ def test_taking_out_an_atom_leaves_the_others_as_they_were(talk):
 @given(conversations())
 def test_every_message_but_system_is_in_one_turn_and_no_atom_in_two(talk):
     rounds = turns(talk)
-    placed = [i for places in rounds for i in places]
-    assert placed == [i for i, m in enumerate(talk) if m.role != "system"]
+    assert [i for places in rounds for i in places] == [i for i, m in enumerate(talk) if m.role != "system"]
     assert all(talk[places[0]].role == "user" for places in rounds[1:])
     turn_of = {i: n for n, places in enumerate(rounds) for i in places}
     for atom in atoms(talk):

@@ -1,8 +1,11 @@
 """An argument of a wrong type is `InputError`, in words, and nothing was written."""
 
+import json
+from functools import partial
 from typing import Any
 
 import pytest
+from tables import read_tables
 
 import jiyi
 from jiyi.client.memory import RemoteMemory
@@ -16,25 +19,20 @@ def nested(levels=500):
     return value
 
 
+def call(verb, arguments, named, memory):
+    getattr(memory, verb)(*json.loads(arguments), **json.loads(named))
+
+
 CIRCLE: dict[str, Any] = {}
 CIRCLE["in"] = CIRCLE
+COLUMNS = "what, verb, arguments, those by name, what is said"
 
 WRONG = {
-    "a window of text": (
-        lambda m: m.build_context("s", recalled="x"),
-        "recalled must be an instance of Window",
-    ),
-    "a tool of text": (lambda m: m.build_context("s", tools=["x"]), r"tools\[0\] must be a valid dictionary"),
-    "context of text": (lambda m: m.start_task("s", "r", context="x"), "context must be a valid dictionary"),
+    **{what: (partial(call, *told), said) for what, *told, said in read_tables(__file__)[COLUMNS]},
     "context in a circle": (lambda m: m.start_task("s", "r", context=CIRCLE), "Circular|nested deeper"),
     "args of text": (lambda m: m.add_step(m.tasks()[0].id, "d", args="x"), "args must be a valid dictionary"),
-    "tags of a number": (lambda m: m.start_task("s", "r", tags=5), "tags must be an instance of Sequence"),
     "a path of half a pair": (lambda m: m.export("\ud800"), "half of a surrogate pair"),
-    "nested ids": (lambda m: m.forget(ids=[["x"]]), r"ids\[0\] must be a valid string"),
     "ids in a circle": (lambda m: m.forget(ids=[CIRCLE]), r"ids\[0\] must be a valid string"),
-    "progress that is a number": (lambda m: m.reembed(progress=1), "progress must be callable"),
-    "progress by place": (lambda m: m.flush(1), "progress must be callable"),
-    "messages of a number": (lambda m: m.save_messages("s", 5), "messages must be iterable"),
     "a huge number": (lambda m: m.search("x", limit=10**5000), "limit must be a number of at most 64 bits"),
 }
 

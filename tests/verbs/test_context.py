@@ -52,8 +52,7 @@ def test_a_long_conversation_shows_its_summary_and_its_last_turns(memory):
     assert [step.what for step in window.report.steps][:1] == ["summarised"]
     assert window.report.sections["summary"] > 0
     assert window.report.tokens <= 3_000
-    shown = [i for i in window.report.included if i.section == "history"]
-    assert len(shown) == 6
+    assert len([i for i in window.report.included if i.section == "history"]) == 6
     summary = memory.summary("s")
     assert summary.method == "extractive"
     assert len(summary.covers) == 62 - 6
@@ -101,8 +100,9 @@ def test_forgetting_what_the_summary_says(memory):
     assert "7391" in memory.summary("s").text
     memory.forget(ids=[secret.id])
     assert memory.summary("s") is None
-    window = memory.build_context("s", "密码是多少？", 3_000)
-    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
+    assert "7391" not in json.dumps(
+        memory.build_context("s", "密码是多少？", 3_000).messages, ensure_ascii=False
+    )
 
 
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
@@ -119,13 +119,16 @@ def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memo
     assert memory.opened_skills("elsewhere") == ()
 
 
-def test_a_task_changes_the_skills(open_memory, skills):
+def test_a_task_changes_the_skills_and_what_the_user_opened_stays_whatever_is_asked(open_memory, skills):
     memory = open_memory(skills=[str(skills)])
     assert "systemctl" in memory.open_skill("s", "restart-nginx")
     memory.start_task("s", "write the weekly report for the board")
     assert memory.opened_skills("s") == ("write-report",)
     assert memory.close_skill("s", "write-report")
     assert not memory.close_skill("s", "write-report")
+    memory.open_skill("t", "restart-nginx")
+    memory.build_context("t", "write the weekly report for the board", 2_000)
+    assert memory.opened_skills("t") == ("restart-nginx", "write-report")
 
 
 def test_a_question_for_another_skill_swaps_and_the_report_says_so(open_memory, skills):
@@ -142,13 +145,6 @@ def test_a_question_for_another_skill_swaps_and_the_report_says_so(open_memory, 
     assert (step.tokens_before, step.tokens) == (12, 9)
     assert memory.build_context("s", "the board wants the report", 2_000).report.steps == ()
     assert memory.opened_skills("s") == ("write-report",)
-
-
-def test_a_skill_the_user_opened_stays_whatever_is_asked(open_memory, skills):
-    memory = open_memory(skills=[str(skills)])
-    memory.open_skill("s", "restart-nginx")
-    memory.build_context("s", "write the weekly report for the board", 2_000)
-    assert memory.opened_skills("s") == ("restart-nginx", "write-report")
 
 
 @pytest.mark.parametrize("end", ["complete_task", "fail_task"])
@@ -194,8 +190,7 @@ def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
 
 def test_a_small_tool_output_stays_whole(memory):
     small = json.dumps([{"host": f"app-{n}", "port": 8000 + n, "up": n % 2 == 0} for n in range(9)])
-    result = returned(memory, "ports", small, "which ports?")
-    assert 100 < result.tokens < 200
+    assert 100 < returned(memory, "ports", small, "which ports?").tokens < 200
     memory.save_message("s", role="assistant", content="and so on " * 60)
     memory.save_message("s", role="user", content="go on")
     for budget in range(200, 700, 50):
@@ -240,8 +235,7 @@ def test_what_is_not_relevant_stays_out_and_the_window_says_when_nothing_is(open
     assert window.report.sections["recalled"] == window.report.sections["knowledge"] == 0
     again = memory.build_context("new", "How do I bake bread?", asked_at=asked_at, recalled=window)
     assert again.messages == window.messages
-    asked = memory.build_context("new", "What is the wifi of the flat called?").markdown
-    assert "tulip" in asked
+    assert "tulip" in memory.build_context("new", "What is the wifi of the flat called?").markdown
     everything = open_memory(recall_floor="off").build_context("new", "How do I bake bread?").markdown
     assert "tulip" in everything
     assert "900 euros" in everything
@@ -306,12 +300,11 @@ def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memo
     talk(memory, 30)
     with pytest.raises(LLMUnreachable, match="nobody answers"):
         memory.summarize_session("s")
-    window = memory.build_context("s", "?", 3_000)
-    assert any("nobody answers" in note for note in window.report.notes)
+    assert any("nobody answers" in note for note in memory.build_context("s", "?", 3_000).report.notes)
     assert memory.summary("s") is None
 
 
-def test_a_secret_is_in_a_window_only_where_it_is_asked_for(open_memory):
+def test_a_secret_is_in_a_window_only_where_it_is_asked_for_or_was_said_in_the_session(open_memory):
     memory = open_memory(recall_floor="off")
     for said in ("The wifi password is tulip-88, the router is in the hall.", "银行卡的取款密码是 190827"):
         memory.save_message("home", role="user", content=said)
@@ -334,16 +327,7 @@ def test_a_secret_is_in_a_window_only_where_it_is_asked_for(open_memory):
     assert "190827" not in asked
     assert "190827" in window("银行卡的取款密码是多少？")[1]
     assert "garage · door code: 4471#" in window("What is the door code of the garage?")[1]
-
-
-def test_what_the_session_itself_said_stays_as_it_is(memory):
     memory.save_message("s", role="user", content="The wifi password is tulip-88.")
     memory.save_message("s", role="assistant", content="Noted.")
-    window = memory.build_context("s", "How do I bake bread?")
-    assert "The wifi password is tulip-88." in [message["content"] for message in window.messages]
-
-
-def test_a_model_has_limits_of_its_own(open_memory):
-    memory = open_memory(model="gpt-4o", models={"gpt-4o": {"max_input_tokens": 900}}, max_output_tokens=77)
-    budget = memory.build_context("s", "?").report.budget
-    assert (budget.max_input_tokens, budget.max_output_tokens) == (900, 77)
+    own = memory.build_context("s", "How do I bake bread?").messages
+    assert "The wifi password is tulip-88." in [message["content"] for message in own]

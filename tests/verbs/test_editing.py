@@ -65,8 +65,7 @@ def test_a_popped_result_leaves_its_call_which_no_window_shows(memory):
 def test_the_summary_goes_back_to_before_what_is_popped(memory):
     memory.save_messages("s", [user(f"We decided on port {8000 + n}.") for n in range(60)])
     memory.summarize_session("s")
-    covered = memory.summary("s").covers
-    memory.pop_messages("s", 60 - len(covered) + 1)
+    memory.pop_messages("s", 60 - len(memory.summary("s").covers) + 1)
     assert memory.summary("s") is None
 
 
@@ -83,8 +82,7 @@ def test_what_a_conversation_begins_with_stays_and_the_rest_is_replaced(memory):
     assert memory.replace_messages("s", kept) == kept  # records as they came
     assert memory.replace_messages("s", [m.to_openai() for m in kept]) == kept
     assert memory.stats()["message"] == 3
-    more = memory.replace_messages("s", [*kept, ASKED, RESULT])
-    assert more[:3] == kept
+    assert memory.replace_messages("s", [*kept, ASKED, RESULT])[:3] == kept
     assert [m.role for m in memory.recent_messages("s")][3:] == ["assistant", "tool"]
     assert memory.replace_messages("s", []) == [] == memory.session_messages("s") == memory.sessions()
     assert memory.facts() == []

@@ -106,8 +106,7 @@ def test_a_message_whose_facts_fail_is_not_saved(memory, monkeypatch):
 
 
 def test_what_is_remembered_has_the_callers_word(memory, clock):
-    learned = memory.remember("我住在杭州", speaker="Ana", session_id="s")
-    (fact,) = learned.facts
+    (fact,) = memory.remember("我住在杭州", speaker="Ana", session_id="s").facts
     assert (fact.method, fact.speaker, fact.scope.session_id, fact.created_at) == ("said", "Ana", "s", START)
     assert fact.confidence >= 0.9
     clock.forward(days=1)
@@ -141,7 +140,7 @@ def test_things_are_neighbours_by_facts(memory):
     assert memory.neighbours("nothing like it") == []
 
 
-def test_nobody_sees_the_facts_of_another(memory):
+def test_nobody_sees_the_facts_of_another_and_agents_know_their_own(memory):
     say(memory, "edge-02 的端口是 8443", user_id="ben")
     memory.remember(subject="edge-02", predicate="runs on", object="web-7", user_id="ben")
     assert len(memory.facts(user_id="ben")) == 2
@@ -150,9 +149,6 @@ def test_nobody_sees_the_facts_of_another(memory):
     assert list(memory.search("edge-02 端口")) == []
     memory.remember(subject="edge-02", predicate="端口", object="1")
     assert sorted(values(memory.facts(user_id="ben"))) == ["8443", "web-7"], "nor supersedes them"
-
-
-def test_agents_of_a_user_know_their_own_facts(memory):
     for agent, port in (("ops", "1111"), ("dev", "2222")):
         say(memory, f"gw-9 的端口是 {port}", agent_id=agent)
     assert values(memory.facts("gw-9", agent_id="ops")) == ["1111"]

@@ -109,8 +109,7 @@ def test_purged_bytes_are_nowhere(memory, path):
 def test_everything_of_one_user_is_forgotten_and_nothing_of_another(memory):
     for user in ("ana", "ben"):
         say(memory, "edge-02 的端口是 8443", user_id=user)
-        task = memory.start_task("s", "restart", user_id=user)
-        memory.complete_task(task.id, user_id=user)
+        memory.complete_task(memory.start_task("s", "restart", user_id=user).id, user_id=user)
     theirs = memory.stats(user_id="ben")
     receipt = memory.forget(everything=True)
     assert counts(memory) == {}
@@ -141,8 +140,7 @@ def test_an_agent_is_not_told_the_words_of_a_summary_it_cannot_see(memory):
     for number in range(30):
         for agent in (None, "a1", "a2"):
             say(memory, f"{agent} asks for port {number}", agent_id=agent)
-    summary = memory.summarize_session("s")
-    assert "a1" in summary.text
+    assert "a1" in memory.summarize_session("s").text
     items = memory.forget(session_id="s", agent_id="a2").items
     assert {item.text for item in items if item.kind == "summary"} == {""}
     assert not [item for item in items if "a1" in item.text]

@@ -9,12 +9,15 @@ from jiyi.errors import InputError
 LABELS = {"source": "crm", "n": 1, "渠道": "微信", "tags": ["a", None]}
 
 
-def test_facts_keep_metadata_and_later_values_count(memory):
-    first = memory.remember("Ana prefers tea", metadata=LABELS)
-    assert all(fact.metadata == LABELS for fact in first.facts)
+def test_facts_keep_metadata_and_later_values_count_and_what_a_message_taught_has_none(memory):
+    assert all(fact.metadata == LABELS for fact in memory.remember("Ana prefers tea", metadata=LABELS).facts)
     kept = memory.remember("Ana prefers tea", metadata={"n": 2}).kept
     assert memory.get(kept).metadata == {**LABELS, "n": 2}
     assert memory.get(memory.remember("The port is 8443").kept).metadata == {}
+    memory.save_message("s", role="user", content="My name is Ana.", metadata=LABELS)
+    (fact,) = [fact for fact in memory.facts() if fact.object == "Ana"]
+    assert fact.metadata == {}
+    assert memory.get(fact.sources[0]).metadata == LABELS
 
 
 @pytest.mark.parametrize("metadata", ["crm", {1: "a"}, {"a": float("nan")}, {"a": "\0"}, {"a": "x" * 17_000}])
@@ -22,13 +25,6 @@ def test_metadata_of_a_fact_that_cannot_be_kept_is_refused(memory, metadata):
     with pytest.raises(InputError, match="metadata"):
         memory.remember("Ana prefers tea", metadata=metadata)
     assert memory.facts() == []
-
-
-def test_what_was_learned_from_a_message_has_no_metadata_of_its_own(memory):
-    memory.save_message("s", role="user", content="My name is Ana.", metadata=LABELS)
-    (fact,) = memory.facts()
-    assert fact.metadata == {}
-    assert memory.get(fact.sources[0]).metadata == LABELS
 
 
 def test_metadata_goes_along_in_exports(memory, open_memory, tmp_path):

@@ -23,8 +23,7 @@ def test_a_year(open_memory, clock, path):
             work(memory, target="the nginx container" if number % 2 else "nginx 容器", fails=number == 3)
             clock.forward(days=7)
         memory.flush()
-        done = memory.maintain()
-        assert done.consolidation is not None
+        assert memory.maintain().consolidation is not None
         assert len(memory.episodes()) <= 20
     (knowledge,) = memory.knowledge()
     assert knowledge.confidence > 0.7
@@ -152,17 +151,13 @@ def test_pins_are_for_all_kinds_or_for_none(memory):
     assert not memory.recent_messages("s")[0].pinned
 
 
-def test_an_export_to_read_is_text_in_the_language_of_the_settings(memory, open_memory, tmp_path):
+def test_exports_to_read_follow_the_settings_and_replace_no_database(memory, open_memory, tmp_path, path):
     say(memory, "nginx 又 502 了")
     file = tmp_path / "ana.md"
     assert memory.export(str(file), format="markdown").counts["message"] == 1
     assert file.read_text("utf-8").startswith("# ana 的记忆")
     open_memory(language="en").export(file, format="markdown")
     assert "# Memory of ana" in file.read_text("utf-8")
-
-
-def test_an_export_never_takes_the_place_of_a_database(memory, path, tmp_path):
-    say(memory, "hello")
     for file, form, error, told in (
         (path, "jsonl", InputError, "is a database"),
         ("", "jsonl", InputError, "names no file"),

@@ -54,8 +54,7 @@ TEXTS = [
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_first_message_compiles_next_to_nothing_while_it_holds_the_lock(tmp_path):
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), *TEXTS]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     for text, line in zip(TEXTS, lines, strict=True):
         told = json.loads(line)
         assert told["outside"] > 50

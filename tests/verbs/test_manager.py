@@ -3,7 +3,6 @@
 import pytest
 from at_once import at_once
 
-import jiyi
 from jiyi.errors import DuplicateId
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"cmd": "restart"}'}}
@@ -13,7 +12,7 @@ def say(memory, *texts, session="s", **options):
     return [memory.save_message(session, role="user", content=t, **options) for t in texts]
 
 
-def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
+def test_messages_are_stored_with_all_that_is_known_of_them_one_or_several(memory):
     given = {"role": "user", "content": "nginx 又 502 了", "name": "Ana", "meta": {"a": [1]}}
     saved = memory.save_message("s-42", given, importance=0.5, pinned=True)
     assert saved.to_dict() == given
@@ -24,9 +23,6 @@ def test_a_message_is_stored_with_all_that_is_known_of_it(memory):
     assert memory.save_message("s-42", saved) == saved
     with pytest.raises(DuplicateId):
         memory.save_message("elsewhere", saved)
-
-
-def test_several_messages_are_saved_together_or_not_at_all(memory):
     call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     result = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
     saved = memory.save_messages("s", [{"role": "user", "content": "do"}, call, result])
@@ -35,11 +31,15 @@ def test_several_messages_are_saved_together_or_not_at_all(memory):
     assert memory.save_messages("s", []) == []
 
 
-def test_sessions_are_listed_newest_first(memory):
+def test_sessions_are_listed_newest_first_stats_count_and_flush_finishes(memory):
     say(memory, "one", session="a")
     say(memory, "two", "three", session="b")
     assert [(s.id, s.messages) for s in memory.sessions()] == [("b", 2), ("a", 1)]
     assert [s.id for s in memory.sessions(limit=1)] == ["b"]
+    none = dict.fromkeys(("task", "episode", "knowledge", "fact", "item", "summary"), 0)
+    assert memory.stats() == none | {"message": 3, "session": 2, "vectors_pending": 3}
+    assert memory.flush() == 3
+    assert memory.stats()["vectors_pending"] == 0
 
 
 def test_a_call_wins_over_what_open_said(open_memory):
@@ -58,8 +58,7 @@ def test_a_task_becomes_an_experience_that_is_found(memory):
     episode = memory.complete_task(task.id, summary="重启后恢复")
     assert [h.record for h in memory.search_episodes("nginx 容器")] == [episode]
     assert memory.current_task("s") is None
-    failed = memory.fail_task(memory.start_task("s", "another").id, reason="no rights")
-    assert failed.outcome == "failed"
+    assert memory.fail_task(memory.start_task("s", "another").id, reason="no rights").outcome == "failed"
     assert memory.stats()["episode"] == 2
     assert list(memory.search_knowledge("nginx")) == []
 
@@ -91,15 +90,6 @@ def test_without_a_question_the_newest_user_message_is_it(memory):
     assert last == {"role": "user", "content": "hello"}
 
 
-def test_stats_count_and_flush_finishes(memory):
-    say(memory, "one", "two", session="a")
-    say(memory, "three", session="b")
-    none = dict.fromkeys(("task", "episode", "knowledge", "fact", "item", "summary"), 0)
-    assert memory.stats() == none | {"message": 3, "session": 2, "vectors_pending": 3}
-    assert memory.flush() == 3
-    assert memory.stats()["vectors_pending"] == 0
-
-
 @pytest.mark.slow
 def test_threads_may_share_a_memory(open_memory):
     memory = open_memory(background=True)
@@ -117,11 +107,6 @@ def test_threads_may_share_a_memory(open_memory):
     assert (counted["message"], counted["session"], counted["vectors_pending"]) == (90, 2, 0)
     for session in ("s0", "s1"):
         assert memory.summary(session).upto_seq < 45
-
-
-def test_the_public_names_are_there():
-    assert jiyi.open is not None
-    assert sorted(jiyi.__all__) == sorted(name for name in jiyi.__all__ if hasattr(jiyi, name))
 
 
 def test_recent_messages_are_the_newest_turns(open_memory):

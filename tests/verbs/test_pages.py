@@ -126,8 +126,7 @@ def test_facts_of_another_time_come_in_parts(open_memory, clock):
     clock.forward(days=1)
     for number in range(9):
         memory.remember(subject=f"thing {number}", predicate="is", object="new")
-    read = partial(memory.facts, as_of=then + timedelta(hours=1))
-    seen = [id_ for part in parts(read, 4) for id_ in part]
+    seen = [id_ for part in parts(partial(memory.facts, as_of=then + timedelta(hours=1)), 4) for id_ in part]
     assert sorted(seen) == sorted(fact.id for fact in memory.facts(status="superseded"))
 
 
@@ -162,15 +161,12 @@ def test_wrong_and_foreign_cursors_are_refused(memory):
             foreign()
 
 
-def test_a_part_is_a_list(memory):
+def test_a_part_is_a_list_and_comes_back_from_json(memory):
     assert memory.sessions() == [] == memory.facts()
     found = memory.sessions()
     assert isinstance(found, list)
     assert isinstance(found, Listing)
     assert found.next is None
-
-
-def test_a_part_comes_back_from_json(memory):
     for number in range(2):
         memory.start_task("s", f"job {number}")
     whole, form = memory.tasks(limit=1), TypeAdapter(Listing[Task])

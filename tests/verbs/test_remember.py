@@ -1,26 +1,19 @@
 """What is told to remember is kept whole: searchable, forgettable, shown once, whatever is read from it."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tables import read_tables
 
 from jiyi.errors import BadQuery, NaiveDatetime
 
+TABLES = read_tables(__file__)
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)  # of the clock
 BOTH = "The port of api is 8080, and the admin password is swordfish"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (BOTH, ["port", "8080", "admin", "swordfish"]),
-        ("I was born on May 4 in Oslo", ["born", "oslo"]),
-        ("我住在杭州，家里的 wifi 叫 fjord", ["杭州", "fjord", "wifi"]),
-        ("buy milk\n\nand two lemons", ["milk", "lemons"]),
-        ("Forget that!", ["forget"]),
-        ("猫粮在阳台", ["猫粮", "阳台"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), TABLES["texts and their words"])
 def test_every_word_is_found_and_can_be_forgotten(memory, text, words):
     learned = memory.remember(text)
     whole = memory.get(learned.kept)
@@ -28,7 +21,7 @@ def test_every_word_is_found_and_can_be_forgotten(memory, text, words):
     assert (whole.method, whole.confidence) == ("said", 0.9)
     assert all(fact.text for fact in learned.facts)
     assert {fact.id for fact in learned.facts} == set(learned.new)
-    for word in words:
+    for word in words.split():
         assert learned.kept in {hit.id for hit in memory.search(word, kinds="fact")}, word
         assert learned.kept in {item.id for item in memory.forget(word, dry_run=True).items}, word
     memory.forget(ids=[fact.id for fact in learned.facts])
@@ -81,39 +74,29 @@ def test_a_category_does_not_let_one_text_take_the_place_of_another(memory):
     assert memory.get(one.kept).category == "profile"
 
 
-def test_a_window_shows_the_words_once(memory, clock):
-    memory.remember(BOTH)
+def test_a_window_shows_the_words_once_and_what_was_read_may_change_while_the_rest_stays(memory, clock):
+    learned = memory.remember(BOTH)
     clock.forward(days=1)
     memory.flush()
     shown = str(memory.build_context("s", "api port and admin password?").messages)
     assert shown.count("8080") == 1
     assert shown.count("swordfish") == 1
-
-
-def test_what_was_read_may_change_and_the_rest_stays(memory, clock):
-    learned = memory.remember(BOTH)
-    clock.forward(days=1)
     memory.remember("The port of api is 9090")
     assert [fact.object for fact in memory.facts("api")] == ["9090"]
     assert memory.get(learned.kept).status == "active"
 
 
+REFUSED = [
+    *map(json.loads, TABLES["what cannot be kept"]),
+    *({"text": b"port"}, {"text": "x" * 1_000_001}),
+    {"subject": "a", "predicate": "b", "object": "字" * 1_000_001},
+    {"text": "a", "valid_from": START, "valid_to": START - timedelta(days=1)},
+]
+NAIVE = {"text": "a", "valid_to": datetime(2026, 1, 1)}  # noqa: DTZ001
+
+
 @pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ({"text": ""}, BadQuery),
-        ({"text": " \n"}, BadQuery),
-        ({"text": 7}, BadQuery),
-        ({"text": b"port"}, BadQuery),
-        ({"text": "x" * 1_000_001}, BadQuery),
-        ({}, BadQuery),
-        ({"subject": "a", "predicate": "b"}, BadQuery),
-        ({"subject": "a", "predicate": "b", "object": "字" * 1_000_001}, BadQuery),
-        ({"text": "a", "subject": "b", "predicate": "c", "object": "d"}, BadQuery),
-        ({"text": "a", "category": "odd"}, BadQuery),
-        ({"text": "a", "valid_from": START, "valid_to": START - timedelta(days=1)}, BadQuery),
-        ({"text": "a", "valid_to": datetime(2026, 1, 1)}, NaiveDatetime),  # noqa: DTZ001
-    ],
+    ("given", "error"), [*((given, BadQuery) for given in REFUSED), (NAIVE, NaiveDatetime)]
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_is_written(memory, given, error):
     with pytest.raises(error) as caught:

@@ -11,21 +11,13 @@ from jiyi.errors import BadMessage, BadQuery, DuplicateId, InputError, NaiveDate
 from jiyi.records import Message
 
 SAID = datetime(2024, 3, 1, 8, 30, tzinfo=UTC)
+THERE = SAID.astimezone(timezone(timedelta(hours=8)))
+SECONDS = SAID.timestamp()
+DATES = [SAID, THERE, "2024-03-01T08:30:00Z", "2024-03-01T16:30:00+08:00", SECONDS, int(SECONDS)]
 
 
 @pytest.mark.parametrize("name", ["created_at", "timestamp"])
-@pytest.mark.parametrize(
-    "written",
-    [
-        SAID,
-        SAID.astimezone(timezone(timedelta(hours=8))),
-        "2024-03-01T08:30:00Z",
-        "2024-03-01T16:30:00+08:00",
-        SAID.timestamp(),
-        int(SAID.timestamp()),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("written", DATES, ids=str)
 def test_the_date_of_a_dict_is_when_it_was_said(memory, name, written):
     given = {"role": "user", "content": "the port is 8443", name: written}
     (saved,) = memory.save_messages("s", [given])
@@ -35,13 +27,10 @@ def test_the_date_of_a_dict_is_when_it_was_said(memory, name, written):
     assert given[name] == written
 
 
-def test_a_keyword_wins_over_the_dict(memory):
+def test_a_keyword_wins_over_the_dict_and_seconds_may_be_nought(memory):
     given = {"role": "user", "content": "x", "id": "a", "created_at": "no date", "metadata": {"n": 1}}
     saved = memory.save_message("s", given, id="b", created_at="2024-03-01T08:30:00Z", metadata={"n": 2})
     assert (saved.id, saved.created_at, saved.metadata) == ("b", SAID, {"n": 2})
-
-
-def test_seconds_may_be_nought(memory):
     assert memory.save_message("s", {"role": "user", "content": "x", "timestamp": 0}).created_at.year == 1970
 
 
@@ -121,29 +110,25 @@ def test_metadata_narrows_a_search_and_what_is_forgotten(memory):
         found(tags=[["a"]])
     with pytest.raises(BadQuery, match="must be a dict"):
         memory.search("port", filters={"metadata": "slack"})
-    receipt = memory.forget(filters={"metadata": {"channel": "mail"}})
-    assert len(receipt.items) == 3
+    assert len(memory.forget(filters={"metadata": {"channel": "mail"}}).items) == 3
     assert len(memory.session_messages("s")) == 4
     assert memory.forget(filters={"metadata": {"channel": "mail"}}, purge=True).erased == 3
 
 
-CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-SAYING = {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning_content": "hm"}
-CHOICE = {"index": 0, "finish_reason": "tool_calls", "message": SAYING}
-ANSWER = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
-
-
 def test_an_answer_of_openai_is_saved_as_it_is_and_sent_as_the_api_wants_it(memory):
     memory.save_message("s", {"role": "user", "content": "look", "metadata": {"a": 1}, "trace": "t-1"})
-    saved = memory.save_message("s", ChatCompletion.model_validate(ANSWER).choices[0].message)
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    saying = {"role": "assistant", "content": None, "tool_calls": [call], "reasoning_content": "hm"}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": saying}
+    answer = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    saved = memory.save_message("s", ChatCompletion.model_validate(answer).choices[0].message)
     assert saved.tool_calls[0].name == "look"
     assert saved.to_dict()["reasoning_content"] == "hm"
     memory.save_message("s", {"role": "tool", "tool_call_id": "c1", "content": "nothing", "timestamp": 5})
     memory.save_message("s", ChatCompletionMessage(role="assistant", content="Nothing.", refusal=None))
     memory.save_message("s", SimpleNamespace(model_dump=lambda: {"role": "user", "content": "well?"}))
     messages = memory.build_context("s", "and now?").messages
-    adapter = TypeAdapter(list[ChatCompletionMessageParam])
-    assert len(adapter.validate_python(messages)) == len(messages) >= 6
+    assert len(TypeAdapter(list[ChatCompletionMessageParam]).validate_python(messages)) == len(messages) >= 6
     sent = {key for message in messages for key in message}
     assert sent == {"role", "content", "tool_calls", "tool_call_id"}
     assert memory.session_messages("s")[0].to_dict()["trace"] == "t-1"

@@ -26,8 +26,9 @@ def test_windows_are_as_set_and_never_more_than_the_model_takes(open_memory):
         "the model 'gpt-4' takes less than is set: 6,192 tokens of input and 2,000 for the reply",
     )
     assert sizes(small, budget=7_000) == (7_000, 0)
-    own = {"gpt-4": {"max_input_tokens": 7_500}}
-    assert sizes(open_memory(model="gpt-4", models=own)) == (7_500, 2_000)
+    own = {"model": "gpt-4", "models": {"gpt-4": {"max_input_tokens": 7_500}}}
+    assert sizes(open_memory(**own)) == (7_500, 2_000)
+    assert sizes(open_memory(**own, max_output_tokens=77)) == (7_500, 77)
 
 
 def test_an_unknown_model_says_what_was_assumed(open_memory):
@@ -41,11 +42,16 @@ def test_an_unknown_model_says_what_was_assumed(open_memory):
     assert "8,192 tokens was assumed" in given.report.notes[0]
 
 
-def test_own_task_types(open_memory):
+def test_own_task_types_and_an_unknown_one_which_is_a_conversation_as_the_report_says(open_memory):
     memory = open_memory(task_types={"support": SUPPORT})
     report = memory.build_context("s", "?", 2_000, task_type="support").report
     assert report.budget.shares["history"] == pytest.approx(0.25)
     assert report.notes == ()
+    report = memory.build_context("s", "?", 2_000, task_type="cooking").report
+    assert report.budget.shares == Budget(max_input_tokens=1).shared_as("conversation").shares
+    (note,) = report.notes
+    assert note.startswith("no task type is named 'cooking', so the budget is shared as for a conversation")
+    assert note.endswith("code_generation, conversation, analysis, support")
 
 
 def test_own_task_types_in_a_file(monkeypatch, tmp_path):
@@ -62,15 +68,6 @@ def test_own_task_types_in_a_file(monkeypatch, tmp_path):
 def test_impossible_task_types_are_refused(bad):
     with pytest.raises(SettingsError, match="task_types"):
         load_settings(task_types=bad)
-
-
-def test_an_unknown_task_type_is_a_conversation_and_the_report_says_so(open_memory):
-    memory = open_memory(task_types={"support": SUPPORT})
-    report = memory.build_context("s", "?", 2_000, task_type="cooking").report
-    assert report.budget.shares == Budget(max_input_tokens=1).shared_as("conversation").shares
-    (note,) = report.notes
-    assert note.startswith("no task type is named 'cooking', so the budget is shared as for a conversation")
-    assert note.endswith("code_generation, conversation, analysis, support")
 
 
 def shown(window, kind):
