@@ -56,8 +56,7 @@ async def test_the_verbs_of_life_run_too(path, tmp_path):
         assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
         assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
         assert (await memory.pin([one.id for one in episodes])) == 3
-        done = await memory.maintain()
-        assert done.consolidation.episodes == 3
+        assert (await memory.maintain()).consolidation.episodes == 3
         receipt = await memory.forget("8443")
         assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
         exported = await memory.export(tmp_path / "ana.jsonl")
@@ -184,8 +183,7 @@ async def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_v
         assert (await asyncio.wait_for(memory.stats(), 5))["message"] == 1
         waiting[0].cancel()
         go_on.set()
-        done = await asyncio.gather(*waiting, return_exceptions=True)
-        assert isinstance(done[0], asyncio.CancelledError)
+        assert isinstance((await asyncio.gather(*waiting, return_exceptions=True))[0], asyncio.CancelledError)
         assert (await memory.stats())["vectors_pending"] == 0
 
 

@@ -52,8 +52,7 @@ def test_every_name_of_a_tutorial_has_its_words():
 
 @pytest.mark.parametrize("name", sorted(USE))
 def test_importing_it_says_what_to_use(name):
-    said = str(importing(name))
-    assert said == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
+    assert str(importing(name)) == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
 
 
 @pytest.mark.parametrize("name", sorted(USE))
@@ -82,8 +81,7 @@ def test_a_name_from_elsewhere_in_jiyi_says_where(name):
 
 @pytest.mark.parametrize("name", ["Foo", "_Foo", "vector_memory", "__wrapped__"])
 def test_an_unknown_name_has_the_usual_error(name):
-    said = str(importing(name))
-    assert said == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
+    assert str(importing(name)) == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
     with pytest.raises(AttributeError, match=f"^module 'jiyi' has no attribute '{name}'$"):
         getattr(jiyi, name)
 

@@ -42,8 +42,7 @@ def test_a_url_opens_the_server(empty_postgres_url, open_memory, scheme):
 def test_what_one_memory_saved_another_one_finds(postgres_url, open_memory):
     here, there = open_memory(postgres_url), open_memory(postgres_url)
     here.save_message("s", role="user", content="the certificate expires in May")
-    found = there.search("certificate", kinds="message")
-    assert found[0].text == "the certificate expires in May"
+    assert there.search("certificate", kinds="message")[0].text == "the certificate expires in May"
 
 
 async def in_other_threads(url: str) -> int:

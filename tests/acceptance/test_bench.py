@@ -187,8 +187,7 @@ def test_the_table_of_turns_fits_a_terminal(turns):
 
 @pytest.mark.skipif(not WITH_PEERS, reason="LangChain or LlamaIndex is not installed: bench-context")
 def test_the_other_systems_take_the_same_turns(turns):
-    systems = [row["system"] for row in turns[1]["rows"]]
-    assert systems == ["jiyi", "trim", "summary", "LlamaIndex"] * 2
+    assert [row["system"] for row in turns[1]["rows"]] == ["jiyi", "trim", "summary", "LlamaIndex"] * 2
 
 
 @pytest.mark.skipif(WITH_PEERS, reason="LangChain and LlamaIndex are installed")

@@ -102,8 +102,7 @@ def test_taking_in(figures):
     options = ("--threads", 1, "--threads", 3, "--messages", 5, "--against", ROOT)
     printed, rows = figures("ingest.py", SMALL, *options)
     assert "5 messages" in printed
-    ways = ["1 thread", "3 threads", "the model alone", "other, as it comes"]
-    assert [row["way"] for row in rows] == ways
+    assert [row["way"] for row in rows] == ["1 thread", "3 threads", "the model alone", "other, as it comes"]
     assert all(row["messages_a_second"] > 0 for row in rows)
     assert rows[-1]["times_the_last"] == 1
 
@@ -154,8 +153,7 @@ def test_the_talks_are_counted(here, talks):
 
 def test_talks_become_a_file_to_evaluate(here, talks, tmp_path):
     here("change.py", talks[1], tmp_path / "talks.json")
-    dataset = load_dataset(tmp_path / "talks.json")
-    assert len(dataset.conversations) == 2
+    assert len(load_dataset(tmp_path / "talks.json").conversations) == 2
 
 
 def test_learning_which_fact_took_a_place(here, talks):

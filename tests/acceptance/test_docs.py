@@ -149,8 +149,7 @@ def test_examples_of_integrations_run(page, name, monkeypatch, capsys):
 
 @contextmanager
 def _served() -> Iterator[str]:
-    memory = jiyi.open("served.db", embedder=HashEmbedder(), background=False)
-    with serving(make_app(memory)) as url:
+    with serving(make_app(jiyi.open("served.db", embedder=HashEmbedder(), background=False))) as url:
         yield url
 
 
@@ -232,8 +231,7 @@ def test_every_feature_of_the_ranking_is_documented(folder):
 
 @pytest.mark.parametrize("page", LINKING, ids=name_of)
 def test_links_resolve(page):
-    text = FENCE.sub("", page.read_text("utf-8"))
-    for target in LINK.findall(text):
+    for target in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")

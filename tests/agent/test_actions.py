@@ -50,8 +50,7 @@ def test_the_schema_is_that_of_the_signature():
     schema = made.parameters
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["name"], False)
     told = schema["properties"]
-    assert told["name"] == {"type": "string"}
-    assert told["count"] == {"type": "integer", "default": 3}
+    assert (told["name"], told["count"]) == ({"type": "string"}, {"type": "integer", "default": 3})
     assert told["level"] == {"type": "string", "enum": ["low", "high"], "default": "low"}
     assert told["ratio"]["description"] == "From 0 to 1."
     assert "title" in schema["$defs"]["Box"]["properties"], "a property called title stays"
@@ -63,8 +62,7 @@ def test_the_schema_is_that_of_the_signature():
 def test_what_the_model_sends_becomes_what_the_function_takes():
     made = action(everything)
     args = {"name": "x", "day": "2026-03-02", "box": {"title": "t", "size": "l"}, "tags": ["a"]}
-    seen = made.function(**args)
-    assert seen == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
+    assert made.function(**args) == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
     with pytest.raises(ValueError, match="valid date"):
         made.function(name="x", day="soon")
 
@@ -85,8 +83,7 @@ def test_methods_and_functions_without_hints_or_words():
             return f"{door} open"
 
     made = action(Shop().open)
-    assert made.description == ""
-    assert made.parameters["properties"] == {"door": {}}
+    assert (made.description, made.parameters["properties"]) == ("", {"door": {}})
     assert made.function(door=1) == "1 open"
 
 

@@ -71,8 +71,7 @@ def test_the_next_question_sees_no_scratch(memory, scripted, make_agent):
     agent = make_agent(server, shell)
     agent.run("disk?", "s")
     agent.run("really?", "s")
-    roles = [m["role"] for m in server.asked[2]["messages"]]
-    assert "tool" not in roles
+    assert "tool" not in [m["role"] for m in server.asked[2]["messages"]]
     assert "full" in contents(server.asked[2], "assistant")
 
 
@@ -86,8 +85,7 @@ def test_the_text_comes_as_it_is_said(scripted, make_agent):
 
 
 def test_a_terminal_action_gives_the_answer(memory, scripted, make_agent):
-    some = calls(call("hand_over", {"report": "all well"}), call("shell", {"cmd": "df"}, "c2"))
-    server = scripted(some)
+    server = scripted(calls(call("hand_over", {"report": "all well"}), call("shell", {"cmd": "df"}, "c2")))
     run = make_agent(server, shell, hand_over).run("Report!", "s")
     assert (run.answer, run.stopped, len(server.asked)) == ("REPORT all well", "done", 1)
     assert [s.tool_name for s in run.steps] == ["hand_over", "shell"], "calls beside it are made, too"
@@ -127,8 +125,7 @@ def test_what_is_recalled_is_quoted_data_and_never_the_system(memory, scripted, 
     page = Action(name="page", description="A page.", parameters={"type": "object"}, function=lambda: evil)
     recall = call("recall", {"query": "shop door code"}, "c2")
     server = scripted(calls(call("page")), calls(recall), says("no"))
-    run = make_agent(server, page).run("What is the shop door code?", "s")
-    assert run.stopped == "done"
+    assert make_agent(server, page).run("What is the shop door code?", "s").stopped == "done"
     for asked in server.asked:
         assert len(contents(asked, "system")) == 1
         assert "IMPORTANT" not in contents(asked, "system")[0]
@@ -164,8 +161,7 @@ def test_long_results_are_shortened_and_can_be_opened(memory, scripted, make_age
 
     server = scripted(calls(call("log")), Reply(body=open_it), Reply(body=read))
     run = make_agent(server, log).run("What does the log say?", "s")
-    assert (run.answer, run.stopped) == ("read", "done")
-    assert run.steps[0].result == whole
+    assert (run.answer, run.stopped, run.steps[0].result) == ("read", "done", whole)
     assert opened
 
 
@@ -256,8 +252,7 @@ async def test_several_sessions_at_once_from_asyncio(memory, make_agent):
 
 
 def test_a_reply_without_an_end_of_words_is_asked_again_once(scripted, make_agent):
-    agent = make_agent(scripted(says(""), says("here")))
-    assert agent.run("go", "s").answer == "here"
+    assert make_agent(scripted(says(""), says("here"))).run("go", "s").answer == "here"
     server = scripted(says(" "), says(None))
     run = make_agent(server).run("go", "t")
     assert (run.stopped, run.answer) == ("failed", "")

@@ -21,8 +21,7 @@ def use(scripted, make_agent):
     def use(*some: tuple[str, Any], **options: Any) -> list[str]:
         def reply(number: int, name: str, args: Any) -> Reply:
             def body(asked: dict[str, Any]) -> Any:
-                given = args(asked) if callable(args) else args
-                return calls(call(name, given, f"c{number}")).body(asked)
+                return calls(call(name, args(asked) if callable(args) else args, f"c{number}")).body(asked)
 
             return Reply(body=body)
 
@@ -35,8 +34,7 @@ def use(scripted, make_agent):
 
 
 def test_remember_keeps_facts(memory, use):
-    texts = ("The port of pay-gw is 9443.", "buy milk & eggs")
-    told = use(*(("remember", {"text": text}) for text in texts))
+    told = use(*(("remember", {"text": text}) for text in ("The port of pay-gw is 9443.", "buy milk & eggs")))
     assert "9443" in told[0]
     assert [f.object for f in memory.facts("pay-gw")] == ["9443"]
     assert any("milk" in f.object for f in memory.facts())
@@ -176,8 +174,7 @@ def test_an_action_of_the_callers_takes_the_place_of_a_tool(memory, scripted, ma
     server = scripted(calls(call("recall", {"query": "x"})), says("ok"))
     make_agent(server, recall).run("go", "s")
     assert results(server.asked[1]) == ["elsewhere: x"]
-    names = [tool["function"]["name"] for tool in server.asked[0]["tools"]]
-    assert names.count("recall") == 1
+    assert [tool["function"]["name"] for tool in server.asked[0]["tools"]].count("recall") == 1
 
 
 def test_a_chinese_model_is_told_who_spoke_in_chinese(memory, use):

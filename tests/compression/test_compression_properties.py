@@ -57,8 +57,7 @@ def check(made, texts, limit) -> None:
         if before <= limit:
             assert made.text == whole(texts)
     if not isinstance(texts, str):
-        known = [message.id for message in texts]
-        assert [one for one in known if one in made.sources] == list(made.sources)
+        assert [one for one in [message.id for message in texts] if one in made.sources] == list(made.sources)
 
 
 @pytest.mark.slow
@@ -110,8 +109,7 @@ def test_extract(texts, limit):
 @given(text=TEXTS, limit=st.integers(1, 120))
 def test_tool_output(text, limit):
     message = Message(role="tool", content=text, tool_call_id="c1", id="out-1")
-    made = ToolOutput(max_tokens=limit)(message)
-    check(made, text, limit)
+    check(ToolOutput(max_tokens=limit)(message), text, limit)
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,7 @@ def test_as_a_compressor_it_writes_bullets_in_the_language():
     assert made.tokens == COUNT(made.text) <= made.tokens_before
     assert set(made.sources) <= {message.id for message in TALK}
     assert "5" in made.sources
-    zh = Extract()(TALK_ZH * 2)
-    assert "## 待办\n- " in zh.text
+    assert "## 待办\n- " in Extract()(TALK_ZH * 2).text
 
 
 def test_within_the_limit_the_least_certain_goes_first():
@@ -105,8 +104,7 @@ def test_within_the_limit_the_least_certain_goes_first():
 def test_a_small_text_comes_back_and_an_empty_one_is_said():
     assert Extract()("hello there", max_tokens=50).text == "hello there"
     made = Extract()("How are you?")
-    assert made.text == ""
-    assert made.notes == ("nothing was found",)
+    assert (made.text, made.notes) == ("", ("nothing was found",))
 
 
 def test_lines_with_speakers_are_turns():
@@ -136,8 +134,7 @@ def test_by_a_model():
     }
     found = Extract(Model(json.dumps(answer))).extract(TALK)
     assert [item.method for item in found.user_information] == ["llm"]
-    assert found.todos[0].text == words
-    assert found.todos[0].source == "5"
+    assert (found.todos[0].text, found.todos[0].source) == (words, "5")
     assert texts(found.topics) == "billing"
     assert "PostgreSQL" in texts(found.conclusions)
     assert "dragons" not in texts(found.conclusions), "what the messages do not hold is left out"

@@ -49,8 +49,9 @@ def test_it_is_a_compressor_and_deterministic():
 
 
 def test_no_punctuation_is_doubled_and_numbers_do_not_run_together():
-    text = "好的，嗯，那个，02 那台不是 8443，实际开的是 8444，8443 是它的健康检查口。好的。谢谢。"
-    made = PruneTokens(0.6)(text).text
+    made = PruneTokens(0.6)(
+        "好的，嗯，那个，02 那台不是 8443，实际开的是 8444，8443 是它的健康检查口。好的。谢谢。"
+    ).text
     assert not re.search(r"[，。,.]{2}", made)
     assert "84448443" not in made
     assert "不是" in made
@@ -72,8 +73,7 @@ def test_forced_tokens_stay():
 
 
 def test_repeated_text_goes_first():
-    line = "The disk of app-03 is full: 98 % of /data, mounted on vol-7."
-    made = PruneTokens(0.25)("\n".join([line] * 4))
+    made = PruneTokens(0.25)("\n".join(["The disk of app-03 is full: 98 % of /data, mounted on vol-7."] * 4))
     assert made.text.count("app-03") == 1
     assert "98 %" in made.text
     assert made.text.count("\n") == 0
@@ -113,8 +113,7 @@ def test_sources_are_the_messages_something_is_left_of():
 
 
 def test_lists_keep_their_bullets_and_lose_empty_points():
-    text = "- well, you know, so\n- the port is 8443\n1. and the owner is Ana Lopez"
-    made = PruneTokens(0.7)(text).text
+    made = PruneTokens(0.7)("- well, you know, so\n- the port is 8443\n1. and the owner is Ana Lopez").text
     assert "- " in made
     assert "8443" in made
     assert not re.search(r"^-\s*$", made, re.MULTILINE)
@@ -162,6 +161,5 @@ def test_answers_are_kept_at_half_the_tokens(name):
 
 
 def test_words_are_whole_and_in_their_order():
-    words = re.findall(r"[\w'-]+", CHAT_EN)
-    left = iter(words)
+    left = iter(re.findall(r"[\w'-]+", CHAT_EN))
     assert all(word in left for word in re.findall(r"[\w'-]+", PruneTokens(0.4)(CHAT_EN).text))

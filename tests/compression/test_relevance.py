@@ -90,8 +90,7 @@ def test_speakers_are_written_before_messages_where_there_is_room():
     ]
     messages[5] = Message(role="user", name="Mira", content="The port is 8444.", id="5")
     made = Relevance()(messages, max_tokens=15, query="port")
-    assert made.text == "Mira: The port is 8444."
-    assert made.sources == ("5",)
+    assert (made.text, made.sources) == ("Mira: The port is 8444.", ("5",))
 
 
 def test_nothing_in_common_keeps_the_newest_and_says_so():
@@ -118,8 +117,7 @@ def test_a_model_names_the_numbers():
 def test_a_model_that_fails_costs_a_note():
     query = "which port does edge-02 use?"
     made = Relevance(Model(LLMUnreachable("gone")))(TALK, max_tokens=40, query=query)
-    alone = Relevance()(TALK, max_tokens=40, query=query)
-    assert made.text == alone.text
+    assert made.text == Relevance()(TALK, max_tokens=40, query=query).text
     assert made.method == "relevance"
     assert "gone" in made.notes[0]
 

@@ -149,8 +149,7 @@ def test_an_early_decision_survives_twenty_folds(language, decided):
         assert decided in summary
         assert COUNTER.count_text(summary) <= 300
     assert "39" in summary, "and what was said last is there too"
-    once = write(talk, previous="").text
-    assert decided in once
+    assert decided in write(talk, previous="").text
 
 
 @TONGUES
@@ -180,8 +179,7 @@ def test_a_to_do_that_is_done_goes():
 def test_the_same_said_again_is_there_once():
     text = "The staging database runs on db-west port 5433."
     talk = [user(text), assistant("ok"), user(text), user(text.upper())]
-    made = Summarize(max_tokens=200)(talk, previous="- User: " + text)
-    assert made.text.lower().count("db-west") == 1
+    assert Summarize(max_tokens=200)(talk, previous="- User: " + text).text.lower().count("db-west") == 1
 
 
 def test_a_new_number_is_not_taken_for_a_repetition():
@@ -206,8 +204,7 @@ def test_the_first_point_of_each_day_has_its_date_through_every_fold():
         (2, ["The port is 9443 now."]),
     ):
         text = summarize(said(day, *texts), previous=text).text
-    again = summarize(said(2, "The pool has 40 connections."), previous=text).text
-    assert again.splitlines() == [
+    assert summarize(said(2, "The pool has 40 connections."), previous=text).text.splitlines() == [
         "- [2026-03-01] User: The port is 8443.",
         "- User: The budget is 900 euros.",
         "- [2026-03-02] User: The port is 9443 now.",
@@ -219,8 +216,7 @@ def test_names_of_speakers_are_kept():
     ana, bo = user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")
     made = Summarize()([ana, bo], previous="")
     assert made.text == "- Ana: I live in Porto.\n- Bo: And I am from Lyon."
-    again = Summarize()([ana], previous=made.text)
-    assert again.text == made.text
+    assert Summarize()([ana], previous=made.text).text == made.text
 
 
 def test_speakers_are_named_in_the_language_asked_for():
@@ -267,8 +263,7 @@ def test_nothing_gives_nothing():
     for empty in ("", [], [user("  ")], [assistant("")]):
         made = Summarize()(empty, previous="")
         assert (made.text, made.tokens, made.sources) == ("", 0, ())
-    kept = Summarize()([], previous="- User: the port is 8080")
-    assert kept.text == "- User: the port is 8080"
+    assert Summarize()([], previous="- User: the port is 8080").text == "- User: the port is 8080"
 
 
 @pytest.mark.parametrize(

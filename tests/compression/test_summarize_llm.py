@@ -83,8 +83,7 @@ def test_the_prompt_is_in_the_language_of_the_conversation(summarize, language, 
 def test_a_long_conversation_is_folded_in_pieces_and_nothing_is_cut(summarize, previous):
     talk = [user(f"message {n}: " + f"word{n} " * 40) for n in range(60)]
     talk.insert(30, user("lorem ipsum " * 1_500 + "END"))
-    answers = [says(f"- summary {n}") for n in range(30)]
-    with ScriptedChat(*answers) as server:
+    with ScriptedChat(*[says(f"- summary {n}") for n in range(30)]) as server:
         made = summarize(server.url, max_tokens=100, input_tokens=1_500)(talk, previous=previous)
         prompts = [prompt_of(server, n) for n in range(len(server.asked))]
     assert 5 < len(prompts) < 20

@@ -38,8 +38,7 @@ LOG = "\n".join(
 
 def test_short_outputs_are_unchanged():
     made = ToolOutput()(output("ok"))
-    assert made.text == "ok"
-    assert made.sources == ("msg-7",)
+    assert (made.text, made.sources) == ("ok", ("msg-7",))
     assert not made.notes
     assert isinstance(ToolOutput(), Compressor)
 
@@ -203,8 +202,7 @@ def test_each_row_stands_in_its_place_with_its_values(items):
     for place, item in enumerate(items):
         for name, cell in zip(names, made[place].split(" | "), strict=True):
             value = item.get(name, ...)
-            bare = "" if value is ... else value if value == "a" else json.dumps(value)
-            assert cell == bare
+            assert cell == ("" if value is ... else value if value == "a" else json.dumps(value))
 
 
 def test_errors_inside_json_are_shown():

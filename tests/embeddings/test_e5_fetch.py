@@ -93,8 +93,7 @@ def test_pip_finds_the_wheel_by_its_own_settings(cache, only_pips_folder, data):
 
 @pytest.mark.slow
 def test_a_wheel_of_another_platform_by_url(cache, only_pips_folder, data, tmp_path):
-    url = make_wheel(tmp_path / "mac", data, name=MAC_WHEEL).as_uri()
-    assert fetch_model(url).new
+    assert fetch_model(make_wheel(tmp_path / "mac", data, name=MAC_WHEEL).as_uri()).new
     assert left(cache) == [NAME]
 
 

@@ -68,8 +68,7 @@ def test_what_is_sent(make):
         "encoding_format": "float",
         "dimensions": 3,
     }
-    assert second["model"] == "mq"
-    assert second["input"] == ["find: ", "find: why"]
+    assert (second["model"], second["input"]) == ("mq", ["find: ", "find: why"])
     assert server.keys == [f"Bearer {KEY}"] * 2
 
 

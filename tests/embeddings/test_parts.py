@@ -53,8 +53,7 @@ def test_text_without_any_pause_is_cut_anyway():
 
 def test_no_scrap_is_left_at_the_end():
     for length in range(1_400, 4_000, 37):
-        parts = split_parts(("word " * 1_000)[:length])
-        assert min(map(len, parts)) > 400
+        assert min(map(len, split_parts(("word " * 1_000)[:length]))) > 400
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, LOG, "昨日の夜、メモリ不足で停止しました。", "🎉"])

@@ -107,8 +107,7 @@ def test_the_same_question_has_one_order_however_deep_it_is_asked():
     question = asked()
     short = system.rank(question, 5).ids
     assert system.rank(question, 20).ids[:5] == short
-    orders = {system.rank(asked(id=str(i)), 5).ids for i in range(10)}
-    assert len(orders) > 5
+    assert len({system.rank(asked(id=str(i)), 5).ids for i in range(10)}) > 5
 
 
 def test_windows_are_full_and_not_over_full():
@@ -128,8 +127,7 @@ def test_windows_are_full_and_not_over_full():
 
 
 def test_a_message_that_does_not_fit_is_passed_over():
-    texts = ["small", "words " * 500]
-    assert made("recent", texts).window(asked(), 100).ids == {"0"}
+    assert made("recent", ["small", "words " * 500]).window(asked(), 100).ids == {"0"}
 
 
 def test_unknown_baselines():

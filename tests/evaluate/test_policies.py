@@ -55,14 +55,12 @@ def test_the_token_budget_leaves_the_newest():
 
 
 def test_importance_leaves_what_matters():
-    texts = [DECISION, *chatter(30)]
-    assert "0" in by_importance(talk(texts), 100, COUNTER)
+    assert "0" in by_importance(talk([DECISION, *chatter(30)]), 100, COUNTER)
 
 
 def test_the_summary_holds_what_left_the_window_and_not_everything():
     texts = [DECISION, *chatter(80)]
-    left = by_running_summary(talk(texts), 300, COUNTER)
-    assert {"0", "80", "79", "78"} <= left
+    assert {"0", "80", "79", "78"} <= by_running_summary(talk(texts), 300, COUNTER)
     assert "0" not in by_token_budget(talk(texts), 300, COUNTER)
     decisions = [f"We decided that service {i:03} gets port {7000 + i} from 2 May on." for i in range(200)]
     assert len(by_running_summary(talk(decisions), 120, COUNTER)) < 12
@@ -73,8 +71,7 @@ def test_a_conversation_that_fits_needs_no_summary():
 
 
 def test_a_summary_leaves_no_more_behind_it_than_fits():
-    long = talk([DECISION, *chatter(60), "words " * 400])
-    left = by_running_summary(long, 200, COUNTER)
+    left = by_running_summary(talk([DECISION, *chatter(60), "words " * 400]), 200, COUNTER)
     assert "61" not in left
     assert "0" in left
 

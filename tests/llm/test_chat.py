@@ -43,10 +43,9 @@ def test_a_turn_has_text_calls_and_counts(make, streaming):
     with ScriptedChat(reply) as server:
         llm = make(server.url)
         found = heard(llm, tools=[SHELL])[0] if streaming else llm.chat(HELLO, tools=[SHELL])
-    second = ToolCall(id="c2", name="read", arguments='{"文": 1}')
     assert found == Turn(
         text="我看看：",
-        tool_calls=(LS, second),
+        tool_calls=(LS, ToolCall(id="c2", name="read", arguments='{"文": 1}')),
         input_tokens=7,
         output_tokens=3,
         model="m-2026",
@@ -70,8 +69,7 @@ def test_without_tools_and_calls_a_message_is_plain(make):
 def test_the_text_comes_as_it_is_said(make):
     times: list[float] = []
     body = sse(*[delta(content=word) for word in ("one ", "two ", "three")], END, "[DONE]")
-    slow = Reply(body=body, drip=0.002, headers={"Content-Type": "text/event-stream"})
-    with ScriptedChat(slow) as server:
+    with ScriptedChat(Reply(body=body, drip=0.002, headers={"Content-Type": "text/event-stream"})) as server:
         threads: set[int] = set()
 
         def note(piece: str) -> None:
@@ -287,8 +285,7 @@ def test_what_the_listener_raises_ends_the_call_at_once(make, error):
         pieces.append(piece)
         raise error
 
-    slow = Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)
-    with ScriptedChat(slow) as server:
+    with ScriptedChat(Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)) as server:
         started = time.monotonic()
         with pytest.raises(error):
             make(server.url).chat(HELLO, on_text=stop)

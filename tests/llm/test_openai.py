@@ -184,8 +184,7 @@ def test_the_time_limit_holds_over_all_tries(make):
 
 @pytest.mark.slow
 def test_an_answer_that_never_ends_is_left_alone(make):
-    endless = Reply(body=b" " * 1_000, drip=0.05)
-    with ScriptedChat(*[endless] * 9) as server:
+    with ScriptedChat(*[Reply(body=b" " * 1_000, drip=0.05)] * 9) as server:
         llm = make(server.url, time_limit=0.2)
         started = time.monotonic()
         with pytest.raises(LLMUnreachable, match="gave no whole answer within"):

@@ -38,8 +38,7 @@ ASK = [{"role": "user", "content": "Which port, as JSON?"}]
 def test_the_object_is_found(make, said):
     with ScriptedChat(says(said)) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
-    assert len(server.asked) == 1
-    assert server.asked[0]["messages"] == ASK
+    assert (len(server.asked), server.asked[0]["messages"]) == (1, ASK)
     assert server.asked[0]["response_format"]["json_schema"]["schema"] == SCHEMA
 
 

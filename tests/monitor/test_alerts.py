@@ -120,8 +120,7 @@ def test_task_types_are_looked_at_by_themselves(monitor, window_of):
 
 
 def test_thresholds_are_held(window_of):
-    strict = Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2))
-    monitor = ContextMonitor(thresholds=strict)
+    monitor = ContextMonitor(thresholds=Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2)))
     monitor.window(window_of(tokens=150))
     assert only(monitor, "context_share").level == "warning"
 

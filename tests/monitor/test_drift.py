@@ -57,14 +57,12 @@ def test_a_step_that_follows_from_a_near_one_is_near() -> None:
     goal = "find out why nginx is slow"
     chain = ["read the nginx log", "the log of nginx names upstream billing", "profile upstream billing"]
     linked = find_drift(goal, all_ok(*chain, "upstream billing waits for a lock"))
-    alone = find_drift(goal, all_ok("read the nginx log", *["profile a queue"] * 3))
-    assert linked.score < alone.score
+    assert linked.score < find_drift(goal, all_ok("read the nginx log", *["profile a queue"] * 3)).score
 
 
 @pytest.mark.parametrize(("failed", "drifting"), [(2, False), (3, True), (5, True)])
 def test_the_same_failure_again_and_again(failed: int, drifting: bool) -> None:
-    goal = "deploy the shop to staging"
-    found = find_drift(goal, [Step(text="deploy shop staging", ok=False)] * failed)
+    found = find_drift("deploy the shop to staging", [Step(text="deploy shop staging", ok=False)] * failed)
     assert (found.failures, found.drifting) == (failed, drifting)
     if drifting:
         assert f"failed {failed} times: deploy shop staging" in found.why

@@ -69,8 +69,7 @@ def test_one_thing_taken_from_a_long_block_is_enough() -> None:
 
 
 def test_only_what_was_searched_for_is_asked() -> None:
-    blocks = [*blocks_of("a 1g limit"), *blocks_of("a 1g limit", section="task")]
-    found = find_hits("?", blocks, "limit 1g")
+    found = find_hits("?", [*blocks_of("a 1g limit"), *blocks_of("a 1g limit", section="task")], "limit 1g")
     assert [hit.section for hit in found.blocks] == ["recalled"]
     assert found.used == 1
 

@@ -212,8 +212,7 @@ def test_memory_is_bounded(window_of: WindowOf) -> None:
         tracemalloc.stop()
     assert grown < 5_000 * 8, "less than a reference for each window"
     found = monitor.gauges()
-    assert found.windows == 14_500
-    assert found.judged == 100
+    assert (found.windows, found.judged) == (14_500, 100)
     assert found.unjudged == found.replies - 100
 
 

@@ -26,8 +26,7 @@ def test_an_object_and_a_dict_are_understood(given: Any, meant: Usage) -> None:
 
 
 def test_the_object_of_the_package_openai_is_understood() -> None:
-    types = pytest.importorskip("openai.types")
-    assert Usage.of(types.CompletionUsage(**CHAT, total_tokens=109)) == FULL
+    assert Usage.of(pytest.importorskip("openai.types").CompletionUsage(**CHAT, total_tokens=109)) == FULL
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,7 @@ def test_two_facts_have_two_ids_and_equal_ones_are_equal():
 
 @pytest.mark.parametrize("name", TIMES)
 def test_times_are_aware_and_kept_in_utc(name):
-    east = datetime(2026, 3, 4, 8, tzinfo=timezone(timedelta(hours=8)))
-    kept = getattr(fact(**{name: east}), name)
+    kept = getattr(fact(**{name: datetime(2026, 3, 4, 8, tzinfo=timezone(timedelta(hours=8)))}), name)
     assert kept == NOW
     assert kept.tzinfo is UTC
     with pytest.raises(NaiveDatetime, match=name):

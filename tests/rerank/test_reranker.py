@@ -40,16 +40,14 @@ class Judge(ScriptedChat):
 
     @staticmethod
     def honest(asked):
-        prompt = asked["messages"][0]["content"]
-        found = re.findall(r"^\[(\d+)\]\n((?:^>.*\n?)+)", prompt, re.MULTILINE)
+        found = re.findall(r"^\[(\d+)\]\n((?:^>.*\n?)+)", asked["messages"][0]["content"], re.MULTILINE)
         return answer(json.dumps({number: min(text.count(">"), 10) for number, text in found}))
 
 
 @pytest.fixture(scope="module", params=["endpoint", "llm"])
 def reranker(request):
     if request.param == "endpoint":
-        url = request.getfixturevalue("local_reranker")
-        endpoint = Endpoint(base_url=url, api_key="", timeout=60)
+        endpoint = Endpoint(base_url=request.getfixturevalue("local_reranker"), api_key="", timeout=60)
         yield EndpointReranker("smollm2", endpoint=endpoint, time_limit=120, max_chars=100)
         return
     with Judge() as server:
@@ -72,8 +70,7 @@ def test_one_finite_score_per_text_in_their_order(reranker):
     assert all(type(score) is float and isfinite(score) for score in scores)
     assert scores[0] == pytest.approx(scores[3], abs=1e-3)
     assert len({round(score, 6) for score in scores}) > 1
-    backwards = reranker.score("磁盘满了怎么办", texts[::-1])
-    assert list(backwards) == pytest.approx(list(scores[::-1]), abs=1e-3)
+    assert list(reranker.score("磁盘满了怎么办", texts[::-1])) == pytest.approx(list(scores[::-1]), abs=1e-3)
 
 
 def test_no_texts_give_no_scores(reranker):

@@ -62,8 +62,7 @@ def test_an_unknown_language_is_refused():
 def test_only_skills_there_are_can_be_asked_for(examples, language):
     registry = SkillRegistry(examples)
     tool = open_skill_tool(registry, language)
-    assert tool["type"] == "function"
-    assert tool["function"]["name"] == OPEN_SKILL
+    assert (tool["type"], tool["function"]["name"]) == ("function", OPEN_SKILL)
     check = fastjsonschema.compile(tool["function"]["parameters"])
     for arguments in ({"name": name} for name in registry.names):
         assert Disclosure(registry).open(**check(arguments))
@@ -78,8 +77,7 @@ def test_the_cards_name_the_tool(examples):
     from jiyi.text import counter_for
 
     for language in ("zh", "en"):
-        disclosure = Disclosure(SkillRegistry(examples))
-        assert OPEN_SKILL in disclosure.blocks(counter_for(), language)[0].text
+        assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(counter_for(), language)[0].text
 
 
 def test_no_tool_without_skills(tmp_path, examples):

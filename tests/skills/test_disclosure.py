@@ -133,8 +133,7 @@ def test_a_reload_is_seen_without_a_restart(registry, write_skill):
     disclosure.swap(["alpha", "beta"])
     disclosure.blocks(COUNTER, "en")
     write_skill("alpha", head="name: alpha\ndescription: Does it again.", body="The new way.")
-    folder = write_skill("beta")
-    (folder / "SKILL.md").unlink()
+    (write_skill("beta") / "SKILL.md").unlink()
     write_skill("epsilon")
     registry.reload()
     cards, alpha = disclosure.blocks(COUNTER, "en")
@@ -180,14 +179,12 @@ def test_without_skills_there_is_nothing_to_show(tmp_path):
 
 
 def test_a_session_goes_on_where_it_was(registry):
-    disclosure = Disclosure(registry, opened=("gone", "beta", "alpha", "beta"))
-    assert disclosure.opened == ("beta", "alpha")
+    assert Disclosure(registry, opened=("gone", "beta", "alpha", "beta")).opened == ("beta", "alpha")
     assert Disclosure(registry, max_open=1, opened=("beta", "alpha")).opened == ("alpha",)
 
 
 def test_shortened_cards_are_noted(registry):
-    block = Disclosure(registry, max_card_tokens=45).blocks(COUNTER, "en")[0]
-    assert "names only" in block.note
+    assert "names only" in Disclosure(registry, max_card_tokens=45).blocks(COUNTER, "en")[0].note
 
 
 @pytest.mark.parametrize("options", [{"max_open": 0}, {"max_card_tokens": 0}])

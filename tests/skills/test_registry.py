@@ -14,13 +14,11 @@ def reasons(registry):
 
 def test_the_examples_are_sound(examples):
     registry = SkillRegistry(examples)
-    assert registry.names == ("code-review", "nginx-502", "weekly-report")
-    assert registry.problems == ()
+    assert (registry.names, registry.problems) == (("code-review", "nginx-502", "weekly-report"), ())
     card = registry.get("code-review")
     assert card.body is None
     assert card.description.startswith("Reviews a pull request or diff: correctness")
-    assert card.allowed_tools == ("Bash(git:*)", "Read")
-    assert card.metadata["version"] == "1.0"
+    assert (card.allowed_tools, card.metadata["version"]) == (("Bash(git:*)", "Read"), "1.0")
     assert registry.get("nginx-502").tags == ("nginx", "运维", "网关")
     whole = registry.open("nginx-502")
     assert whole.body.startswith("# 排查 nginx")
@@ -45,10 +43,8 @@ def test_fields_that_are_optional(write_skill):
         "metadata:\n  author: me\n  version: '2'\n  deep: {x: y}\nunknown: [1]"
     )
     card = SkillRegistry(write_skill(head=head).parent).get("one")
-    assert card.when_to_use == "On Mondays."
-    assert card.tags == ("a", "b")
-    assert card.allowed_tools == ("Read", "Bash(jq:*)")
-    assert card.compatibility == "Requires jq"
+    assert (card.when_to_use, card.tags) == ("On Mondays.", ("a", "b"))
+    assert (card.allowed_tools, card.compatibility) == (("Read", "Bash(jq:*)"), "Requires jq")
     assert card.metadata == {"author": "me", "version": "2"}
 
 

@@ -66,8 +66,7 @@ def test_limit_and_order(registry):
 
 def test_why_names_the_words(registry):
     (found,) = Router(registry).route("certbot cannot renew the certificate")
-    assert found.skill.name == "tls-certificate"
-    assert found.why == "words: certbot, renew, certif"
+    assert (found.skill.name, found.why) == ("tls-certificate", "words: certbot, renew, certif")
 
 
 @pytest.mark.parametrize("query", ["", "  ", "？", "the of and", "🎉"])

@@ -57,8 +57,7 @@ def test_what_is_clipped_is_never_longer(text, most):
 @pytest.mark.parametrize("limit", [8, 15, 40, 90])
 @pytest.mark.parametrize("asked", ["zebra", "quota exceeded"])
 def test_an_excerpt_has_whole_words_at_both_ends(limit, asked):
-    words = [f"word{n} quota{'-exceeded' if n == 300 else ''}" for n in range(500)]
-    text = " ".join(words)
+    text = " ".join([f"word{n} quota{'-exceeded' if n == 300 else ''}" for n in range(500)])
     found = excerpt(text, query_terms(asked), limit, COUNT)
     assert found
     assert set(found.replace("…", " ").split()) <= set(text.split())

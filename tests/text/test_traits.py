@@ -25,8 +25,7 @@ def test_signs_are_where_they_are_meant(sign):
 
 
 def test_a_text_can_carry_several_and_none():
-    found = traits("Do you remember what I decided on 3 May about Anna?")
-    assert found == (
+    assert traits("Do you remember what I decided on 3 May about Anna?") == (
         Trait.QUESTION | Trait.ASKS_LAST | Trait.MOSTLY_ASKS | Trait.FIRST_PERSON | Trait.SECOND_PERSON
         | Trait.DECISION | Trait.NUMBER | Trait.DATE | Trait.NAME
     )  # fmt: skip
