@@ -46,26 +46,19 @@ def test_the_page_knows_the_name(page, name):
     assert any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cell, re.ASCII) for cell in known)
 
 
-def test_every_name_of_a_tutorial_has_its_words():
+def test_every_name_of_a_tutorial_has_its_words_and_none_is_listed():
     assert set(USE) >= TUTORIALS
+    assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
 @pytest.mark.parametrize("name", sorted(USE))
-def test_importing_it_says_what_to_use(name):
+def test_a_name_says_what_to_use_and_that_is_there(name):
     assert str(importing(name)) == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
-
-
-@pytest.mark.parametrize("name", sorted(USE))
-def test_what_it_says_is_there(name):
     for path in PLACE.findall(USE[name]):
         *modules, last = path.strip(".").split(".")
         assert hasattr(importlib.import_module(".".join(["jiyi", *modules])), last), path
     for verb in re.findall(r"\bmemory\.([a-z_]+)", USE[name]):
         assert hasattr(jiyi.MemoryManager, verb), verb
-
-
-@pytest.mark.parametrize("name", sorted(USE))
-def test_an_attribute_is_missing_as_any_other(name):
     assert not hasattr(jiyi, name)
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
         getattr(jiyi, name)
@@ -92,10 +85,6 @@ def test_folders_are_imported_as_ever(folder):
     code = f"from jiyi import {folder}; print({folder}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == f"jiyi.{folder}", done.stderr
-
-
-def test_the_names_are_listed_nowhere():
-    assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
 @pytest.mark.slow

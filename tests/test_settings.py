@@ -21,11 +21,13 @@ def clean(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def test_everything_has_a_default():
+def test_everything_has_a_default_and_settings_are_values():
     settings = load_settings()
     assert (settings.user_id, settings.embedder, settings.max_turns) == (None, "e5", 20)
     assert settings.zone is UTC
     assert settings.session_ttl == timedelta(minutes=30)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.max_turns = 5
 
 
 def test_arguments_win_over_environment_over_file(monkeypatch, tmp_path):
@@ -130,9 +132,3 @@ def test_a_file_that_was_named_must_exist(monkeypatch, tmp_path):
         monkeypatch.setenv("JIYI_CONFIG", str(missing))
         with pytest.raises(SettingsError, match="JIYI_CONFIG"):
             load_settings()
-
-
-def test_settings_are_values():
-    settings = load_settings()
-    with pytest.raises(ValueError, match="frozen"):
-        settings.max_turns = 5

@@ -26,9 +26,13 @@ def outside(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-def test_without_settings_there_is_neither():
+def test_without_settings_there_is_neither_and_a_language_model_may_rerank():
     assert llm_for(load_settings()) is None
     assert reranker_for(load_settings()) is None
+    llm = llm_for(load_settings(llm_model="m"))
+    reranker = reranker_for(load_settings(reranker="llm", language="zh"), llm)
+    assert isinstance(reranker, LLMReranker)
+    assert reranker.name == "llm:openai:m"
 
 
 def test_a_language_model_is_asked_where_and_as_the_settings_say():
@@ -58,13 +62,6 @@ def test_an_endpoint_that_reranks_gets_its_own_key_or_none():
             assert isinstance(reranker, EndpointReranker)
             assert reranker.score("q", ["a", "bb"]) == [1.0, 2.0]
     assert (server.asked[0]["model"], server.keys) == ("bge", [None, "Bearer sk-own"])
-
-
-def test_a_language_model_may_rerank():
-    llm = llm_for(load_settings(llm_model="m"))
-    reranker = reranker_for(load_settings(reranker="llm", language="zh"), llm)
-    assert isinstance(reranker, LLMReranker)
-    assert reranker.name == "llm:openai:m"
 
 
 @pytest.mark.parametrize(
@@ -147,12 +144,9 @@ def endpoint(monkeypatch):
         yield server
 
 
-def test_the_settings_name_a_reranker(open_memory, endpoint):
+def test_a_reranker_of_the_settings_orders_what_is_found_unless_an_own_one_is_there(open_memory, endpoint):
     assert order(filled(open_memory)) == LONGEST_FIRST
     assert endpoint.asked[0]["query"] == "disk"
-
-
-def test_an_own_reranker_wins_over_the_settings(open_memory, endpoint):
     assert order(filled(open_memory, reranker=Longest())) == LONGEST_FIRST
     assert endpoint.asked == []
 

@@ -146,22 +146,15 @@ def test_what_is_true_now(here, talks):
     assert printed.count("AUROC") == 2
 
 
-def test_the_talks_are_counted(here, talks):
+def test_the_talks_are_counted_and_become_a_file_to_evaluate(here, talks, tmp_path):
     lines = here("talks.py", *talks).splitlines()
     assert [line.split()[:3] for line in lines] == [["en-terse", "talks", "2"], ["zh-zatan", "talks", "2"]]
-
-
-def test_talks_become_a_file_to_evaluate(here, talks, tmp_path):
     here("change.py", talks[1], tmp_path / "talks.json")
     assert len(load_dataset(tmp_path / "talks.json").conversations) == 2
 
 
-def test_learning_which_fact_took_a_place(here, talks):
+def test_learning_asks_and_learns_which_fact_took_a_place(here, talks):
     assert "en-terse" in here("learn_facts.py", *talks)
-
-
-def test_asking_what_the_ranking_is_learned_from(here, talks):
-    """Learning itself needs questions of many hands."""
     assert here("learn_weights.py", *talks).split() == ["asked", "en-terse.txt", "asked", "zh-zatan.txt"]
 
 

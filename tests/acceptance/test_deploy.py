@@ -62,15 +62,12 @@ def port() -> str:
     return only("EXPOSE").words
 
 
-def test_the_image_runs_as_a_plain_user_and_names_what_it_is_made_of():
+def test_the_image_runs_as_a_plain_user_with_nothing_that_builds_in_the_last_stage():
     images = [order.words.split()[0] for order in ORDERS if order.name == "FROM"]
     assert len(set(images)) == 1, "the environment was made for another Python"
     assert re.fullmatch(r"python:3\.\d+-slim-\w+", images[0])
     assert only("USER").words == "10001:10001"
     assert only("VOLUME").words == only("WORKDIR").words == "/data"
-
-
-def test_nothing_that_builds_is_in_the_last_stage():
     done = [order for order in ORDERS if order.stage == LAST]
     assert [order.words for order in done if order.name in {"COPY", "ADD"}] == ["--from=build /app /app"]
     assert not re.search(r"pip|apt|curl|wget|gcc", " ".join(order.words for order in done))

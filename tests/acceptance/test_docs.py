@@ -207,22 +207,14 @@ def test_every_setting_is_documented_with_its_default(folder):
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_verb_is_documented(folder):
+def test_every_verb_and_every_error_is_documented(folder):
     text = (folder / "manager.md").read_text("utf-8")
     for name in dir(MemoryManager):
         if not name.startswith("_"):
             assert re.search(rf"`{name}[(`]", text), name
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_error_is_documented(folder):
     text = (folder / "errors.md").read_text("utf-8")
     for name in errors.__all__:
         assert re.search(rf"`{name}`", text), name
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_feature_of_the_ranking_is_documented(folder):
     lines = (folder / "long_term.md").read_text("utf-8").splitlines()
     first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     described = {name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)}
@@ -246,13 +238,9 @@ def test_both_languages_have_the_same_pages():
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_index_names_every_page(folder):
+def test_the_index_names_every_page_and_the_tree_every_folder(folder):
     linked = {Path(target).name for target in LINK.findall((folder / "README.md").read_text("utf-8"))}
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_tree_names_every_folder(folder):
     text = (folder / "README.md").read_text("utf-8")
     for room in (ROOT / "jiyi").iterdir():
         if (room / "__init__.py").exists():

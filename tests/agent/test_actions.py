@@ -43,7 +43,7 @@ def everything(
     return name, count, level, tags, day, box, ratio
 
 
-def test_the_schema_is_that_of_the_signature():
+def test_the_signature_is_the_schema_and_what_is_sent_becomes_what_the_function_takes():
     made = action(everything)
     assert made.description == "Put things into a box.\n\nMore about it."
     assert (made.name, made.terminal) == ("everything", False)
@@ -57,10 +57,6 @@ def test_the_schema_is_that_of_the_signature():
     assert "title" not in told["day"]
     assert list(told) == ["name", "count", "level", "tags", "day", "box", "ratio"]
     assert made.to_openai() == action(everything).to_openai()
-
-
-def test_what_the_model_sends_becomes_what_the_function_takes():
-    made = action(everything)
     args = {"name": "x", "day": "2026-03-02", "box": {"title": "t", "size": "l"}, "tags": ["a"]}
     assert made.function(**args) == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
     with pytest.raises(ValueError, match="valid date"):

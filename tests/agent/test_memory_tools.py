@@ -33,14 +33,11 @@ def use(scripted, make_agent):
     return use
 
 
-def test_remember_keeps_facts(memory, use):
+def test_remember_keeps_facts_and_puts_some_into_every_window(memory, use):
     told = use(*(("remember", {"text": text}) for text in ("The port of pay-gw is 9443.", "buy milk & eggs")))
     assert "9443" in told[0]
     assert [f.object for f in memory.facts("pay-gw")] == ["9443"]
     assert any("milk" in f.object for f in memory.facts())
-
-
-def test_remember_always_puts_it_into_every_window(memory, use):
     use(
         ("remember", {"text": "Mika reads code on a phone", "always": True}),
         ("remember", {"text": "buy milk & eggs", "always": False}),

@@ -47,7 +47,7 @@ def texts(items) -> str:
     return " | ".join(item.text for item in items)
 
 
-def test_english_by_patterns():
+def test_english_by_patterns_has_sources_and_the_later_value():
     found = Extract().extract(TALK)
     assert "Ana" in texts(found.user_information)
     assert "Lyon" in texts(found.user_information)
@@ -57,18 +57,6 @@ def test_english_by_patterns():
     everything = texts([*found.user_information, *found.conclusions, *found.todos])
     assert "weather" not in everything
     assert "Oracle" not in everything
-
-
-def test_chinese_by_patterns():
-    found = Extract().extract(TALK_ZH)
-    assert "魏知夏" in texts(found.user_information)
-    assert "PostgreSQL" in texts(found.conclusions)
-    assert "证书" in texts(found.todos)
-    assert "天气" not in texts([*found.user_information, *found.conclusions, *found.todos])
-
-
-def test_items_name_source_confidence_and_method():
-    found = Extract().extract(TALK)
     (item,) = [item for item in found.user_information if "Lyon" in item.text]
     assert item.source == "1"
     assert 0 < item.confidence <= 1
@@ -76,12 +64,19 @@ def test_items_name_source_confidence_and_method():
     assert {item.method for item in found.topics} == {"terms"}
     sources = [item.source for item in found.conclusions]
     assert sources == sorted(sources), "in the order they were said"
-
-
-def test_the_later_value_stands():
-    found = Extract().extract(TALK)
     assert "8444" in texts(found.conclusions)
     assert "8443" not in texts(found.conclusions)
+
+
+def test_chinese_and_lines_with_speakers_by_patterns():
+    found = Extract().extract(TALK_ZH)
+    assert "魏知夏" in texts(found.user_information)
+    assert "PostgreSQL" in texts(found.conclusions)
+    assert "证书" in texts(found.todos)
+    assert "天气" not in texts([*found.user_information, *found.conclusions, *found.todos])
+    found = Extract().extract("Ana: I live in Lyon.\nBen: I live in Turin.")
+    assert "Lyon" in texts(found.user_information)
+    assert "Turin" in texts(found.user_information)
 
 
 def test_as_a_compressor_it_writes_bullets_in_the_language():
@@ -95,22 +90,13 @@ def test_as_a_compressor_it_writes_bullets_in_the_language():
     assert "## 待办\n- " in Extract()(TALK_ZH * 2).text
 
 
-def test_within_the_limit_the_least_certain_goes_first():
+def test_within_the_limit_the_least_certain_goes_first_and_a_small_text_comes_back():
     made = Extract()(TALK, max_tokens=30)
     assert 0 < made.tokens <= 30
     assert "did not fit" in made.notes[-1]
-
-
-def test_a_small_text_comes_back_and_an_empty_one_is_said():
     assert Extract()("hello there", max_tokens=50).text == "hello there"
     made = Extract()("How are you?")
     assert (made.text, made.notes) == ("", ("nothing was found",))
-
-
-def test_lines_with_speakers_are_turns():
-    found = Extract().extract("Ana: I live in Lyon.\nBen: I live in Turin.")
-    assert "Lyon" in texts(found.user_information)
-    assert "Turin" in texts(found.user_information)
 
 
 def test_by_a_model():

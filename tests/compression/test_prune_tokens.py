@@ -39,13 +39,15 @@ def test_half_is_left_and_it_is_the_half_that_matters(text):
         assert gone not in made.text, gone
 
 
-def test_it_is_a_compressor_and_deterministic():
+def test_it_is_deterministic_and_words_are_whole_and_in_their_order():
     prune = PruneTokens()
     assert isinstance(prune, Compressor)
     assert (
         prune(CHAT_EN) == PruneTokens(0.5)(CHAT_EN) or prune(CHAT_EN).text == PruneTokens(0.5)(CHAT_EN).text
     )
     assert prune(CHAT_EN, query="anything").text == prune(CHAT_EN).text
+    left = iter(re.findall(r"[\w'-]+", CHAT_EN))
+    assert all(word in left for word in re.findall(r"[\w'-]+", PruneTokens(0.4)(CHAT_EN).text))
 
 
 def test_no_punctuation_is_doubled_and_numbers_do_not_run_together():
@@ -66,13 +68,10 @@ def test_protected_spans_stay_as_they_are(kept):
     assert kept in PruneTokens(0.5)(text).text
 
 
-def test_forced_tokens_stay():
+def test_forced_tokens_stay_and_repeated_text_goes_first():
     text = "well you know it is really very important to me, thank you so much, and that is just about it"
     assert "really" not in PruneTokens(0.4)(text).text
     assert "really" in PruneTokens(0.4, force_tokens=["really"])(text).text
-
-
-def test_repeated_text_goes_first():
     made = PruneTokens(0.25)("\n".join(["The disk of app-03 is full: 98 % of /data, mounted on vol-7."] * 4))
     assert made.text.count("app-03") == 1
     assert "98 %" in made.text
@@ -85,15 +84,12 @@ def test_a_small_text_and_rate_1_change_nothing():
     assert PruneTokens()("").text == ""
 
 
-def test_the_limit_wins_over_what_is_protected():
+def test_the_limit_wins_over_what_is_protected_and_that_over_the_rate():
     text = "\n".join(f"the value of item-{n} is {n * 1117}" for n in range(60))
     made = PruneTokens()(text, max_tokens=50)
     assert 0 < made.tokens <= 50
     assert "did not fit" in made.notes[0]
     assert all(number in text.split() for number in made.text.split() if number.isdigit())
-
-
-def test_what_is_protected_wins_over_the_rate_and_that_is_said():
     text = "https://a.example.com/1 https://b.example.com/2 https://c.example.com/3"
     made = PruneTokens(0.3)(text)
     assert made.text == text
@@ -158,8 +154,3 @@ def test_answers_are_kept_at_half_the_tokens(name):
     assert pruned.tokens <= 0.52
     assert pruned.terms >= 0.95
     assert drawn.terms < 0.7
-
-
-def test_words_are_whole_and_in_their_order():
-    left = iter(re.findall(r"[\w'-]+", CHAT_EN))
-    assert all(word in left for word in re.findall(r"[\w'-]+", PruneTokens(0.4)(CHAT_EN).text))

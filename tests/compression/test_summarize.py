@@ -176,13 +176,10 @@ def test_a_to_do_that_is_done_goes():
     assert "给小王打电话" in zh.text
 
 
-def test_the_same_said_again_is_there_once():
+def test_the_same_said_again_is_there_once_and_a_new_number_is_not_the_same():
     text = "The staging database runs on db-west port 5433."
     talk = [user(text), assistant("ok"), user(text), user(text.upper())]
     assert Summarize(max_tokens=200)(talk, previous="- User: " + text).text.lower().count("db-west") == 1
-
-
-def test_a_new_number_is_not_taken_for_a_repetition():
     before = "- User: The staging database listens on port 5433 of db-west."
     said = user("The staging database listens on port 6000 of db-west.")
     made = Summarize(max_tokens=25)([said, *TALKS["en"]], previous=before)
@@ -212,25 +209,26 @@ def test_the_first_point_of_each_day_has_its_date_through_every_fold():
     ]
 
 
-def test_names_of_speakers_are_kept():
+def test_speakers_keep_their_names_and_are_called_in_the_language_asked_for():
     ana, bo = user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")
     made = Summarize()([ana, bo], previous="")
     assert made.text == "- Ana: I live in Porto.\n- Bo: And I am from Lyon."
     assert Summarize()([ana], previous=made.text).text == made.text
-
-
-def test_speakers_are_named_in_the_language_asked_for():
     talk = [user("the port is 8080"), assistant("端口改到 9090 了")]
     assert "User: the port" in Summarize(language="en")(talk, previous="").text
     assert "助手：端口" in Summarize(language="zh")(talk, previous="").text
 
 
-def test_small_texts_come_back_as_they_are():
+def test_small_texts_come_back_as_they_are_and_nothing_gives_nothing():
     assert Summarize()("only this\n  and that").text == "only this\n  and that"
     made = Summarize()(["one", {"role": "assistant", "content": "two"}, user("three", id="m3")])
     assert made.text == "one\ntwo\nthree"
     assert made.tokens == made.tokens_before == COUNTER.count_text(made.text)
     assert made.sources[-1] == "m3"
+    for empty in ("", [], [user("  ")], [assistant("")]):
+        made = Summarize()(empty, previous="")
+        assert (made.text, made.tokens, made.sources) == ("", 0, ())
+    assert Summarize()([], previous="- User: the port is 8080").text == "- User: the port is 8080"
 
 
 def test_a_long_text_is_cut_to_its_points():
@@ -257,13 +255,6 @@ def test_code_outputs_and_pictures_are_shown_in_a_line():
 def test_a_call_without_its_result_and_a_result_without_its_call():
     made = Summarize()([*tool("ping", "{}", "pong")[:1], *tool("scan", "{}", "3 hosts", 2)[1:]], previous="")
     assert made.text == "- Tool ping → …\n- Tool → 3 hosts"
-
-
-def test_nothing_gives_nothing():
-    for empty in ("", [], [user("  ")], [assistant("")]):
-        made = Summarize()(empty, previous="")
-        assert (made.text, made.tokens, made.sources) == ("", 0, ())
-    assert Summarize()([], previous="- User: the port is 8080").text == "- User: the port is 8080"
 
 
 @pytest.mark.parametrize(

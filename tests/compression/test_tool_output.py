@@ -36,20 +36,24 @@ LOG = "\n".join(
 )
 
 
-def test_short_outputs_are_unchanged():
+def test_short_outputs_are_unchanged_and_a_bare_text_has_no_handle():
     made = ToolOutput()(output("ok"))
     assert (made.text, made.sources) == ("ok", ("msg-7",))
     assert not made.notes
     assert isinstance(ToolOutput(), Compressor)
+    assert "open_output" not in ToolOutput(max_tokens=100)(LOG).text
 
 
-def test_a_log_keeps_head_tail_and_errors():
+def test_a_log_keeps_head_tail_and_errors_of_which_a_count_of_none_is_none():
     made = ToolOutput(max_tokens=250)(output(LOG))
     assert made.tokens == COUNT(made.text) <= 250 < made.tokens_before == COUNT(LOG)
     for kept in ("GET /item/0 200", "ERROR upstream app-03", "601 requests served", "more lines like this"):
         assert kept in made.text, kept
     assert 'open_output("msg-7")' in made.text
     assert "left out" in made.notes[0]
+    lines = [f"{chr(97 + n % 26) * (n % 7 + 1)} step finished" for n in range(200)]
+    lines[100] = "0 errors, 0 warnings"
+    assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
 
 
 def test_errors_amid_different_lines_are_found():
@@ -61,12 +65,6 @@ def test_errors_amid_different_lines_are_found():
     assert made.text.startswith(lines[0])
     assert lines[-1] in made.text
     assert "lines left out" in made.text
-
-
-def test_counts_of_no_errors_are_no_errors():
-    lines = [f"{chr(97 + n % 26) * (n % 7 + 1)} step finished" for n in range(200)]
-    lines[100] = "0 errors, 0 warnings"
-    assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
 
 
 def shown(value: object, limit: int = 200) -> str:
@@ -117,18 +115,17 @@ def test_what_is_said_of_a_column_is_never_shown_of_another():
             assert set(full) <= known, line
 
 
-def test_values_stand_where_there_is_room():
+def test_json_keeps_values_where_there_is_room_and_errors_and_objects_become_a_table():
     article = "Every word of it counts. " * 16
     page = {"url": "x", "text": article, "more": "And on it goes. " * 80}
     assert article.strip() in shown(page, 300)
-
-
-def test_an_object_of_objects_is_a_table():
     pods = {f"pod-{n}": {"status": {"phase": "Pending" if n == 70 else "Running"}} for n in range(100)}
     text = shown(pods, 100)
     assert '"key" | status.phase' in text
     assert 'status.phase: "Running" x 99, "Pending" x 1' in text
     assert "pod-70 | Pending" in text
+    value = {"items": list(range(2_000)), "error": "quota exceeded for tenant 42"}
+    assert "quota exceeded for tenant 42" in ToolOutput(max_tokens=150)(output(json.dumps(value))).text
 
 
 def test_a_json_with_five_megabytes_is_read_whole_within_seconds():
@@ -205,11 +202,6 @@ def test_each_row_stands_in_its_place_with_its_values(items):
             assert cell == ("" if value is ... else value if value == "a" else json.dumps(value))
 
 
-def test_errors_inside_json_are_shown():
-    value = {"items": list(range(2_000)), "error": "quota exceeded for tenant 42"}
-    assert "quota exceeded for tenant 42" in ToolOutput(max_tokens=150)(output(json.dumps(value))).text
-
-
 def test_a_table_keeps_its_header():
     rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
     made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
@@ -227,18 +219,11 @@ def test_chinese_outputs_are_explained_in_chinese():
     assert made.tokens <= 200
 
 
-def test_a_bare_text_has_no_handle():
-    assert "open_output" not in ToolOutput(max_tokens=100)(LOG).text
-
-
-def test_one_very_long_line_is_clipped():
+def test_a_very_long_line_is_clipped_and_a_small_limit_gives_the_beginning():
     made = ToolOutput(max_tokens=100)(output("head " + "x7 " * 20_000 + "tail"))
     assert made.tokens <= 100
     assert "head" in made.text
     assert made.text.splitlines()[0].endswith("tail")
-
-
-def test_a_limit_too_small_gives_the_beginning():
     made = ToolOutput(max_tokens=5)(output(LOG))
     assert 0 < made.tokens <= 5
     assert LOG.startswith(made.text)

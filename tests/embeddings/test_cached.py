@@ -55,7 +55,7 @@ def test_kinds_are_kept_apart(inner, cached):
     assert not np.allclose(query, passage)
 
 
-def test_the_longest_unused_is_forgotten_first(inner):
+def test_the_longest_unused_is_forgotten_first_and_a_larger_call_answered_whole(inner):
     cached = CachedEmbedder(inner, size=2)
     for text in ("a", "b", "a", "c"):
         cached.embed([text], "query")
@@ -65,10 +65,6 @@ def test_the_longest_unused_is_forgotten_first(inner):
     assert inner.sent == []
     cached.embed(["b"], "query")
     assert inner.sent == [("query", ["b"])]
-
-
-def test_a_call_larger_than_the_cache_is_answered_whole(inner):
-    cached = CachedEmbedder(inner, size=2)
     texts = list("abcde")
     np.testing.assert_array_equal(cached.embed(texts, "query"), inner.real.embed(texts, "query"))
 

@@ -158,12 +158,9 @@ def test_a_text_counts_up_to_one_window():
     assert not np.array_equal(cut, part)
 
 
-def test_characters_that_grow_are_spelled_out():
+def test_characters_that_grow_are_spelled_out_and_surrogate_pairs_joined():
     ligature, spelled = E5Embedder().embed(["\ufdfa" * 12, "صلى الله عليه وسلم" * 12], "passage")
     np.testing.assert_array_equal(ligature, spelled)
-
-
-def test_surrogate_pairs_are_joined():
     paired, plain = E5Embedder().embed(["\ud83c\udf89 party", "🎉 party"], "query")
     np.testing.assert_array_equal(paired, plain)
 

@@ -40,14 +40,11 @@ def unit(text: str) -> Any:
 # --- what is sent, and what comes of a good answer
 
 
-def test_vectors_come_back_normalised_and_in_order(make):
+def test_vectors_come_back_normalised_and_in_order_with_an_index_or_without(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[::-1]))) as server:
         vectors = make(server.url).embed(["a", "bbb", "cc"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb"), unit("cc")], rtol=1e-6)
     assert vectors.dtype == np.float32
-
-
-def test_missing_index_means_the_place_in_the_list(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[0].pop("index") and None))) as server:
         vectors = make(server.url).embed(["a", "bbb"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb")], rtol=1e-6)

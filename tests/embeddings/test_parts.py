@@ -40,18 +40,12 @@ def test_parts_end_with_sentences(text, ends):
     assert solid("".join(parts)) == solid(text)
 
 
-def test_paragraphs_are_preferred_to_sentences():
+def test_paragraphs_go_before_sentences_and_no_pause_or_scrap_hinders_a_cut():
     paragraphs = [f"{i} " + ENGLISH.strip() * 9 for i in range(5)]
     assert split_parts("\n\n".join(paragraphs)) == paragraphs
-
-
-def test_text_without_any_pause_is_cut_anyway():
     parts = split_parts("x" * 5_000)
     assert "".join(parts) == "x" * 5_000
     assert max(map(len, parts)) <= 1_500
-
-
-def test_no_scrap_is_left_at_the_end():
     for length in range(1_400, 4_000, 37):
         assert min(map(len, split_parts(("word " * 1_000)[:length]))) > 400
 

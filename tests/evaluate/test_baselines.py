@@ -54,38 +54,29 @@ def test_bm25_by_hand():
     assert scores[2] == -math.inf
 
 
-def test_bm25_reads_chinese_and_counts_a_word_of_the_question_once():
+def test_bm25_reads_chinese_counts_a_word_of_the_question_once_and_survives_no_words():
     scorer = bm25(["路由器密码换了", "今天吃面"])
     assert scorer("密码是多少？")[0] > 0
     assert scorer("密码是多少？")[1] == -math.inf
     assert scorer("nginx nginx")[0] == scorer("nginx")[0]
     assert list(scorer("密码 密码")) == list(scorer("密码"))
-
-
-def test_bm25_of_texts_without_a_word():
     assert list(bm25(["", "?"])("anything")) == [-math.inf, -math.inf]
 
 
-def test_dense_is_the_cosine():
+def test_dense_is_the_cosine_and_tells_how_far_it_is():
     embedder = HashEmbedder()
     scores = dense(TEXTS, embedder, lambda done: None)("nginx")
     vector = embedder.embed(["nginx"], "query")[0]
     assert scores == pytest.approx([float(row @ vector) for row in embedder.embed(TEXTS, "passage")])
-
-
-def test_dense_tells_how_far_it_is():
     told = []
     dense([f"text {i}" for i in range(40)], HashEmbedder(), told.append)
     assert told == [16, 32, 40]
 
 
-def test_orders_of_time():
+def test_orders_of_time_and_of_ties_which_are_broken_by_seed_and_never_by_place():
     dates = [START, START + timedelta(days=2), START + timedelta(days=1)]
     assert rank_places(by_date(dates, newest_first=True)("?"), Random(0)) == [1, 2, 0]
     assert rank_places(by_date(dates, newest_first=False)("?"), Random(0)) == [0, 2, 1]
-
-
-def test_ties_are_broken_at_random_by_seed_and_never_by_place():
     scores = np.array([1.0, 2.0, 1.0, 1.0, -math.inf])
     orders = {tuple(rank_places(scores, Random(seed))) for seed in range(60)}
     assert len(orders) == 6

@@ -156,9 +156,13 @@ def test_measure_averages_what_applies():
     assert (figures["abstention_auroc"], figures["current_ok"], figures["as_of_ok"]) == (None, None, None)
 
 
-def test_session_recall_is_a_share_and_strict_wants_all():
+def test_session_recall_is_a_share_strict_wants_all_and_of_nothing_there_is_none():
     figures = measure([outcome("a", "STUVW", "SX", evidence=("a",))])
     assert (figures["session_recall@5"], figures["session_strict@5"]) == (0.5, 0)
+    assert set(measure([]).values()) == {None}
+    assert percentile([], 50) is None
+    assert percentile([1.0, 2.0, 3.0], 50) == 2
+    assert percentile([0.0, 10.0], 95) == pytest.approx(9.5)
 
 
 def test_change_metrics_are_those_of_their_kinds():
@@ -181,10 +185,3 @@ def test_abstention_needs_the_systems_word_on_every_question():
     assert measure([sure, unsure, none])["abstention_auroc"] == pytest.approx(0.75)
     assert measure([sure, none, silent])["abstention_auroc"] is None
     assert measure([sure, unsure])["abstention_auroc"] is None
-
-
-def test_nothing_to_measure():
-    assert set(measure([]).values()) == {None}
-    assert percentile([], 50) is None
-    assert percentile([1.0, 2.0, 3.0], 50) == 2
-    assert percentile([0.0, 10.0], 95) == pytest.approx(9.5)

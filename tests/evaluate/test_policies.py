@@ -47,30 +47,21 @@ def tokens(texts):
     return COUNTER.count_all(talk(texts))
 
 
-def test_the_token_budget_leaves_the_newest():
+def test_the_token_budget_leaves_the_newest_and_importance_what_matters():
     texts = [DECISION, *chatter(9)]
     assert by_token_budget(talk(texts), tokens(texts[-3:]), COUNTER) == {"7", "8", "9"}
     assert by_token_budget(talk(texts), tokens(texts[-3:]) - 1, COUNTER) == {"8", "9"}
     assert by_token_budget(talk(texts), tokens([]), COUNTER) == frozenset()
-
-
-def test_importance_leaves_what_matters():
     assert "0" in by_importance(talk([DECISION, *chatter(30)]), 100, COUNTER)
 
 
-def test_the_summary_holds_what_left_the_window_and_not_everything():
+def test_the_summary_holds_what_left_the_window_and_leaves_as_much_as_fits():
     texts = [DECISION, *chatter(80)]
     assert {"0", "80", "79", "78"} <= by_running_summary(talk(texts), 300, COUNTER)
     assert "0" not in by_token_budget(talk(texts), 300, COUNTER)
     decisions = [f"We decided that service {i:03} gets port {7000 + i} from 2 May on." for i in range(200)]
     assert len(by_running_summary(talk(decisions), 120, COUNTER)) < 12
-
-
-def test_a_conversation_that_fits_needs_no_summary():
     assert by_running_summary(talk(chatter(5)), 1_000, COUNTER) == {"0", "1", "2", "3", "4"}
-
-
-def test_a_summary_leaves_no_more_behind_it_than_fits():
     left = by_running_summary(talk([DECISION, *chatter(60), "words " * 400]), 200, COUNTER)
     assert "61" not in left
     assert "0" in left

@@ -155,12 +155,9 @@ def test_calls_without_ids_or_names_get_some(make, streaming):
     assert all(ids)
 
 
-def test_line_ends_of_unicode_do_not_cut_an_event(make):
+def test_line_ends_of_unicode_cut_no_event_and_a_whole_answer_is_read_all_the_same(make):
     with ScriptedChat(streams(delta(content="a\u2028b\x85c\x0bd"), END)) as server:
         assert heard(make(server.url, retries=0))[0].text == "a\u2028b\x85c\x0bd"
-
-
-def test_an_endpoint_that_answers_whole_all_the_same_is_read(make):
     with ScriptedChat(says("<think>hm</think>all at once", tool_calls=WHOLE)) as server:
         found, pieces = heard(make(server.url))
     assert (found.text, found.tool_calls, pieces) == ("all at once", (LS,), ["all at once"])

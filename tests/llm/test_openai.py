@@ -76,14 +76,11 @@ def test_unusual_answers_are_understood(make, body, text, finish):
     assert (reply.text, reply.finish) == (text, finish)
 
 
-def test_counts_that_are_none_are_not_believed(make):
+def test_counts_that_are_none_are_not_believed_and_stop_words_end_the_reply(make):
     body = answer("x") | {"usage": {"prompt_tokens": -1, "completion_tokens": "3"}, "model": None}
     with ScriptedChat(Reply(body=body)) as server:
         reply = make(server.url).complete(HELLO)
     assert (reply.input_tokens, reply.output_tokens, reply.model) == (None, None, "")
-
-
-def test_stop_words_end_the_reply_whatever_the_endpoint_knows(make):
     with ScriptedChat(says("one\ntwo END three")) as server:
         reply = make(server.url).complete(HELLO, stop=["END", "\n", ""])
     assert reply.text == "one"

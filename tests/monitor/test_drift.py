@@ -33,9 +33,15 @@ def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: st
     assert found == [run["drifting"] for run in labelled]
 
 
-def test_a_step_in_another_language_says_nothing() -> None:
+def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift() -> None:
     for run in runs("by meaning", "mixed"):
         assert find_drift(run["goal"], steps(run)).drifting is False
+    for goal in ("", "  ", "go", "502?"):
+        found = find_drift(goal, all_ok("one thing", "other stuff", "more things", "elsewhere", "further"))
+        assert not found.drifting
+        assert "too few words" in found.why
+    assert not find_drift("fix the login page", all_ok("paint", "dance", "sing")).drifting
+    assert find_drift("fix the login page", []).failures == 0
 
 
 def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None:
@@ -77,15 +83,6 @@ def test_a_success_clears_the_failures_of_its_action_alone() -> None:
     assert (
         find_drift(goal, [bad] * 3 + all_ok(*(f"look at pytest tests {n}" for n in range(12)))).failures == 0
     )
-
-
-def test_too_little_to_tell_is_no_drift() -> None:
-    for goal in ("", "  ", "go", "502?"):
-        found = find_drift(goal, all_ok("one thing", "other stuff", "more things", "elsewhere", "further"))
-        assert not found.drifting
-        assert "too few words" in found.why
-    assert not find_drift("fix the login page", all_ok("paint", "dance", "sing")).drifting
-    assert find_drift("fix the login page", []).failures == 0
 
 
 def test_the_answer_depends_on_nothing_else() -> None:

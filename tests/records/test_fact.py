@@ -16,10 +16,11 @@ def fact(**fields):
     return Fact(scope=Scope(user_id="ana"), **(given | fields))
 
 
-def test_what_search_reads():
+def test_what_search_reads_and_when_it_was_recorded():
     assert fact().search_text == "edge-02 网关 监听端口 8444"
     assert fact(predicate="", text="the clause", speaker="Bob").search_text == "edge-02 网关 8444"
     assert fact(subject="", predicate="", object="").search_text == ""
+    assert fact().recorded_at == fact().created_at == NOW
 
 
 def test_two_facts_have_two_ids_and_equal_ones_are_equal():
@@ -37,7 +38,3 @@ def test_times_are_aware_and_kept_in_utc(name):
         fact(**{name: NOW.replace(tzinfo=None)})
     with pytest.raises(InputError, match=name):
         fact(**{name: "yesterday"})
-
-
-def test_when_it_was_recorded_is_when_it_was_said():
-    assert fact().recorded_at == fact().created_at == NOW

@@ -100,13 +100,10 @@ def test_later_changes_on_either_side_do_not_reach_the_other():
     assert read.to_dict() == {"role": "user", "content": [{"type": "text", "text": "a"}], "meta": {"k": [1]}}
 
 
-def test_developer_is_read_as_system_and_written_as_it_was():
+def test_developer_is_read_as_system_and_arguments_that_are_no_text_are_kept():
     read = Message.from_openai({"role": "developer", "content": "x"})
     assert read.role == "system"
     assert read.to_openai()["role"] == "developer"
-
-
-def test_arguments_that_are_no_text_are_kept_and_searched():
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": {"host": "web-7"}}}
     read = Message.from_openai({"role": "assistant", "tool_calls": [call]})
     assert "web-7" in read.search_text
@@ -198,12 +195,9 @@ def test_dates_need_a_zone_and_become_utc():
     assert (moment, moment.tzinfo) == (there, UTC)
 
 
-def test_read_only_mappings_are_read_like_dicts():
+def test_a_message_is_a_value_that_read_only_mappings_may_make():
     message = MappingProxyType({"role": "user", "content": "x", "meta": MappingProxyType({"a": (1, 2)})})
     assert Message.from_openai(message).to_dict()["meta"] == {"a": [1, 2]}
-
-
-def test_a_message_is_a_value():
     one = Message(role="user", content="x")
     with pytest.raises(AttributeError):
         one.content = "y"

@@ -52,15 +52,12 @@ def test_impossible_queries_are_refused(parts):
     assert next(iter(parts)).rstrip("s") in str(caught.value) or "text" in str(caught.value)
 
 
-def test_dates_need_a_zone():
+def test_kinds_are_a_set_in_order_and_dates_need_a_zone():
+    assert Query(scope=ANA, kinds="message").kinds == ("message",)
+    assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
     for name in ("since", "until", "asked_at", "as_of"):
         with pytest.raises(NaiveDatetime, match=name):
             Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
-
-
-def test_kinds_are_a_set_in_order():
-    assert Query(scope=ANA, kinds="message").kinds == ("message",)
-    assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
 
 
 def test_filters_by_name():

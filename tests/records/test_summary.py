@@ -16,13 +16,15 @@ def made(**fields):
     return Summary(**(given | fields))
 
 
-def test_ids_are_new_and_dates_in_utc():
+def test_ids_are_new_and_dates_in_utc_and_never_without_a_zone():
     moment = datetime.fromisoformat("2026-03-01T12:00+08:00")
     one, two = made(created_at=moment), made(created_at=moment)
     assert one.id != two.id
     assert one.created_at == moment
     assert one.created_at.tzinfo is UTC
     assert made(covers=()).covers == ()
+    with pytest.raises(NaiveDatetime, match="created_at"):
+        made(created_at=datetime(2026, 3, 1))  # noqa: DTZ001
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,3 @@ def test_ids_are_new_and_dates_in_utc():
 def test_what_could_not_stand_for_messages_is_refused(fields, told):
     with pytest.raises(InputError, match=told):
         made(**fields)
-
-
-def test_a_date_without_a_zone_is_refused():
-    with pytest.raises(NaiveDatetime, match="created_at"):
-        made(created_at=datetime(2026, 3, 1))  # noqa: DTZ001

@@ -67,10 +67,12 @@ def test_an_address_that_ends_in_the_verb_is_taken_as_it_is(path):
     assert server.paths == [path.rstrip("/") + "?v=1"]
 
 
-def test_without_a_key_none_is_sent():
+def test_without_a_key_none_is_sent_and_a_success_without_content_is_none():
     with ScriptedRerank() as server:
         EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key="")).score("q", ["a"])
     assert server.keys == [None]
+    with ScriptedRerank(Reply(status=204, body=b"")) as server, pytest.raises(RerankError, match="HTTP 204"):
+        make(server.url).score("q", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -131,11 +133,6 @@ def test_something_that_speaks_no_http_is_an_error():
 
 
 # --- what is not tried again
-
-
-def test_a_success_without_content_is_none():
-    with ScriptedRerank(Reply(status=204, body=b"")) as server, pytest.raises(RerankError, match="HTTP 204"):
-        make(server.url).score("q", ["a"])
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -56,10 +56,18 @@ def reranker(request):
         llm.close()
 
 
-def test_follows_the_protocol(reranker):
+def test_it_follows_the_protocol_gives_nothing_scores_that_are_taken_and_names_misuse(reranker):
     assert isinstance(reranker, Reranker)
     assert reranker.name == reranker.name
     assert reranker.name.strip()
+    assert list(reranker.score("q", [])) == []
+    found = rerank(reranker, "q", ["a\nb", "c"], time_limit=60)
+    assert found.note == ""
+    assert len(found.scores or ()) == 2
+    with pytest.raises(InputError, match="list of texts"):
+        reranker.score("q", "one string")
+    with pytest.raises(InputError, match="int"):
+        reranker.score("q", [502])
 
 
 @pytest.mark.slow
@@ -71,10 +79,6 @@ def test_one_finite_score_per_text_in_their_order(reranker):
     assert scores[0] == pytest.approx(scores[3], abs=1e-3)
     assert len({round(score, 6) for score in scores}) > 1
     assert list(reranker.score("磁盘满了怎么办", texts[::-1])) == pytest.approx(list(scores[::-1]), abs=1e-3)
-
-
-def test_no_texts_give_no_scores(reranker):
-    assert list(reranker.score("q", [])) == []
 
 
 @pytest.mark.slow
@@ -92,19 +96,6 @@ def test_several_threads_get_what_one_gets(reranker):
         together = list(pool.map(lambda texts: reranker.score("q", texts), lists))
     for found, scores in zip(together, expected, strict=True):
         assert list(found) == pytest.approx(list(scores), abs=1e-3)
-
-
-def test_its_scores_are_taken(reranker):
-    found = rerank(reranker, "q", ["a\nb", "c"], time_limit=60)
-    assert found.note == ""
-    assert len(found.scores or ()) == 2
-
-
-def test_misuse_is_named(reranker):
-    with pytest.raises(InputError, match="list of texts"):
-        reranker.score("q", "one string")
-    with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])
 
 
 def test_a_real_server_without_a_reranker_says_so_once(local_llm):
@@ -129,14 +120,11 @@ class Own:
         return self.answer(texts) if callable(self.answer) else self.answer
 
 
-def test_scores_come_back_as_plain_numbers():
+def test_scores_come_back_as_plain_numbers_and_nothing_to_rank_asks_nobody():
     assert rerank(Own([1, 2.5]), "q", ["a", "b"], time_limit=5) == Reranked(scores=(1.0, 2.5))
     found = rerank(Own(np.array([1, 2], np.float32)), "q", ("a", "b"), time_limit=5)
     assert found == Reranked(scores=(1.0, 2.0), note="")
     assert {type(score) for score in found.scores or ()} == {float}
-
-
-def test_nothing_to_rank_asks_nobody():
     reranker = Own([])
     assert rerank(reranker, "q", [], time_limit=5) == Reranked(scores=())
     assert reranker.calls == 0

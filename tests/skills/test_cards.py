@@ -27,12 +27,9 @@ def test_a_line_for_each_skill():
     assert "open_skill" in cards(some(2), COUNTER, "zh", 1000).text.splitlines()[0]
 
 
-def test_a_description_takes_one_line():
+def test_a_description_takes_one_line_and_no_skills_show_nothing():
     skill = Skill(name="a", description="one\n\n# two", when_to_use="On\nMondays.", folder=Path("a"))
     assert cards([skill], COUNTER, "en", 1000).text.splitlines()[1:] == ["- a: one # two On Mondays."]
-
-
-def test_no_skills_show_nothing():
     assert cards([], COUNTER, "en", 1).text == ""
 
 
@@ -50,9 +47,13 @@ def test_of_300_skills_only_the_names_are_shown(text):
     assert "department" not in names.text
 
 
-def test_an_unknown_language_is_refused():
+def test_no_skills_and_an_unknown_language_are_refused(tmp_path, examples):
     with pytest.raises(InputError, match="language"):
         cards(some(3), COUNTER, "fr", 500)
+    with pytest.raises(InputError, match="no skills"):
+        open_skill_tool(SkillRegistry(tmp_path))
+    with pytest.raises(InputError, match="language"):
+        open_skill_tool(SkillRegistry(examples), "fr")
 
 
 # --- the tool that opens one
@@ -78,10 +79,3 @@ def test_the_cards_name_the_tool(examples):
 
     for language in ("zh", "en"):
         assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(counter_for(), language)[0].text
-
-
-def test_no_tool_without_skills(tmp_path, examples):
-    with pytest.raises(InputError, match="no skills"):
-        open_skill_tool(SkillRegistry(tmp_path))
-    with pytest.raises(InputError, match="language"):
-        open_skill_tool(SkillRegistry(examples), "fr")

@@ -61,16 +61,12 @@ def test_the_one_opened_first_closes(registry):
     assert blocks[1].score < blocks[2].score  # where a window is too small, the newest stays
 
 
-def test_close(registry):
+def test_close_unloads_and_swap_unloads_the_old_and_loads_the_new(registry):
     disclosure = Disclosure(registry)
     disclosure.open("alpha")
     assert disclosure.close("alpha")
     assert not disclosure.close("alpha")
     assert shown(disclosure) == ["cards"]
-
-
-def test_swap_unloads_the_old_and_loads_the_new(registry):
-    disclosure = Disclosure(registry)
     assert disclosure.swap(["alpha", "beta"]) == ()
     assert disclosure.swap(["gamma", "beta", "gamma"]) == ("alpha",)
     assert disclosure.opened == ("beta", "gamma")
@@ -178,12 +174,9 @@ def test_without_skills_there_is_nothing_to_show(tmp_path):
     assert disclosure.route("anything") == []
 
 
-def test_a_session_goes_on_where_it_was(registry):
+def test_a_session_goes_on_where_it_was_and_shortened_cards_are_noted(registry):
     assert Disclosure(registry, opened=("gone", "beta", "alpha", "beta")).opened == ("beta", "alpha")
     assert Disclosure(registry, max_open=1, opened=("beta", "alpha")).opened == ("alpha",)
-
-
-def test_shortened_cards_are_noted(registry):
     assert "names only" in Disclosure(registry, max_card_tokens=45).blocks(COUNTER, "en")[0].note
 
 

@@ -6,9 +6,11 @@ from jiyi.errors import InputError
 from jiyi.skills.reading import parse
 
 
-def test_everything_is_text_as_it_is_written():
+def test_everything_is_text_as_it_is_written_even_with_a_colon_in_it():
     fields = parse("name: one\nversion: 1.10\nwhen: 2026-01-02\nflag: yes\nnothing:\n")
     assert fields == {"name": "one", "version": "1.10", "when": "2026-01-02", "flag": "yes", "nothing": ""}
+    fields = parse('name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n')
+    assert fields == {"name": "one", "description": 'Use it when: "x" is \\ asked, or: y', "license": "MIT"}
 
 
 def test_quotes_blocks_lists_fields_and_comments():
@@ -35,11 +37,6 @@ metadata: {author: 小舟}
         "tags": ["one", "two"],
         "metadata": {"author": "小舟"},
     }
-
-
-def test_a_plain_value_with_a_colon_is_taken_as_it_is_meant():
-    fields = parse('name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n')
-    assert fields == {"name": "one", "description": 'Use it when: "x" is \\ asked, or: y', "license": "MIT"}
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])))

@@ -125,9 +125,11 @@ def test_of_two_with_one_name_the_first_stays(write_skill):
     assert SkillRegistry(first.parent, first.parent).names == ("same",)
 
 
-def test_skills_of_all_folders_stand_in_the_order_of_their_names(write_skill):
+def test_names_of_all_folders_stand_in_order_and_a_skills_own_folder_may_be_given(write_skill):
     last, first = write_skill("zeta", inside="project"), write_skill("alpha", inside="user")
     assert SkillRegistry(last.parent, first.parent).names == ("alpha", "zeta")
+    folder = write_skill("one", scripts__sub__SKILL_md="---\nname: x\ndescription: y\n---\n")
+    assert SkillRegistry(folder).names == ("one",)
 
 
 def test_a_name_unlike_its_folder_is_noted_and_used(write_skill):
@@ -136,11 +138,6 @@ def test_a_name_unlike_its_folder_is_noted_and_used(write_skill):
     assert registry.names == ("other",)
     assert registry.problems[0].usable
     assert "'other'" in registry.problems[0].reason
-
-
-def test_a_skills_own_folder_may_be_given(write_skill):
-    folder = write_skill("one", scripts__sub__SKILL_md="---\nname: x\ndescription: y\n---\n")
-    assert SkillRegistry(folder).names == ("one",)
 
 
 def test_what_is_unknown_names_what_there_is(write_skill):

@@ -96,14 +96,11 @@ def test_a_name_of_one_word_needs_a_sign(write_skill):
     assert Router(registry).route("review")[0].why != "named in the query"
 
 
-def test_one_skill_alone_is_still_not_for_everything():
+def test_one_skill_alone_is_not_for_everything_and_tags_and_when_to_use_count():
     skill = Skill(name="tea", description="Brews green tea at the right heat.", folder=Path("tea"))
     assert route("how do I brew green tea?", [skill])[0].skill is skill
     assert route("what is the capital of Portugal?", [skill]) == []
     assert route("anything", []) == []
-
-
-def test_tags_and_when_to_use_count():
     skill = Skill(
         name="a", description="Does it.", tags=("kubernetes",), when_to_use="每周五发布。", folder=Path()
     )

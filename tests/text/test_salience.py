@@ -31,13 +31,10 @@ def test_each_kind_of_text_has_its_place(text, low, high):
     assert low <= salience(text) <= high
 
 
-def test_more_kinds_of_detail_are_worth_more():
+def test_more_kinds_of_detail_are_worth_more_and_a_question_decides_nothing():
     plain, one, three = "看一下日志", "看一下 8080 端口", "看一下 8080 端口，/var/log/app.log 里有超时"
     assert salience(plain) < salience(one) < salience(three)
     assert salience("look at it") < salience("look at port 8080") < salience("port 8080 timed out in app.log")
-
-
-def test_a_question_decides_nothing():
     assert salience("你还记得我们决定了什么吗？") < 0.6
     assert salience("Do you remember what we decided?") < 0.6
 

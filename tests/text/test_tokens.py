@@ -158,8 +158,9 @@ def test_a_message_is_counted_once_by_the_same_counter_only():
     assert gpt4.count(stale) == gpt4.count(message) != 999
 
 
-def test_special_tokens_are_ordinary_text():
+def test_special_tokens_are_ordinary_text_and_lone_surrogates_count_as_replacements():
     assert counter_for("gpt-4o").count_text("<|endoftext|>") > 1
+    assert GPT_4O.count_text("a\ud800b") == GPT_4O.count_text("a\ufffdb")
 
 
 @pytest.mark.parametrize(
@@ -179,13 +180,10 @@ def test_content_parts(part, least, most):
     assert least <= extra <= most
 
 
-def test_files_are_judged_by_their_size():
+def test_files_count_by_their_size_and_other_fields_where_they_are_sent():
     data = base64.b64encode(bytes(160_000)).decode()
     pdf = {"type": "file", "file": {"file_data": "data:application/pdf;base64," + data, "filename": "a.pdf"}}
     assert GPT_4O.count(said([pdf])) - GPT_4O.count(said([])) == pytest.approx(10_000, rel=0.01)
-
-
-def test_other_fields_count_where_they_are_sent():
     plain = GPT_4O.count(said("hi", "assistant"))
     assert GPT_4O.count(said("hi", "assistant", refusal="so " * 100)) >= plain + 100
     assert GPT_4O.count(said("hi", "assistant", metadata={"a": "so " * 100})) == plain
@@ -211,20 +209,12 @@ def test_truncated_text_is_a_beginning_within_the_limit(counter, text, limit):
 
 
 @pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
-def test_truncation_uses_the_limit(counter):
+def test_truncation_uses_the_limit_and_cuts_nothing_that_just_fits(counter):
     text = "nginx 又 502 了，e\u0301 重启之后恢复。🧠" * 200
     kept = counter.truncate(text, 100)
     assert 95 <= counter.count_text(kept) <= 100
-
-
-@pytest.mark.parametrize("counter", COUNTERS, ids=lambda c: c.name)
-def test_text_that_just_fits_is_not_cut(counter):
     text = "e\u0301 /var/log 重启 nginx"  # "nginx" takes fewer tokens than "ngin" in some vocabularies
     assert counter.truncate(text, counter.count_text(text)) == text
-
-
-def test_lone_surrogates_count_as_replacement_characters():
-    assert GPT_4O.count_text("a\ud800b") == GPT_4O.count_text("a\ufffdb")
 
 
 @pytest.mark.parametrize("unit", ["a", " ", "记忆系统", "word ", "\n", "e\u0301\u0316", "\ud800"])
