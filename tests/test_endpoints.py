@@ -11,6 +11,7 @@ import pytest
 from scripted_chat import ScriptedChat
 from scripted_endpoint import Reply, ScriptedEndpoint
 from scripted_rerank import ScriptedRerank
+from tables import literals, read_tables
 
 from jiyi.embeddings import Endpoint, OpenAIEmbedder
 from jiyi.errors import (
@@ -26,6 +27,7 @@ from jiyi.errors import (
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import EndpointReranker
 
+TABLES = read_tables(__file__)
 KEY = "sk-very-secret-0123456789"
 SOON = {"Retry-After": "0.02"}
 
@@ -136,18 +138,7 @@ def test_nobody_listening_is_unreachable(kind, make, dead):
     assert isinstance(caught.value.__cause__, Exception)
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "words"),
-    [
-        (400, {"error": {"message": "too long"}}, "too long"),
-        (401, {"error": {"message": "bad key"}}, "bad key"),
-        (403, {"detail": "not yours"}, "not yours"),
-        (403, b"", ""),
-        (404, {"error": "no such model"}, "no such model"),
-        (413, b"", ""),
-        (422, {"error": {"message": None}}, ""),
-    ],
-)
+@pytest.mark.parametrize(("status", "body", "words"), literals(TABLES["a refusal is passed on with advice"]))
 def test_a_refusal_is_passed_on_with_advice(kind, make, status, body, words):
     advice = {401: "check api_key", 403: "check api_key and what it is allowed", 422: kind.advice[400]}
     said = rf"HTTP {status} \(.*{words}.*\): .*{(advice | kind.advice)[status]}"
@@ -159,16 +150,7 @@ def test_a_refusal_is_passed_on_with_advice(kind, make, status, body, words):
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b"{cut", "not JSON.*begins: {cut"),
-        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
-        (b"[" * 100_000, "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"", "begins: nothing"),
-        ({"error": "model is loading"}, "begins: .*model is loading"),
-        ([1, 2], "begins: "),
-    ],
+    ("body", "says"), [*literals(TABLES["junk is refused at once"]), (b"[" * 100_000, "not JSON")]
 )
 def test_junk_is_refused_at_once(kind, make, body, says):
     with kind.server(Reply(body=body)) as server, pytest.raises(kind.refused, match=says):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tables import literals, read_tables
 
+TABLES = read_tables(__file__)
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "jiyi").rglob("*.py"))
 
@@ -131,25 +133,7 @@ def _ends_elsewhere(node: ast.AST) -> bool:
     return isinstance(node.body[-1], ast.Raise | ast.Return)
 
 
-@pytest.mark.parametrize(
-    ("code", "found"),
-    [
-        ("import os\nos.geteuid()", ["2: os.geteuid"]),
-        ("import fcntl", ["1: fcntl"]),
-        ("from fcntl import flock", ["1: fcntl"]),
-        ("from os import fork", ["1: fork"]),
-        ("try:\n    import fcntl\nexcept ImportError:\n    fcntl = None", []),
-        ("if sys.platform != 'win32':\n    os.fork()", []),
-        ("def f():\n    if sys.platform == 'win32':\n        raise X\n    import pwd", []),
-        ("def f():\n    if sys.platform == 'win32':\n        log()\n    import pwd", ["4: pwd"]),
-        (
-            "def f():\n    if sys.platform == 'win32':\n        return\n    os.nice(1)\nos.nice(1)",
-            ["5: os.nice"],
-        ),
-        ("with x:\n    signal.alarm(2)", ["2: signal.alarm"]),
-        ("open('/tmp/x')", ["1: /tmp/x"]),
-    ],
-)
+@pytest.mark.parametrize(("code", "found"), literals(TABLES["the check sees what is unguarded"]))
 def test_the_check_sees_what_is_unguarded(code, found):
     assert list(unguarded(ast.parse(code))) == found
 

@@ -6,27 +6,18 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.compression import Extract, PruneTokens, Relevance, ToolOutput
 from jiyi.compression.sentences import protected_spans
 from jiyi.records import Message
 from jiyi.text import counter_for
 
+TABLES = read_tables(__file__)
 COUNT = counter_for().count_text
 QUERY = "which port does edge-02 listen on 端口"
 
-PROSE = st.sampled_from(
-    [
-        "The port of edge-02 is 8443, not 8080.",
-        "Thank you so much, that is really great!",
-        "nginx 又 502 了，重启之后还是不行。",
-        "我们决定把发布改到 3 月 14 日，别忘了通知老韩。",
-        "How are you doing? 你好呀，谢谢！",
-        "Remember: I never eat peanuts, and my sister Ana lives in Lyon.",
-        "TODO: renew the certificate before Friday.",
-        "错误：连接 db-west-02 超时，error code 111",
-    ]
-)
+PROSE = st.sampled_from(TABLES["prose"])
 CODE = st.sampled_from(
     ["```\nx = [1, 2]\nif not x:\n    pass\n```", "`rm -rf /tmp/a`", "see /etc/nginx/nginx.conf"]
 )

@@ -7,12 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.errors import ImportFailed
 from jiyi.evaluate import load_dataset, read_dataset
 from jiyi.evaluate.dataset import hide_ids
 
+TABLES = read_tables(__file__)
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared" / "data"
 
@@ -119,18 +120,7 @@ def test_another_shape_is_refused_with_its_place(data, path, value, reason):
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "is empty"),
-        (b" \n", "is empty"),
-        (b"{", "is not JSON"),
-        (b'{"a": 1}\n{"a": 2}', "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"\xff\xfe", "is not UTF-8"),
-        (b"[]", "holds a list"),
-        (b"null", "holds null"),
-        (b'{"conversations": [{"conversation_id": "c"}]}', "needs a list sessions"),
-    ],
+    ("content", "reason"), [*literals(TABLES["files that are none"]), (b"[" * 100_000, "is not JSON")]
 )
 def test_files_that_are_none(tmp_path, content, reason):
     file = tmp_path / "mine.json"

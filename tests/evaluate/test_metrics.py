@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.evaluate import METRICS, Question
 from jiyi.evaluate.metrics import (
@@ -19,6 +20,7 @@ from jiyi.evaluate.metrics import (
     share_found,
 )
 
+TABLES = read_tables(__file__)
 LETTERS = "abcdefghijklmnopqrst"
 RANKINGS = st.permutations(LETTERS)
 SOME = st.sets(st.sampled_from(LETTERS), min_size=1, max_size=6)
@@ -39,18 +41,7 @@ def outcome(ranking="", sessions="", evidence_sessions="S", nothing_relevant=Non
     )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "k", "one_is_enough", "share"),
-    [
-        ("a", 1, False, 1.0),
-        ("b", 1, False, 0.0),
-        ("ae", 4, False, 0.5),
-        ("ae", 5, False, 1.0),
-        ("axyz", 5, False, 0.25),
-        ("axyz", 5, True, 1.0),
-        ("xyz", 5, True, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "k", "one_is_enough", "share"), literals(TABLES["recall"]))
 def test_recall(wanted, k, one_is_enough, share):
     assert recall_at("abcde", wanted, k, one_is_enough=one_is_enough) == share
 
@@ -78,17 +69,7 @@ def test_current_ok(ranking, evidence, stale, ok):
 
 
 @pytest.mark.parametrize(
-    ("ranking", "evidence", "stale", "one_is_enough", "ok"),
-    [
-        ("efs", "ef", "s", False, True),
-        ("esf", "ef", "s", False, False),
-        ("esf", "ef", "s", True, True),
-        ("sef", "ef", "s", True, False),
-        ("e", "ef", "", False, False),
-        ("e", "ef", "", True, True),
-        ("abcdhijkle", "e", "f", False, True),
-        ("abcdhijklme", "e", "f", False, False),
-    ],
+    ("ranking", "evidence", "stale", "one_is_enough", "ok"), literals(TABLES["as of ok"])
 )
 def test_as_of_ok(ranking, evidence, stale, one_is_enough, ok):
     assert as_of_ok(ranking, evidence, stale, one_is_enough=one_is_enough) is ok

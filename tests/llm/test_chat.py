@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from scripted_chat import END, ScriptedChat, answer, call, calls, delta, refuses, says, sse, streams, turn
 from scripted_endpoint import Reply
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable
 from jiyi.llm import ChatLLM, OpenAILLM, Turn
 from jiyi.llm.answers import WithoutThoughts
 from jiyi.records import ToolCall
 
+TABLES = read_tables(__file__)
 KEY = "sk-very-secret-0123456789"
 HELLO = [{"role": "user", "content": "hello"}]
 SHELL = {
@@ -164,15 +166,7 @@ def test_line_ends_of_unicode_cut_no_event_and_a_whole_answer_is_read_all_the_sa
 
 
 @pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        (["<think>never ", "ended"], ""),
-        (["  <th", "e> x"], "  <the> x"),
-        (["<thin"], "<thin"),
-        ([" \n", " word"], " \n word"),
-        (["a <think> b</think>"], "a <think> b</think>"),
-        (["", "<think></think>", "", " ", "\n", "yes ", "\n"], "yes \n"),
-    ],
+    ("pieces", "text"), literals(TABLES["thoughts are taken off as from a whole answer"])
 )
 def test_thoughts_are_taken_off_as_from_a_whole_answer(make, pieces, text):
     spoken = WithoutThoughts()

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
+from tables import literals, read_tables
 
 from jiyi.errors import BadReply, InputError, LLMError, LLMRefused
 from jiyi.llm import ask_json
 
+TABLES = read_tables(__file__)
 SCHEMA = {
     "type": "object",
     "properties": {"port": {"type": "integer", "minimum": 1}, "why": {"type": "string", "default": "?"}},
@@ -18,23 +20,7 @@ SCHEMA = {
 ASK = [{"role": "user", "content": "Which port, as JSON?"}]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        '{"port": 9443}',
-        ' \n{"port":9443}\n',
-        '```json\n{"port": 9443}\n```',
-        'Here it is:\n```\n{"port": 9443}\n```\nAnything else?',
-        'The port is {"port": 9443}, as {you} asked.',
-        'First {"wrong": 1}, then {"port": 9443}.',
-        '{"port": "none"} no, {"port": 9443}',
-        '{ {"port": 9443} }',
-        '<think>{"port": 1}</think>{"port": 9443}',
-        'thinking without a beginning {"port": 1}</think>\n{"port": 9443}',
-        "{" * 40 + '{"port": 9443}',
-        '[{"port": 9443}]',
-    ],
-)
+@pytest.mark.parametrize("said", [*literals(TABLES["the object is found"]), "{" * 40 + '{"port": 9443}'])
 def test_the_object_is_found(make, said):
     with ScriptedChat(says(said)) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
@@ -54,17 +40,9 @@ def test_bad_strings_are_mended_and_nothing_is_filled_in_or_changed(make):
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("I do not know.", "no JSON object"),
-        ("", "no JSON object"),
-        ('{"port": "9443"}', "data.port must be integer"),
-        ('{"port": 0}', "data.port must be bigger than or equal to 1"),
-        ("{}", "must contain ['port']"),
-        ('{"port": 1, "host": "a"}', "must not contain {'host'}"),
-        ('{"port": NaN}', "no JSON object"),
-        ('{"port": 1e999}', "no JSON object"),
+        *literals(TABLES["the model sees its bad answer and why and may answer again"]),
         ('{"port": ' + "9" * 5_000 + "}", "no JSON object"),
         ('{"a":' * 3_000, "no JSON object"),
-        ('{"port": 94', "no JSON object"),
     ],
 )
 def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(make, said, reason):
@@ -103,13 +81,7 @@ def test_a_second_bad_answer_is_quoted_and_what_the_endpoint_refuses_passed_on(m
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "array"},
-        {},
-        [],
-        {"type": "object", "properties": 5},
-        {"type": "object", "properties": {"a": {"type": "nonsense"}}},
-        {"type": "object", "properties": {"a": {"pattern": "("}}},
-        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        *literals(TABLES["a schema that is none is refused before anyone is asked"]),
         {"type": "object", "properties": {"a": object()}},
     ],
 )

@@ -1,9 +1,12 @@
 from pathlib import Path
 
 import pytest
+from tables import literals, read_tables
 
 from jiyi.errors import InputError
 from jiyi.records.skill import MAX_SKILL_DESCRIPTION, MAX_SKILL_NAME, Skill
+
+TABLES = read_tables(__file__)
 
 
 def skill(name="one", description="Does one thing."):
@@ -18,18 +21,7 @@ def test_names_that_are_fine(name):
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [
-        ("", "missing"),
-        ("x" * (MAX_SKILL_NAME + 1), "65 characters"),
-        ("PDF", "lower-case"),
-        ("-pdf", "lower-case"),
-        ("pdf-", "lower-case"),
-        ("pdf--forms", "lower-case"),
-        ("pdf forms", "lower-case"),
-        ("pdf_forms", "lower-case"),
-        ("../pdf", "lower-case"),
-        ("pdf\n", "lower-case"),
-    ],
+    [*literals(TABLES["names that are refused"]), ("x" * (MAX_SKILL_NAME + 1), "65 characters")],
 )
 def test_names_that_are_refused(name, complaint):
     with pytest.raises(InputError, match=complaint):

@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 
 import pytest
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, NaiveDatetime
 from jiyi.records import Scope, Summary
 
+TABLES = read_tables(__file__)
 S = Scope(user_id="ana", session_id="s")
 
 
@@ -30,20 +32,8 @@ def test_ids_are_new_and_dates_in_utc_and_never_without_a_zone():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"text": " \n"}, "needs a text"),
-        ({"text": None}, "needs a text"),
+        *literals(TABLES["what could not stand for messages is refused"]),
         ({"scope": Scope(user_id="ana")}, "session_id"),
-        ({"version": 0}, "version=0"),
-        ({"upto_seq": -1}, "upto_seq=-1"),
-        ({"tokens": -1}, "tokens=-1"),
-        ({"method": "magic"}, "extractive, llm"),
-        ({"id": ""}, "id"),
-        ({"previous": "\0"}, "previous"),
-        ({"covers": ["m1"]}, "tuple"),
-        ({"covers": ("m1", 2)}, "text"),
-        ({"covers": ("m1", "")}, "empty id"),
-        ({"covers": ("m1", "half \ud800")}, "covers"),
-        ({"covers": ("nul\0",)}, "covers"),
     ],
 )
 def test_what_could_not_stand_for_messages_is_refused(fields, told):

@@ -1,9 +1,12 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.errors import InputError
 from jiyi.skills.reading import parse
+
+TABLES = read_tables(__file__)
 
 
 def test_everything_is_text_as_it_is_written_even_with_a_colon_in_it():
@@ -48,17 +51,10 @@ def test_any_plain_value_with_a_colon_in_it(word):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "no fields"),
-        ("just words", "no fields"),
-        ("- a\n- b", "no fields"),
-        ("name: one\ndescription: [a, b", r"no YAML: line 3"),
-        ("name: 'one", "no YAML"),
-        ("name: one\n\tdescription: x", "no YAML: line 3"),
+        *literals(TABLES["what is refused says where"]),
         ("a: " + "[" * 5000, "more than 500 brackets"),
         ("- " * 5000, "too deeply"),
         ("a: " + "[" * 500, "no YAML|too deeply"),
-        ("a: *nowhere", "no YAML"),
-        ("a: \x01", "no YAML"),
     ],
 )
 def test_what_is_refused_says_where(text, complaint):

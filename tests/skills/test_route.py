@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from at_once import at_once
+from tables import literals, read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import EmbeddingError, InputError
@@ -11,6 +12,7 @@ from jiyi.records.skill import Skill
 from jiyi.skills import Router, SkillRegistry, route
 from jiyi.testing import HashEmbedder
 
+TABLES = read_tables(__file__)
 CASES = json.loads((Path(__file__).parent / "routing.json").read_text("utf-8"))
 
 
@@ -74,17 +76,7 @@ def test_nothing_to_go_by_gives_nothing(registry, query):
     assert Router(registry).route(query) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("use csv-charts for this", True),
-        ("/csv-charts", True),
-        ("请用csv-charts处理", True),
-        ("$csv-charts please", True),
-        ("see docs/csv-charts.md", False),
-        ("my-csv-charts-old", False),
-    ],
-)
+@pytest.mark.parametrize(("query", "named"), literals(TABLES["a skill named in the query"]))
 def test_a_skill_named_in_the_query(registry, query, named):
     found = Router(registry).route(query)
     assert (bool(found) and found[0].why == "named in the query") == named

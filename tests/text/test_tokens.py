@@ -7,7 +7,7 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.errors import InputError
 from jiyi.records import Message
@@ -27,17 +27,7 @@ def said(content, role="user", **fields):
     return Message.from_openai({"role": role, "content": content, **fields})
 
 
-@pytest.mark.parametrize(
-    ("text", "cl100k", "o200k"),
-    [
-        ("", 0, 0),
-        ("hello world", 2, 2),
-        ("tiktoken is great!", 6, 6),
-        ("antidisestablishmentarianism", 6, 6),
-        ("2 + 2 = 4", 7, 7),
-        ("お誕生日おめでとう", 9, 8),
-    ],
-)
+@pytest.mark.parametrize(("text", "cl100k", "o200k"), literals(TABLES["counts published in the cookbook"]))
 def test_counts_published_in_the_cookbook(text, cl100k, o200k):
     assert counter_for("cl100k_base").count_text(text) == cl100k
     assert counter_for("o200k_base").count_text(text) == o200k
@@ -166,12 +156,8 @@ def test_special_tokens_are_ordinary_text_and_lone_surrogates_count_as_replaceme
 @pytest.mark.parametrize(
     ("part", "least", "most"),
     [
-        ({"type": "text", "text": "hello world"}, 2, 2),
-        ({"type": "refusal", "refusal": "hello world"}, 2, 2),
-        ({"type": "image_url", "image_url": {"url": "https://x/y.png"}}, 1445, 1445),
+        *literals(TABLES["content parts"]),
         ({"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 99_999}}, 1445, 1445),
-        ({"type": "file", "file": {"file_id": "file-1"}}, 1445, 1445),
-        ({"type": "video", "video": {"seconds": 3}}, 5, 30),
         ({"type": "input_audio", "input_audio": {"data": "A" * 99_999, "format": "wav"}}, 1445, 1445),
     ],
 )
