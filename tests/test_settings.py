@@ -5,6 +5,7 @@ from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import SettingsError
@@ -53,17 +54,14 @@ def test_the_file_may_be_elsewhere(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("name", "written"), read_tables(__file__)["what cannot be used"])
 def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, written):
     value = json.loads(written)
-    with pytest.raises(SettingsError, match=name):
-        load_settings(**{name: value})
+    refused(SettingsError, name, load_settings, **{name: value})
     if name not in ("colour", "user_id"):
         monkeypatch.setenv(f"JIYI_{name.upper()}", str(value))
-        with pytest.raises(SettingsError, match=name):
-            load_settings()
+        refused(SettingsError, name, load_settings)
         monkeypatch.delenv(f"JIYI_{name.upper()}")
     if isinstance(value, str):
         (tmp_path / "jiyi.toml").write_text(f'{name} = "{value}"\n')
-        with pytest.raises(SettingsError, match=name):
-            load_settings()
+        refused(SettingsError, name, load_settings)
 
 
 def test_weights_are_put_together_from_all_sources(monkeypatch, tmp_path):

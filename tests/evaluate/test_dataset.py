@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import ImportFailed
@@ -130,12 +131,9 @@ def test_files_that_are_none(tmp_path, content, reason):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ImportFailed, match="cannot be read: No such file"):
-        load_dataset(tmp_path / "none.json")
-    with pytest.raises(ImportFailed, match="cannot be read: Is a directory"):
-        load_dataset(tmp_path)
-    with pytest.raises(ImportFailed, match="is no path"):
-        load_dataset("a\0b")
+    refused(ImportFailed, "cannot be read: No such file", load_dataset, tmp_path / "none.json")
+    refused(ImportFailed, "cannot be read: Is a directory", load_dataset, tmp_path)
+    refused(ImportFailed, "is no path", load_dataset, "a\0b")
 
 
 def test_a_mark_at_the_beginning_is_no_part_of_the_json(tmp_path, data):

@@ -6,6 +6,7 @@ import traceback
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import END, ScriptedChat, answer, call, calls, delta, refuses, says, sse, streams, turn
 from scripted_endpoint import Reply
 from tables import literals, read_tables
@@ -256,12 +257,10 @@ def test_a_stream_that_never_ends_is_left_alone(make):
         llm = make(server.url, time_limit=0.5)
         for _ in range(2):  # each stops reading once nobody waits: they do not pile up
             started = time.monotonic()
-            with pytest.raises(LLMUnreachable, match="gave no whole answer within"):
-                llm.chat(HELLO, on_text=pieces.append)
+            refused(LLMUnreachable, "gave no whole answer within", llm.chat, HELLO, on_text=pieces.append)
             assert time.monotonic() - started < 20
             seen = len(pieces)
-            with pytest.raises(LLMUnreachable, match="not asked for another"):
-                llm.chat(HELLO, on_text=pieces.append)
+            refused(LLMUnreachable, "not asked for another", llm.chat, HELLO, on_text=pieces.append)
             time.sleep(1.01)  # the pause; the next call tries it again itself: there is no other way
             assert len(pieces) == seen
     assert pieces
@@ -306,12 +305,9 @@ def test_junk_is_refused_at_once(make, reply, says):
 
 def test_what_cannot_be_sent_is_named(make):
     llm = make("http://localhost")
-    with pytest.raises(InputError, match="tools cannot be written"):
-        llm.chat(HELLO, tools=[{"x": object()}])
-    with pytest.raises(InputError, match=r"chat\(\) takes a list"):
-        llm.chat([])
-    with pytest.raises(InputError, match="max_tokens"):
-        llm.chat(HELLO, max_tokens=0)
+    refused(InputError, "tools cannot be written", llm.chat, HELLO, tools=[{"x": object()}])
+    refused(InputError, r"chat\(\) takes a list", llm.chat, [])
+    refused(InputError, "max_tokens", llm.chat, HELLO, max_tokens=0)
 
 
 def test_tool_results_go_round(make):

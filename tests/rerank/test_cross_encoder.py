@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError, RerankError, SettingsError
 from jiyi.rerank import CrossEncoderReranker, Reranker, rerank
@@ -107,10 +108,7 @@ def test_a_model_with_several_scores_is_refused(folder: Path, tmp_path: Path) ->
 
 
 def test_misuse_is_named(folder: Path) -> None:
-    with pytest.raises(InputError, match="list of texts"):
-        CrossEncoderReranker(folder).score("q", "one string")
+    refused(InputError, "list of texts", CrossEncoderReranker(folder).score, "q", "one string")
     for options in ({"batch_size": 0}, {"max_length": 0}):
-        with pytest.raises(SettingsError, match="at least 1"):
-            CrossEncoderReranker(folder, **options)
-    with pytest.raises(SettingsError, match="name a model"):
-        CrossEncoderReranker(" ")
+        refused(SettingsError, "at least 1", CrossEncoderReranker, folder, **options)
+    refused(SettingsError, "name a model", CrossEncoderReranker, " ")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank, scores
 
@@ -172,14 +173,9 @@ def test_junk_is_refused_at_once(body, says):
 
 def test_misuse_is_named():
     reranker = make("http://localhost")
-    with pytest.raises(InputError, match="list of texts"):
-        reranker.score("q", "one string")
-    with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])
-    with pytest.raises(InputError, match="NoneType"):
-        reranker.score(None, ["a"])
+    refused(InputError, "list of texts", reranker.score, "q", "one string")
+    refused(InputError, "int", reranker.score, "q", [502])
+    refused(InputError, "NoneType", reranker.score, None, ["a"])
     for options in ({"time_limit": 0}, {"time_limit": float("nan")}, {"max_chars": 0}):
-        with pytest.raises(SettingsError, match="time_limit"):
-            make("http://localhost", **options)
-    with pytest.raises(SettingsError, match="no user and password"):
-        make("http://user:word@localhost")
+        refused(SettingsError, "time_limit", make, "http://localhost", **options)
+    refused(SettingsError, "no user and password", make, "http://user:word@localhost")

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import fastjsonschema
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError
 from jiyi.records.skill import Skill
@@ -48,12 +49,9 @@ def test_of_300_skills_only_the_names_are_shown(text):
 
 
 def test_no_skills_and_an_unknown_language_are_refused(tmp_path, examples):
-    with pytest.raises(InputError, match="language"):
-        cards(some(3), COUNTER, "fr", 500)
-    with pytest.raises(InputError, match="no skills"):
-        open_skill_tool(SkillRegistry(tmp_path))
-    with pytest.raises(InputError, match="language"):
-        open_skill_tool(SkillRegistry(examples), "fr")
+    refused(InputError, "language", cards, some(3), COUNTER, "fr", 500)
+    refused(InputError, "no skills", open_skill_tool, SkillRegistry(tmp_path))
+    refused(InputError, "language", open_skill_tool, SkillRegistry(examples), "fr")
 
 
 # --- the tool that opens one

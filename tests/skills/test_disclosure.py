@@ -1,5 +1,6 @@
 import pytest
 from at_once import at_once
+from refusing import refused
 
 from jiyi.errors import InputError, NotFound
 from jiyi.records import Scope
@@ -79,10 +80,8 @@ def test_a_call_that_fails_changes_nothing(registry, write_skill):
     registry.reload()
     disclosure = Disclosure(registry, max_open=2)
     disclosure.open("alpha")
-    with pytest.raises(NotFound, match="alpha, beta"):
-        disclosure.open("nothing")
-    with pytest.raises(InputError, match="torn cannot be opened"):
-        disclosure.open("torn")
+    refused(NotFound, "alpha, beta", disclosure.open, "nothing")
+    refused(InputError, "torn cannot be opened", disclosure.open, "torn")
     for names, error in {
         ("beta", "nothing"): NotFound,
         ("beta", "torn"): InputError,
@@ -90,8 +89,7 @@ def test_a_call_that_fails_changes_nothing(registry, write_skill):
     }.items():
         with pytest.raises(error):
             disclosure.swap(names)
-    with pytest.raises(InputError, match="list of names"):
-        disclosure.swap("beta")
+    refused(InputError, "list of names", disclosure.swap, "beta")
     assert disclosure.opened == ("alpha",)
 
 

@@ -2,6 +2,7 @@ import os
 
 import pytest
 from at_once import at_once
+from refusing import refused
 
 from jiyi.errors import InputError, NotFound
 from jiyi.skills import SkillRegistry
@@ -142,12 +143,9 @@ def test_a_name_unlike_its_folder_is_noted_and_used(write_skill):
 
 def test_what_is_unknown_names_what_there_is(write_skill):
     registry = SkillRegistry(write_skill("one", references__codes_md="42").parent)
-    with pytest.raises(NotFound, match="there are one"):
-        registry.open("two")
-    with pytest.raises(NotFound, match=r"it has references/codes\.md"):
-        registry.resource("one", "codes.md")
-    with pytest.raises(NotFound, match="give folders"):
-        SkillRegistry().get("one")
+    refused(NotFound, "there are one", registry.open, "two")
+    refused(NotFound, r"it has references/codes\.md", registry.resource, "one", "codes.md")
+    refused(NotFound, "give folders", SkillRegistry().get, "one")
 
 
 @pytest.mark.parametrize(
@@ -212,11 +210,9 @@ def test_resources_must_be_text_of_a_sane_size(write_skill):
         "zeros.bin": "no text",
         "huge.txt": "larger than 1,000,000",
     }.items():
-        with pytest.raises(InputError, match=complaint):
-            registry.resource("one", name)
+        refused(InputError, complaint, registry.resource, "one", name)
     write_skill("big", body="x" * 1_000_001)
-    with pytest.raises(InputError, match="larger than"):
-        SkillRegistry(folder.parent).open("big")
+    refused(InputError, "larger than", SkillRegistry(folder.parent).open, "big")
 
 
 def test_reload_reads_everything_again(write_skill):
