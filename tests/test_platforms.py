@@ -10,7 +10,6 @@ import pytest
 import yaml
 from tables import literals, read_tables
 
-TABLES = read_tables(__file__)
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / "jiyi").rglob("*.py"))
 
@@ -133,7 +132,9 @@ def _ends_elsewhere(node: ast.AST) -> bool:
     return isinstance(node.body[-1], ast.Raise | ast.Return)
 
 
-@pytest.mark.parametrize(("code", "found"), literals(TABLES["the check sees what is unguarded"]))
+@pytest.mark.parametrize(
+    ("code", "found"), literals(read_tables(__file__)["the check sees what is unguarded"])
+)
 def test_the_check_sees_what_is_unguarded(code, found):
     assert list(unguarded(ast.parse(code))) == found
 

@@ -12,8 +12,6 @@ from jiyi.errors import SettingsError
 from jiyi.records import ForgetWeights
 from jiyi.settings import Settings, load_settings
 
-TABLES = read_tables(__file__)
-
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch, tmp_path):
@@ -85,7 +83,7 @@ def test_unusable_weights_in_the_environment_are_named(monkeypatch, given):
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"), TABLES["an unknown variable is an error that names the nearest"]
+    ("name", "nearest"), read_tables(__file__)["an unknown variable is an error that names the nearest"]
 )
 def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch, name, nearest):
     monkeypatch.setenv(name, "x")

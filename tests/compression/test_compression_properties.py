@@ -13,11 +13,10 @@ from jiyi.compression.sentences import protected_spans
 from jiyi.records import Message
 from jiyi.text import counter_for
 
-TABLES = read_tables(__file__)
 COUNT = counter_for().count_text
 QUERY = "which port does edge-02 listen on 端口"
 
-PROSE = st.sampled_from(TABLES["prose"])
+PROSE = st.sampled_from(read_tables(__file__)["prose"])
 CODE = st.sampled_from(
     ["```\nx = [1, 2]\nif not x:\n    pass\n```", "`rm -rf /tmp/a`", "see /etc/nginx/nginx.conf"]
 )

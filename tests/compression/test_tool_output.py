@@ -15,7 +15,6 @@ from jiyi.errors import InputError
 from jiyi.records import Message
 from jiyi.text import counter_for
 
-TABLES = read_tables(__file__)
 COUNT = counter_for().count_text
 
 
@@ -78,7 +77,7 @@ def shown(value: object, limit: int = 200) -> str:
 def test_a_long_json_becomes_a_table_of_its_longest_list():
     rows = [{"id": n, "name": f"host-{n}", "tags": ["a", "b"], "ok": n % 2 == 0} for n in range(500)]
     lines = shown({"rows": rows, "next": None}).splitlines()
-    assert lines[:6] == literals(TABLES["a long json becomes a table of its longest list"])
+    assert lines[:6] == literals(read_tables(__file__)["a long json becomes a table of its longest list"])
     assert "next: null" in lines
     assert 'open_output("msg-7")' in lines[-1]
 

@@ -14,7 +14,6 @@ from jiyi.errors import ImportFailed
 from jiyi.evaluate import load_dataset, read_dataset
 from jiyi.evaluate.dataset import hide_ids
 
-TABLES = read_tables(__file__)
 HERE = Path(__file__).parent
 SHARED = HERE.parents[2] / "shared" / "data"
 
@@ -121,7 +120,8 @@ def test_another_shape_is_refused_with_its_place(data, path, value, reason):
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [*literals(TABLES["files that are none"]), (b"[" * 100_000, "is not JSON")]
+    ("content", "reason"),
+    [*literals(read_tables(__file__)["files that are none"]), (b"[" * 100_000, "is not JSON")],
 )
 def test_files_that_are_none(tmp_path, content, reason):
     file = tmp_path / "mine.json"

@@ -16,7 +16,6 @@ from jiyi.llm import ChatLLM, OpenAILLM, Turn
 from jiyi.llm.answers import WithoutThoughts
 from jiyi.records import ToolCall
 
-TABLES = read_tables(__file__)
 KEY = "sk-very-secret-0123456789"
 HELLO = [{"role": "user", "content": "hello"}]
 SHELL = {
@@ -167,7 +166,7 @@ def test_line_ends_of_unicode_cut_no_event_and_a_whole_answer_is_read_all_the_sa
 
 
 @pytest.mark.parametrize(
-    ("pieces", "text"), literals(TABLES["thoughts are taken off as from a whole answer"])
+    ("pieces", "text"), literals(read_tables(__file__)["thoughts are taken off as from a whole answer"])
 )
 def test_thoughts_are_taken_off_as_from_a_whole_answer(make, pieces, text):
     spoken = WithoutThoughts()

@@ -9,7 +9,6 @@ from tables import literals, read_tables
 from jiyi.errors import InputError
 from jiyi.monitor import ContextMonitor, Usage, prometheus_text
 
-TABLES = read_tables(__file__)
 FULL = Usage(prompt_tokens=100, completion_tokens=9, cached_tokens=64)
 CHAT = {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": 64}}
 
@@ -31,7 +30,9 @@ def test_the_object_of_the_package_openai_is_understood() -> None:
     assert Usage.of(pytest.importorskip("openai.types").CompletionUsage(**CHAT, total_tokens=109)) == FULL
 
 
-@pytest.mark.parametrize("given", literals(TABLES["what is no usage is refused and nothing is noted"]))
+@pytest.mark.parametrize(
+    "given", literals(read_tables(__file__)["what is no usage is refused and nothing is noted"])
+)
 def test_what_is_no_usage_is_refused_and_nothing_is_noted(given: Any) -> None:
     monitor = ContextMonitor()
     with pytest.raises(InputError):

@@ -6,8 +6,6 @@ from tables import literals, read_tables
 from jiyi.errors import InputError
 from jiyi.records.skill import MAX_SKILL_DESCRIPTION, MAX_SKILL_NAME, Skill
 
-TABLES = read_tables(__file__)
-
 
 def skill(name="one", description="Does one thing."):
     return Skill(name=name, description=description, folder=Path("one"))
@@ -21,7 +19,10 @@ def test_names_that_are_fine(name):
 
 @pytest.mark.parametrize(
     ("name", "complaint"),
-    [*literals(TABLES["names that are refused"]), ("x" * (MAX_SKILL_NAME + 1), "65 characters")],
+    [
+        *literals(read_tables(__file__)["names that are refused"]),
+        ("x" * (MAX_SKILL_NAME + 1), "65 characters"),
+    ],
 )
 def test_names_that_are_refused(name, complaint):
     with pytest.raises(InputError, match=complaint):

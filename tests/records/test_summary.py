@@ -8,7 +8,6 @@ from tables import literals, read_tables
 from jiyi.errors import InputError, NaiveDatetime
 from jiyi.records import Scope, Summary
 
-TABLES = read_tables(__file__)
 S = Scope(user_id="ana", session_id="s")
 
 
@@ -32,7 +31,7 @@ def test_ids_are_new_and_dates_in_utc_and_never_without_a_zone():
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        *literals(TABLES["what could not stand for messages is refused"]),
+        *literals(read_tables(__file__)["what could not stand for messages is refused"]),
         ({"scope": Scope(user_id="ana")}, "session_id"),
     ],
 )

@@ -6,8 +6,6 @@ from tables import literals, read_tables
 from jiyi.errors import InputError
 from jiyi.skills.reading import parse
 
-TABLES = read_tables(__file__)
-
 
 def test_everything_is_text_as_it_is_written_even_with_a_colon_in_it():
     fields = parse("name: one\nversion: 1.10\nwhen: 2026-01-02\nflag: yes\nnothing:\n")
@@ -51,7 +49,7 @@ def test_any_plain_value_with_a_colon_in_it(word):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        *literals(TABLES["what is refused says where"]),
+        *literals(read_tables(__file__)["what is refused says where"]),
         ("a: " + "[" * 5000, "more than 500 brackets"),
         ("- " * 5000, "too deeply"),
         ("a: " + "[" * 500, "no YAML|too deeply"),

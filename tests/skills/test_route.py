@@ -12,7 +12,6 @@ from jiyi.records.skill import Skill
 from jiyi.skills import Router, SkillRegistry, route
 from jiyi.testing import HashEmbedder
 
-TABLES = read_tables(__file__)
 CASES = json.loads((Path(__file__).parent / "routing.json").read_text("utf-8"))
 
 
@@ -76,7 +75,7 @@ def test_nothing_to_go_by_gives_nothing(registry, query):
     assert Router(registry).route(query) == []
 
 
-@pytest.mark.parametrize(("query", "named"), literals(TABLES["a skill named in the query"]))
+@pytest.mark.parametrize(("query", "named"), literals(read_tables(__file__)["a skill named in the query"]))
 def test_a_skill_named_in_the_query(registry, query, named):
     found = Router(registry).route(query)
     assert (bool(found) and found[0].why == "named in the query") == named

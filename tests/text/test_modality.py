@@ -5,7 +5,6 @@ from tables import literals, read_tables
 
 from jiyi.text import Mode, modes
 
-TABLES = read_tables(__file__)
 SHOWN = [(Mode[name], text) for name, *texts in read_tables(__file__)["what a text does"] for text in texts]
 
 
@@ -14,7 +13,7 @@ def test_a_sign_shows_what_a_text_does(mode, text):
     assert mode in modes(text)
 
 
-@pytest.mark.parametrize("text", literals(TABLES["a plain statement shows nothing"]))
+@pytest.mark.parametrize("text", literals(read_tables(__file__)["a plain statement shows nothing"]))
 def test_a_plain_statement_shows_nothing(text):
     assert modes(text) == Mode(0)
 

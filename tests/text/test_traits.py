@@ -9,11 +9,9 @@ from tables import read_tables
 
 from jiyi.text import Trait, traits
 
-TABLES = read_tables(__file__)
-
 
 def texts_of(sign, table):
-    return [text for name, *texts in TABLES[table] if name == sign.name for text in texts]
+    return [text for name, *texts in read_tables(__file__)[table] if name == sign.name for text in texts]
 
 
 @pytest.mark.parametrize("sign", list(Trait), ids=lambda sign: sign.name)
