@@ -106,13 +106,16 @@ async def test_the_loop_is_not_held_up(path):
     assert ticks > 5
 
 
-async def test_errors_come_through_and_unknown_verbs_are_named(path):
+async def test_errors_come_through_unknown_verbs_are_named_and_it_can_be_closed_by_hand(path):
     async with opened(path) as memory:
         with pytest.raises(BadQuery):
             await memory.search("")
         with pytest.raises(AttributeError, match="no attribute 'dance'"):
             await memory.dance()
         assert copy.copy(memory) is not memory
+    memory = opened(path)
+    await memory.close()
+    await memory.close()
 
 
 async def test_what_is_no_verb_is_there_unawaited(path):
@@ -218,9 +221,3 @@ if child:
 def test_a_forked_process_has_threads_of_its_own(tmp_path):
     run = [sys.executable, "-c", _FORKED, str(tmp_path / "a.db"), str(tmp_path / "b.db")]
     assert subprocess.run(run, timeout=60, check=False).returncode == 0
-
-
-async def test_it_can_be_closed_by_hand(path):
-    memory = opened(path)
-    await memory.close()
-    await memory.close()

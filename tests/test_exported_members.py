@@ -48,10 +48,7 @@ def test_everything_public_has_a_docstring(name, member):
     assert not words.startswith(f"{name}("), f"jiyi.{name} has only the docstring dataclass made"
 
 
-def test_every_error_is_one_of_ours():
+def test_every_error_and_the_version_are_ours():
     assert all(issubclass(getattr(jiyi.errors, name), jiyi.JiyiError) for name in jiyi.errors.__all__)
     assert all(name in (jiyi.errors.__doc__ or "") for name in jiyi.errors.__all__)
-
-
-def test_the_version_is_that_of_the_package():
     assert jiyi.__version__ == version("jiyi")

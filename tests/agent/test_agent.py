@@ -190,11 +190,14 @@ def test_the_most_tokens(memory, scripted, make_agent):
     assert [e.outcome for e in memory.episodes()] == ["partial"]
 
 
-def test_tokens_the_endpoint_does_not_count_are_counted(scripted, make_agent):
+def test_an_endpoint_that_counts_no_tokens_or_takes_no_tools_still_talks(scripted, make_agent):
     run = make_agent(scripted(Reply(body=answer("one two three") | {"usage": None}))).run("go", "s")
     assert run.window is not None
     assert run.input_tokens == run.window.report.tokens > 100
     assert 3 <= run.output_tokens <= 10
+    run = make_agent(scripted(refuses("m does not support tools"), says("hi")), shell).run("go", "s")
+    assert (run.answer, run.stopped) == ("hi", "done")
+    assert "takes no tools" in run.notes[0]
 
 
 def test_the_most_seconds(scripted, make_agent):
@@ -208,12 +211,19 @@ def test_the_most_seconds(scripted, make_agent):
     assert (run.stopped, len(server.asked)) == ("budget", 1)
 
 
-def test_a_window_too_small_for_what_must_be_in_it(memory, scripted, make_agent):
+def test_a_window_too_small_for_what_must_be_in_it_and_misuse_are_named(memory, scripted, make_agent):
     server = scripted()
     run = make_agent(server, shell, budget=50).run("go", "s")
     assert (run.stopped, server.asked) == ("budget", [])
     assert "more than the 50 of the budget" in run.reason
     assert len(memory.session_messages("s")) == 1
+    refused(InputError, "two actions are called shell", make_agent, server, shell, shell)
+    refused(InputError, "a model with chat", Agent, "x", [], memory, llm=object())
+    refused(InputError, "a goal is a text or a Goal, not int", make_agent, server, goals=[5])
+    refused(InputError, "a goal needs a name", make_agent, server, goals=[" "])
+    for question in ("", "  \n", None):
+        refused(InputError, "a question must be text", make_agent(server).run, question, "s")
+    assert memory.session_messages("s") == []
 
 
 @pytest.mark.parametrize("limit", [{"max_steps": 0}, {"max_tokens": -1}, {"seconds": 0}])
@@ -223,17 +233,6 @@ def test_limits_that_allow_nothing_are_refused(limit):
 
 
 # --- what cannot be an agent, or a question
-
-
-def test_what_is_handed_in_wrongly_is_named(memory, scripted, make_agent):
-    server = scripted()
-    refused(InputError, "two actions are called shell", make_agent, server, shell, shell)
-    refused(InputError, "a model with chat", Agent, "x", [], memory, llm=object())
-    refused(InputError, "a goal is a text or a Goal, not int", make_agent, server, goals=[5])
-    refused(InputError, "a goal needs a name", make_agent, server, goals=[" "])
-    for question in ("", "  \n", None):
-        refused(InputError, "a question must be text", make_agent(server).run, question, "s")
-    assert memory.session_messages("s") == []
 
 
 async def test_several_sessions_at_once_from_asyncio(memory, make_agent):
@@ -254,12 +253,6 @@ def test_a_reply_without_an_end_of_words_is_asked_again_once(scripted, make_agen
     assert (run.stopped, run.answer) == ("failed", "")
     assert "said nothing, twice" in run.reason
     assert "You said nothing" in server.asked[1]["messages"][-1]["content"]
-
-
-def test_an_endpoint_without_tools_still_talks(scripted, make_agent):
-    run = make_agent(scripted(refuses("m does not support tools"), says("hi")), shell).run("go", "s")
-    assert (run.answer, run.stopped) == ("hi", "done")
-    assert "takes no tools" in run.notes[0]
 
 
 def test_actions_run_one_after_the_other_within_their_time(scripted, make_agent):

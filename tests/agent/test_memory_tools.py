@@ -174,15 +174,12 @@ def test_an_action_of_the_callers_takes_the_place_of_a_tool(memory, scripted, ma
     assert [tool["function"]["name"] for tool in server.asked[0]["tools"]].count("recall") == 1
 
 
-def test_a_chinese_model_is_told_who_spoke_in_chinese(memory, use):
-    memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
-    (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
-    assert "[m-1] 用户" in told
-
-
-def test_a_step_that_left_a_chinese_plan_says_so_in_chinese(memory, use):
+def test_a_chinese_model_is_told_in_chinese_who_spoke_and_what_left_its_plan(memory, use):
     use(("plan", {"steps": ["看", "改"]}), ("plan", {"steps": ["看"]}), goals="让商店一直开着")
     assert [step.result for step in memory.tasks()[0].steps if step.tool_name is None] == [
         None,
         "已不在计划里",
     ]
+    memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
+    (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
+    assert "[m-1] 用户" in told

@@ -127,14 +127,11 @@ def test_by_a_model():
     assert Extract(Model(json.dumps(answer)))(TALK).method == "llm"
 
 
-def test_a_model_that_fails_costs_a_note():
+def test_a_model_that_fails_costs_a_note_and_misuse_is_named():
     found = Extract(Model(LLMUnreachable("gone"))).extract(TALK)
     assert "gone" in found.notes[0]
     assert found.todos == Extract().extract(TALK).todos
     assert Extract().extract(TALK).notes == ()
-
-
-def test_misuse_is_named():
     with pytest.raises(InputError, match="text, a message"):
         Extract().extract(3)
     with pytest.raises(InputError, match="max_tokens"):

@@ -85,7 +85,7 @@ LEFT_OUT = {
 
 
 @TONGUES
-def test_what_matters_is_kept_and_small_talk_is_not(language):
+def test_what_matters_is_kept_small_talk_is_not_and_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=230)(TALKS[language], previous="")
     for words in KEPT[language]:
         assert words in made.text
@@ -94,10 +94,6 @@ def test_what_matters_is_kept_and_small_talk_is_not(language):
     assert all(line.startswith("- ") for line in made.text.splitlines())
     assert (made.method, made.notes) == ("extractive", ())
     assert made.tokens == COUNTER.count_text(made.text) <= 230 < made.tokens_before
-
-
-@TONGUES
-def test_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=80)(TALKS[language], previous="")
     assert ("白天不能重启" if language == "zh" else "never restart") in made.text
     assert 40 < made.tokens <= 80

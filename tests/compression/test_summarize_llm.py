@@ -42,12 +42,18 @@ def prompt_of(server, number=0):
     return server.asked[number]["messages"][0]["content"]
 
 
-def test_the_summary_is_the_models(summarize):
+def test_the_summary_is_the_models_without_a_last_point_that_was_cut_off(summarize):
     with ScriptedChat(says("Summary:\n\n* Two files: a.txt, b.txt.\n2. User asked\n-\n")) as server:
         made = summarize(server.url, max_tokens=60)(TALK, previous="")
     assert made.text == "- Two files: a.txt, b.txt.\n- User asked"
     assert (made.method, made.notes, made.sources) == ("llm", (), ("m1", "m2", "m3", "m4"))
     assert made.tokens == COUNTER.count_text(made.text)
+    cut = answer("- whole point\n- half of a po")
+    cut["choices"][0]["finish_reason"] = "length"
+    with ScriptedChat(Reply(body=cut)) as server:
+        made = summarize(server.url)([user("x y z " * 100)], previous="")
+    assert made.text == "- whole point"
+    assert "cut off" in made.notes[0]
 
 
 def test_it_is_shown_everything_quoted(summarize):
@@ -133,20 +139,14 @@ def test_then_it_is_cut_at_its_points(summarize, second):
         assert "could not be shortened" in made.notes[0]
 
 
-def test_an_answer_that_was_cut_off_loses_its_last_point(summarize):
-    cut = answer("- whole point\n- half of a po")
-    cut["choices"][0]["finish_reason"] = "length"
-    with ScriptedChat(Reply(body=cut)) as server:
-        made = summarize(server.url)([user("x y z " * 100)], previous="")
-    assert made.text == "- whole point"
-    assert "cut off" in made.notes[0]
-
-
-def test_what_is_small_enough_asks_nobody(summarize):
+def test_what_is_small_enough_asks_nobody_and_a_model_that_is_not_there_is_done_without(summarize, dead):
     with ScriptedChat() as server:
         made = summarize(server.url)("short")
         assert server.asked == []
     assert made.text == "short"
+    assert summarize(dead)(TALK, previous="").method == "extractive"
+    with pytest.raises(LLMUnreachable):
+        summarize(dead, fallback=False)(TALK, previous="")
 
 
 BAD = {
@@ -180,12 +180,6 @@ def test_a_failure_in_the_middle_loses_nothing(summarize):
         assert len(server.asked) == 2
     assert made.method == "extractive"
     assert "bluebird" in made.text
-
-
-def test_a_model_that_is_not_there(summarize, dead):
-    assert summarize(dead)(TALK, previous="").method == "extractive"
-    with pytest.raises(LLMUnreachable):
-        summarize(dead, fallback=False)(TALK, previous="")
 
 
 def test_any_error_of_a_model_from_outside_is_an_llm_error():

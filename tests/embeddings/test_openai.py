@@ -165,7 +165,9 @@ def test_a_size_that_changes_is_refused(make):
 # --- keys and settings
 
 
-def test_the_environment_gives_address_and_key(monkeypatch):
+def test_openai_itself_needs_a_key_and_the_environment_gives_it_and_the_address(monkeypatch):
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        OpenAIEmbedder("text-embedding-3-small")
     with ScriptedEndpoint() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "from-outside\n")
@@ -174,11 +176,6 @@ def test_the_environment_gives_address_and_key(monkeypatch):
             embedder.embed(["a"], "query")
             embedder.close()
     assert server.keys == ["Bearer from-outside", "Bearer none"]
-
-
-def test_openai_itself_needs_a_key():
-    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
-        OpenAIEmbedder("text-embedding-3-small")
 
 
 @pytest.mark.parametrize("url", ["localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999"])

@@ -67,15 +67,12 @@ def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make, text)
         assert len(server.asked) < 20
 
 
-def test_an_endpoint_that_refuses_everything_is_told_from_that(make):
+def test_an_endpoint_that_refuses_everything_or_fails_otherwise_ends_it_at_once(make):
     with RefusingEndpoint(most=0, says="no such model") as server:
         with pytest.raises(EndpointRefused, match="no such model") as caught:
             make(server.url).embed([*OTHERS, LONG], "passage")
         assert not isinstance(caught.value, TextRefused)
         assert len(server.asked) == 2
-
-
-def test_other_failures_end_it_at_once(make):
     with RefusingEndpoint(most=100) as server, closing(make(server.url)) as embedder:
         server.replies += [Reply(status=413), Reply(), Reply(status=401)]
         with pytest.raises(EndpointRefused, match="401"):

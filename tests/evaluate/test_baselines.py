@@ -84,13 +84,14 @@ def test_orders_of_time_and_of_ties_which_are_broken_by_seed_and_never_by_place(
     assert rank_places(scores, Random(7)) == rank_places(scores, Random(7))
 
 
-def test_rankings():
+def test_rankings_by_hand_pass_over_a_message_that_does_not_fit():
     assert made("bm25").rank(asked(), 10).ids == ("2", "0")
     assert set(made("dense").rank(asked(), 2).ids) == {"0", "2"}
     assert made("recent").rank(asked(), 10).ids == ("3", "2", "1", "0")
     assert made("full").rank(asked(), 10).ids == ("0", "1", "2", "3")
     assert made("full").rank(asked(), 3).ids == ("0", "1", "2")
     assert made("full").rank(asked(), 3).nothing_relevant is None
+    assert made("recent", ["small", "words " * 500]).window(asked(), 100).ids == {"0"}
 
 
 def test_the_same_question_has_one_order_however_deep_it_is_asked():
@@ -115,10 +116,6 @@ def test_windows_are_full_and_not_over_full():
     with pytest.raises(BudgetTooSmall) as refused:
         made("bm25").window(question, base - 1)
     assert (refused.value.needed, refused.value.available) == (base, base - 1)
-
-
-def test_a_message_that_does_not_fit_is_passed_over():
-    assert made("recent", ["small", "words " * 500]).window(asked(), 100).ids == {"0"}
 
 
 def test_unknown_baselines():

@@ -43,19 +43,16 @@ def test_what_a_file_means():
     assert (garden.questions[0].category, garden.questions[0].kind) == ("single", "")
 
 
-def test_the_language_of_a_file_that_names_none(data):
+def test_a_language_is_found_where_none_is_named_and_tool_calls_are_kept(data):
     del data["language"]
     assert read_dataset(data).language == "en"
-
-
-def test_tool_calls_are_kept(data):
     call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
     asks = {"id": "p1", "role": "assistant", "content": None, "tool_calls": [call]}
     data["conversations"][1]["sessions"][0]["messages"][0] = asks
     assert read_dataset(data).conversations[1].messages[0].tool_calls[0].name == "shell"
 
 
-def test_opaque_ids_say_nothing_and_lose_nothing():
+def test_opaque_ids_say_nothing_lose_nothing_and_are_in_no_order():
     plain = load_dataset(HERE / "small-en.json").conversations[0]
     hidden = hide_ids(plain, Random(1))
     text_of = {m.id: m.content for m in plain.messages}
@@ -71,10 +68,6 @@ def test_opaque_ids_say_nothing_and_lose_nothing():
     assert len({session.id for session in hidden.sessions}) == len(plain.sessions)
     assert hide_ids(plain, Random(1)) == hidden
     assert hide_ids(plain, Random(2)) != hidden
-
-
-def test_opaque_ids_are_in_no_order():
-    plain = load_dataset(HERE / "small-en.json").conversations[0]
     orders = {
         tuple(sorted(range(6), key=lambda i: hide_ids(plain, Random(seed)).messages[i].id))
         for seed in range(20)
@@ -130,16 +123,13 @@ def test_files_that_are_none(tmp_path, content, reason):
         load_dataset(file)
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    refused(ImportFailed, "cannot be read: No such file", load_dataset, tmp_path / "none.json")
-    refused(ImportFailed, "cannot be read: Is a directory", load_dataset, tmp_path)
-    refused(ImportFailed, "is no path", load_dataset, "a\0b")
-
-
-def test_a_mark_at_the_beginning_is_no_part_of_the_json(tmp_path, data):
+def test_a_mark_at_the_beginning_is_no_part_of_a_file_and_what_cannot_be_read_is_named(tmp_path, data):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(data), "utf-8-sig")
     assert load_dataset(str(file)).messages == 8
+    refused(ImportFailed, "cannot be read: No such file", load_dataset, tmp_path / "none.json")
+    refused(ImportFailed, "cannot be read: Is a directory", load_dataset, tmp_path)
+    refused(ImportFailed, "is no path", load_dataset, "a\0b")
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the development files are not beside the clone")

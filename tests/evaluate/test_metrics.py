@@ -46,10 +46,16 @@ def test_recall(wanted, k, one_is_enough, share):
     assert recall_at("abcde", wanted, k, one_is_enough=one_is_enough) == share
 
 
-def test_reciprocal_rank():
+def test_reciprocal_rank_and_auroc_by_hand():
     assert reciprocal_rank("abc", "a") == 1
     assert reciprocal_rank("abc", "cx") == pytest.approx(1 / 3)
     assert reciprocal_rank("abc", "x") == 0
+    assert auroc([0.1, 0.2], [0.3]) == 1
+    assert auroc([0.3], [0.1, 0.2]) == 0
+    assert auroc([0.5], [0.5]) == 0.5
+    assert auroc([0.1, 0.4], [0.3, 0.4]) == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+    assert auroc([], [0.5]) is None
+    assert auroc([0.5], []) is None
 
 
 @pytest.mark.parametrize(
@@ -73,15 +79,6 @@ def test_current_ok(ranking, evidence, stale, ok):
 )
 def test_as_of_ok(ranking, evidence, stale, one_is_enough, ok):
     assert as_of_ok(ranking, evidence, stale, one_is_enough=one_is_enough) is ok
-
-
-def test_auroc_by_hand():
-    assert auroc([0.1, 0.2], [0.3]) == 1
-    assert auroc([0.3], [0.1, 0.2]) == 0
-    assert auroc([0.5], [0.5]) == 0.5
-    assert auroc([0.1, 0.4], [0.3, 0.4]) == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-    assert auroc([], [0.5]) is None
-    assert auroc([0.5], []) is None
 
 
 @given(

@@ -67,11 +67,14 @@ def test_the_summary_holds_what_left_the_window_and_leaves_as_much_as_fits():
     assert "0" in left
 
 
-def test_relevance_reads_the_question():
+def test_relevance_reads_the_question_and_is_made_for_each():
     texts = [DECISION, *chatter(20), "The canteen has noodles on Fridays."]
     assert "0" in by_relevance(talk(texts), "Which port has edge-02?", 60, COUNTER)
     assert "21" in by_relevance(talk(texts), "What does the canteen have on Fridays?", 60, COUNTER)
     assert by_relevance(talk(texts), "Which port has edge-02?", 3, COUNTER) == frozenset()
+    policy = system("relevance", [DECISION, *chatter(40)])
+    assert policy.window(asked(), 200).is_new
+    assert policy.window(asked(), 200).is_new
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -88,12 +91,6 @@ def test_what_no_question_changes_is_made_once_for_each_budget(name):
     assert (first.is_new, second.is_new) == (True, False)
     assert first.ids == second.ids
     assert policy.window(short, 500).is_new
-
-
-def test_relevance_is_made_for_each_question():
-    policy = system("relevance", [DECISION, *chatter(40)])
-    assert policy.window(asked(), 200).is_new
-    assert policy.window(asked(), 200).is_new
 
 
 def test_room_is_kept_for_the_longest_question_that_fits():

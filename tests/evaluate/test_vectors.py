@@ -39,12 +39,19 @@ def test_same_answers_each_text_once():
         measured.embed("bare", "query")
 
 
-def test_a_returned_matrix_is_the_callers_own():
+def test_a_returned_matrix_is_the_callers_own_and_a_failing_embedder_fails():
     measured = MeasuredEmbedder(HashEmbedder())
     matrix = measured.embed(TEXTS, "passage")
     kept = matrix.copy()
     matrix[:] = 0
     assert np.array_equal(measured.embed(TEXTS, "passage"), kept)
+
+    class Failing(HashEmbedder):
+        def embed(self, texts, kind):
+            raise EmbeddingError("out of order")
+
+    with pytest.raises(EmbeddingError, match="out of order"):
+        MeasuredEmbedder(Failing()).embed(["x"], "query")
 
 
 def test_what_a_query_took_is_known_again():
@@ -60,12 +67,3 @@ def test_what_a_query_took_is_known_again():
     measured.embed(["question"], "passage")
     assert (measured.read() - before).query_seconds == 0
     assert start == Reading()
-
-
-def test_a_failing_embedder_fails():
-    class Failing(HashEmbedder):
-        def embed(self, texts, kind):
-            raise EmbeddingError("out of order")
-
-    with pytest.raises(EmbeddingError, match="out of order"):
-        MeasuredEmbedder(Failing()).embed(["x"], "query")

@@ -60,12 +60,18 @@ def test_a_turn_has_text_calls_and_counts(make, streaming):
     assert (sent["role"], sent["content"], sent["tool_calls"][0]) == ("assistant", "我看看：", LS.to_openai())
 
 
-def test_without_tools_and_calls_a_message_is_plain(make):
+def test_without_tools_a_message_is_plain_and_results_of_tools_go_round(make):
     with ScriptedChat() as server:
         found = make(server.url).chat(HELLO, max_tokens=9, temperature=0.3)
     assert server.asked == [{"model": "m", "messages": HELLO, "max_tokens": 9, "temperature": 0.3}]
     assert found.to_openai() == {"role": "assistant", "content": "ok"}
     assert Turn().to_openai() == {"role": "assistant", "content": None}
+    with ScriptedChat(calls(call("shell", {"cmd": "ls"}))) as server:
+        llm = make(server.url)
+        first = llm.chat(HELLO, tools=[SHELL])
+        result = {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "a b"}
+        assert llm.chat([*HELLO, first.to_openai(), result], tools=[SHELL]).text == "ok"
+    assert server.asked[1]["messages"][1]["tool_calls"] == [LS.to_openai()]
 
 
 def test_the_text_comes_as_it_is_said(make):
@@ -307,12 +313,3 @@ def test_what_cannot_be_sent_is_named(make):
     refused(InputError, "tools cannot be written", llm.chat, HELLO, tools=[{"x": object()}])
     refused(InputError, r"chat\(\) takes a list", llm.chat, [])
     refused(InputError, "max_tokens", llm.chat, HELLO, max_tokens=0)
-
-
-def test_tool_results_go_round(make):
-    with ScriptedChat(calls(call("shell", {"cmd": "ls"}))) as server:
-        llm = make(server.url)
-        first = llm.chat(HELLO, tools=[SHELL])
-        result = {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "a b"}
-        assert llm.chat([*HELLO, first.to_openai(), result], tools=[SHELL]).text == "ok"
-    assert server.asked[1]["messages"][1]["tool_calls"] == [LS.to_openai()]

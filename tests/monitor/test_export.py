@@ -114,8 +114,11 @@ def test_prometheus_reads_how_the_background_reader_stands():
     }
 
 
-def test_nothing_seen_gives_no_text():
+def test_nothing_seen_gives_no_text_and_a_missing_package_is_named(monitor, monkeypatch):
     assert prometheus_text(ContextMonitor()) == ""
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
+    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
+        otel_metrics(monitor, None)
 
 
 def test_what_is_not_known_has_no_sample(window_of):
@@ -183,9 +186,3 @@ def test_both_exports_name_the_same_figures(monitor):
     dotted = {name.replace(".", "_").replace("build_duration", "build_seconds") for name in created}
     assert named - dotted == {"jiyi_context_budget_ratio"}, "a ratio of two that are there"
     assert dotted <= named
-
-
-def test_without_the_package_it_says_what_to_install(monitor, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
-        otel_metrics(monitor, None)

@@ -28,7 +28,7 @@ def monitor() -> ContextMonitor:
     return ContextMonitor(clock=ManualClock())
 
 
-def test_nothing_seen_is_nothing_said(monitor: ContextMonitor) -> None:
+def test_nothing_seen_is_nothing_said_and_keep_must_keep_something(monitor: ContextMonitor) -> None:
     found = monitor.gauges()
     assert (found.windows, found.replies, found.output_reserve, found.summary_rate) == (0, 0, 0, 0.0)
     assert (found.hit_rate, found.block_rate, found.drift) == (None, None, None)
@@ -36,6 +36,8 @@ def test_nothing_seen_is_nothing_said(monitor: ContextMonitor) -> None:
     assert monitor.alerts() == ()
     with pytest.raises(InputError, match="none yet"):
         monitor.gauges("chat")
+    with pytest.raises(SettingsError, match="keep must be at least 1"):
+        ContextMonitor(keep=0)
 
 
 def test_a_window_and_its_reply(monitor: ContextMonitor, window_of: WindowOf) -> None:
@@ -261,11 +263,6 @@ def test_reset_forgets_all(monitor: ContextMonitor, window_of: WindowOf) -> None
     assert (found.windows, found.replies, found.steps, found.judged) == (0, 1, 0, 0)
     assert monitor.drift("s") is None
     assert monitor.task_types == ("",)
-
-
-def test_keep_must_keep_something() -> None:
-    with pytest.raises(SettingsError, match="keep must be at least 1"):
-        ContextMonitor(keep=0)
 
 
 def test_windows_of_a_real_memory(memory: jiyi.MemoryManager) -> None:

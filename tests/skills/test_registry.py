@@ -158,10 +158,15 @@ def test_a_name_that_leads_out_is_refused(write_skill, name):
         SkillRegistry(folder.parent).resource("one", name)
 
 
-def test_an_absolute_name_is_refused(write_skill):
+def test_an_absolute_name_is_refused_and_a_skill_may_be_a_link_as_a_whole(write_skill, tmp_path):
     folder = write_skill(inner_md="42")
     with pytest.raises(InputError, match="inside the folder"):
         SkillRegistry(folder.parent).resource("one", str(folder / "inner.md"))
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to(folder)
+    registry = SkillRegistry(tmp_path / "links")
+    assert registry.resource("one", "inner.md") == "42"
+    assert registry.open("one").resources == ("inner.md",)
 
 
 def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_path):
@@ -187,15 +192,6 @@ def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_pat
     (folder.parent / "linked").mkdir()
     (folder.parent / "linked" / "SKILL.md").symlink_to(secret)
     assert "leads out" in reasons(SkillRegistry(folder.parent))["linked"]
-
-
-def test_a_skill_may_be_a_link_as_a_whole(write_skill, tmp_path):
-    folder = write_skill(inner_md="42")
-    (tmp_path / "links").mkdir()
-    (tmp_path / "links" / "one").symlink_to(folder)
-    registry = SkillRegistry(tmp_path / "links")
-    assert registry.resource("one", "inner.md") == "42"
-    assert registry.open("one").resources == ("inner.md",)
 
 
 def test_resources_must_be_text_of_a_sane_size(write_skill):

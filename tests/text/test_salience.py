@@ -56,13 +56,10 @@ def test_a_long_text_costs_no_more_than_its_beginning(text):
     assert time.thread_time() - started < 0.5
 
 
-def test_sentences_of_both_languages():
+def test_sentences_of_both_languages_are_found_and_code_is_one_piece():
     text = "Dr. Smith said v1.2.3 is out. 看这里！“好的。”他说。See a.py? Yes."
     text += "\n1. first\n- b: http://x.y/z?q=1 ok"
     assert sentences(text) == TABLES["sentences of both languages"]
-
-
-def test_code_is_one_piece():
     text = "Run this:\n```py\nx = 1. \nprint('a. b')\n```\nDone. 好。"
     assert sentences(text) == ["Run this:", "```py\nx = 1. \nprint('a. b')\n```", "Done.", "好。"]
     assert sentences("open\n```\nnever. closed") == ["open", "```\nnever. closed"]

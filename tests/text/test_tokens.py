@@ -118,9 +118,11 @@ def test_estimate_does_not_undercount_a_vocabulary_it_was_not_made_from():
         assert true.count_text(text) <= estimate.count_text(text) <= 2 * true.count_text(text)
 
 
-def test_claude_is_counted_higher_than_gpt():
+def test_claude_counts_higher_than_gpt_and_special_tokens_and_surrogates_are_text():
     text = "The server was restarted. 服务器已经重启。"
     assert counter_for("claude-opus-4").count_text(text) > counter_for("gpt-4").count_text(text)
+    assert counter_for("gpt-4o").count_text("<|endoftext|>") > 1
+    assert GPT_4O.count_text("a\ud800b") == GPT_4O.count_text("a\ufffdb")
 
 
 @pytest.mark.parametrize("model", ["", "  "])
@@ -146,11 +148,6 @@ def test_a_message_is_counted_once_by_the_same_counter_only():
     )
     assert gpt4o.count(stale) == 999
     assert gpt4.count(stale) == gpt4.count(message) != 999
-
-
-def test_special_tokens_are_ordinary_text_and_lone_surrogates_count_as_replacements():
-    assert counter_for("gpt-4o").count_text("<|endoftext|>") > 1
-    assert GPT_4O.count_text("a\ud800b") == GPT_4O.count_text("a\ufffdb")
 
 
 @pytest.mark.parametrize(
