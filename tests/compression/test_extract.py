@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tables import read_tables
 
 from jiyi.compression import Compressor, Extract
 from jiyi.errors import InputError, LLMUnreachable
@@ -12,23 +13,10 @@ from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
 
-TALK = [
-    Message(role="user", content="Hi! My name is Ana and I live in Lyon. I prefer short answers.", id="1"),
-    Message(role="assistant", content="Nice to meet you, Ana. I will keep it short.", id="2"),
-    Message(role="user", content="We decided to move the billing service to PostgreSQL.", id="3"),
-    Message(role="assistant", content="Noted: the billing service goes to PostgreSQL.", id="4"),
-    Message(role="user", content="I have to renew the billing certificate by Friday.", id="5"),
-    Message(role="user", content="The port of edge-02 is 8443.", id="6"),
-    Message(role="user", content="Correction: the port of edge-02 is 8444.", id="7"),
-    Message(role="user", content="What is the weather like? Maybe we should move to Oracle?", id="8"),
-]
-TALK_ZH = [
-    Message(role="user", content="我叫魏知夏，住在杭州，我喜欢喝龙井。", id="1"),
-    Message(role="assistant", content="好的，记下了。", id="2"),
-    Message(role="user", content="我们决定计费模块改用 PostgreSQL。", id="3"),
-    Message(role="user", content="我要在周五前续签计费模块的证书。", id="4"),
-    Message(role="user", content="今天天气怎么样？", id="5"),
-]
+TALK, TALK_ZH = (
+    [Message(role=role, content=text, id=str(n)) for n, (role, text) in enumerate(said, 1)]
+    for said in read_tables(__file__).values()
+)
 
 
 class Model:

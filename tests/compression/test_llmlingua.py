@@ -18,6 +18,7 @@ needs_it = pytest.mark.skipif(not INSTALLED, reason="needs PyTorch: pip install 
 
 TALK = "the disk of db-west-02 is full again and nginx gives 502 since monday please have a look"
 TALK_ZH = "数据库的磁盘又满了，nginx 从周一开始返回 502，麻烦看一下"
+TINY = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 WORDS = sorted(
     {
         *TALK.split(),
@@ -49,14 +50,7 @@ def saved_bert(folder: Path, labels: int) -> Path:
     vocabulary.write_text("\n".join(words) + "\n", "utf-8")
     torch.manual_seed(0)
     config = BertConfig(
-        vocab_size=len(words),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        num_labels=labels,
-        initializer_range=1.0,
+        **TINY, vocab_size=len(words), max_position_embeddings=64, num_labels=labels, initializer_range=1.0
     )
     BertForTokenClassification(config).save_pretrained(folder)
     BertTokenizerFast(vocab=str(vocabulary), do_lower_case=False, model_max_length=64).save_pretrained(folder)
@@ -86,10 +80,7 @@ def xlmr(tmp_path_factory):
     torch.manual_seed(0)
     config = XLMRobertaConfig(
         vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
+        **TINY,
         max_position_embeddings=66,
         num_labels=2,
         pad_token_id=1,

@@ -38,38 +38,19 @@ LOGS = "09:41:02 INFO started\n09:41:05 ERROR upstream timed out (110) to 10.0.3
 LOGS_READ = tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS)
 POOL = "/etc/order/pool.yaml"
 POOL_SET = tool("edit_config", f'{{"file": "{POOL}", "max": 120}}', f"ok: wrote {POOL}", 2)
-TALKS = {
-    "zh": [
-        user("你好！"),
-        assistant("你好，有什么可以帮你的？"),
-        user("我是运维组的小王。支付网关 pay-gw 从早上 9:40 开始间歇性报 502，能帮忙看下吗？", id="asked"),
-        assistant("好的，我先看一下日志。"),
-        *LOGS_READ,
-        assistant("日志显示连接 10.0.3.17:8080 超时，很可能是订单服务的连接池用满了。"),
-        user("嗯，对。"),
-        user("我们决定连接池调到 120，200 太激进了。记住：生产环境白天不能重启网关。", id="decided"),
-        assistant("好的，已记下。"),
-        *POOL_SET,
-        user("待办：明天给李工发复盘报告。"),
-        user("谢谢"),
-        assistant("不客气！还有什么需要随时告诉我。"),
-    ],
-    "en": [
-        user("Hi!"),
-        assistant("Hello, how can I help?"),
-        user("I'm Ana from ops. The gateway pay-gw throws 502s since 9:40. Can you take a look?", id="asked"),
-        assistant("Sure, let me check the logs first."),
-        *LOGS_READ,
-        assistant("It times out connecting to 10.0.3.17:8080; the order service's pool is probably full."),
-        user("Right."),
-        user("We decided on 120 for the pool. Remember: never restart the gateway by day.", id="decided"),
-        assistant("Noted."),
-        *POOL_SET,
-        user("TODO: send Li the post-mortem tomorrow."),
-        user("thanks"),
-        assistant("You're welcome! Let me know if you need anything else."),
-    ],
-}
+
+
+def conversation(language):
+    """A talk of the tables; a call of a tool and its result stand there by name."""
+    made = []
+    for role, said, *id_ in TABLES[f"talk {language}"]:
+        given = dict(zip(["id"], id_, strict=False))
+        made += TOOLS[said] if role == "tool" else [Message(role=role, content=said, **given)]
+    return made
+
+
+TOOLS = {"LOGS_READ": LOGS_READ, "POOL_SET": POOL_SET}
+TALKS = {language: conversation(language) for language in ("zh", "en")}
 KEPT = {
     "zh": ["用户：", "502", "连接池调到 120", "记住：生产环境白天不能重启网关", "待办：明天给李工发复盘报告",
            "工具 shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
@@ -78,10 +59,6 @@ KEPT = {
            "Tool shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
            "Assistant: It times out connecting to 10.0.3.17:8080"],
 }  # fmt: skip
-LEFT_OUT = {
-    "zh": ["你好", "谢谢", "不客气", "已记下", "嗯"],
-    "en": ["Hello", "thanks", "welcome", "Noted", "Right."],
-}
 
 
 @TONGUES
@@ -89,7 +66,7 @@ def test_what_matters_is_kept_small_talk_is_not_and_less_room_keeps_the_decision
     made = Summarize(max_tokens=230)(TALKS[language], previous="")
     for words in KEPT[language]:
         assert words in made.text
-    for words in LEFT_OUT[language]:
+    for words in TABLES[f"left out {language}"]:
         assert words not in made.text
     assert all(line.startswith("- ") for line in made.text.splitlines())
     assert (made.method, made.notes) == ("extractive", ())
@@ -108,27 +85,9 @@ def test_sources_are_the_messages_something_is_left_of():
     assert TALKS["en"][0].id not in made.sources
 
 
-LINES = {
-    "zh": (
-        "我们决定：发布一律走蓝绿部署。",
-        "服务 svc-{n} 的端口是 {port}，日志在 /var/log/svc-{n}.log。",
-        "第 {n} 次构建失败了，报错是连接超时。",
-        "今天我们聊聊第{n}个话题吧，我觉得挺有意思。",
-        "好的，谢谢。",
-    ),
-    "en": (
-        "We decided: every release goes blue-green.",
-        "Service svc-{n} listens on port {port}, its log is /var/log/svc-{n}.log.",
-        "Build {n} failed: connection timed out.",
-        "Shall we talk about topic {n} a bit, I find it quite interesting?",
-        "ok, thanks.",
-    ),
-}
-
-
 def talk_of_400(language):
     """Chit-chat, details and small talk; one decision at the third message."""
-    decision, detail, failure, chat, nod = LINES[language]
+    decision, detail, failure, chat, nod = TABLES[f"lines {language}"]
     talk = []
     for n in range(400):
         line = detail if n % 10 == 0 else failure if n % 7 == 0 else chat if n % 3 == 0 else nod

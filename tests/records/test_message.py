@@ -2,6 +2,7 @@
 
 import json
 import re
+from ast import literal_eval
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from types import MappingProxyType
@@ -9,7 +10,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import each
+from tables import each, read_tables
 
 from jiyi.errors import BadBudget, BadMessage, InputError, NaiveDatetime
 from jiyi.records import Budget, Message, ToolCall
@@ -123,39 +124,9 @@ def endless():
     return value
 
 
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-BAD = {
-    "no dict": "hello",
-    "nothing": None,
-    "no role": {"content": "x"},
-    "wrong role": {"role": "robot", "content": "x"},
-    "role of another type": {"role": ["user"], "content": "x"},
-    "retired role": {"role": "function", "name": "f", "content": "x"},
-    "content of a number": {"role": "user", "content": 5},
-    "content of bytes": {"role": "user", "content": b"x"},
-    "content of a dict": {"role": "user", "content": {"type": "text"}},
-    "a part without type": {"role": "user", "content": [{"text": "x"}]},
-    "a part of text": {"role": "user", "content": ["x"]},
-    "bytes in a part": {"role": "user", "content": [{"type": "file", "file": b"x"}]},
-    "calls from a user": {"role": "user", "tool_calls": [CALL]},
-    "calls as text": {"role": "assistant", "tool_calls": "f()"},
-    "calls as a dict": {"role": "assistant", "tool_calls": {"id": "c"}},
-    "a call of text": {"role": "assistant", "tool_calls": ["f()"]},
-    "a call without id": {"role": "assistant", "tool_calls": [{**CALL, "id": None}]},
-    "a call without name": {"role": "assistant", "tool_calls": [{**CALL, "function": {"arguments": "{}"}}]},
-    "a call with an odd type": {"role": "assistant", "tool_calls": [{"id": "c", "type": ["function"]}]},
-    "a set in a call": {"role": "assistant", "tool_calls": [{**CALL, "extra": {1}}]},
-    "a set in arguments": {
-        "role": "assistant",
-        "tool_calls": [{**CALL, "function": {"name": "f", "arguments": {1}}}],
-    },
-    "name of a number": {"role": "user", "content": "x", "name": 5},
-    "call id of a number": {"role": "tool", "content": "x", "tool_call_id": 5},
-    "bytes": {"role": "user", "content": "x", "raw": b"x"},
-    "a set": {"role": "user", "content": "x", "raw": {1}},
+BAD = {name: literal_eval(bad) for name, bad in read_tables(__file__)["what breaks the form"]} | {
     "nan": {"role": "user", "content": "x", "raw": float("nan")},
     "infinity": {"role": "user", "content": "x", "raw": {"a": [float("inf")]}},
-    "a key of a number": {"role": "user", "content": "x", "raw": {1: 2}},
     "a datetime": {"role": "user", "content": "x", "raw": datetime.now(UTC)},
     "an endless number": {"role": "user", "content": "x", "raw": 10**5000},
     "too deep": {"role": "user", "content": "x", "raw": deep(5_000)},

@@ -88,15 +88,8 @@ def test_filters_with_impossible_values_are_refused(filters):
         max_input_tokens=[0, -5, 1.5, True, "100"],
         max_output_tokens=[-1, None],
         shares=[
-            {"history": -0.1},
-            {"history": 1.1},
-            {"history": float("nan")},
-            {"history": "half"},
-            {"history": 0.6, "recalled": 0.6},
-            {"system": 0.5},
-            {"dreams": 0.5},
-            [0.5],
-            None,
+            *({"history": bad} for bad in (-0.1, 1.1, float("nan"), "half")),
+            *({"history": 0.6, "recalled": 0.6}, {"system": 0.5}, {"dreams": 0.5}, [0.5], None),
         ],
     ),
 )

@@ -28,8 +28,7 @@ def test_the_examples_are_sound(examples):
 
 
 def test_a_body_is_read_when_it_is_opened_and_not_before(write_skill):
-    folder = write_skill("late", body=b"\xff\xfe not text")
-    registry = SkillRegistry(folder.parent)
+    registry = SkillRegistry(write_skill("late", body=b"\xff\xfe not text").parent)
     assert registry.names == ("late",)
     with pytest.raises(InputError, match=r"late cannot be opened: the body .* UTF-8"):
         registry.open("late")
@@ -100,8 +99,7 @@ def test_a_bad_skill_hides_no_good_one(write_skill, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_a_problem(tmp_path, write_skill):
-    good = write_skill().parent
-    registry = SkillRegistry(tmp_path / "nowhere", good)
+    registry = SkillRegistry(tmp_path / "nowhere", write_skill().parent)
     assert registry.names == ("one",)
     assert "cannot be listed" in reasons(registry)["nowhere"]
     assert len(SkillRegistry()) == 0
@@ -134,8 +132,7 @@ def test_names_of_all_folders_stand_in_order_and_a_skills_own_folder_may_be_give
 
 
 def test_a_name_unlike_its_folder_is_noted_and_used(write_skill):
-    folder = write_skill("folder", head="name: other\ndescription: x")
-    registry = SkillRegistry(folder.parent)
+    registry = SkillRegistry(write_skill("folder", head="name: other\ndescription: x").parent)
     assert registry.names == ("other",)
     assert registry.problems[0].usable
     assert "'other'" in registry.problems[0].reason
