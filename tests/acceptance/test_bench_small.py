@@ -127,14 +127,11 @@ def test_threads_of_langgraph_grow_by_what_is_new(here):
     assert found["pruned"] < many
 
 
-def test_watching(here):
+def test_watching_and_compressing(here):
     options = ("--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
     found = json.loads(here("monitor.py", *options))
     assert found["pairs"] == 1
     assert found["with"] > 0
-
-
-def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))
 
@@ -164,10 +161,13 @@ def test_learning_to_read(talks):
 
 
 @needs_server
-def test_the_approximate_index(figures):
+def test_the_approximate_index_and_sizes_on_a_server(figures):
     _, found = figures("ann.py", "--vectors", 300, "--questions", 2)
     assert [row["way"] for row in found] == ["exact", "with index"] * 3
     assert {row["recall"] for row in found} == {1.0}
+    (found,) = figures("scale.py", "--sizes", 1000, "--samples", 2)[1]["measured"]
+    assert found["messages"] == 1000
+    assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 
 
 def test_faiss_beside_exact_search(figures):
@@ -175,13 +175,6 @@ def test_faiss_beside_exact_search(figures):
     assert [row["way"] for row in found] == ["exact", "with FAISS"] * 3
     assert [row["asked"] for row in found] == [False, True, False, False, False, False]
     assert {row["recall"] for row in found} == {1.0}
-
-
-@needs_server
-def test_sizes_on_a_server(figures):
-    (found,) = figures("scale.py", "--sizes", 1000, "--samples", 2)[1]["measured"]
-    assert found["messages"] == 1000
-    assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 
 
 def test_the_engines_of_the_bundled_model():

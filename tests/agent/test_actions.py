@@ -151,11 +151,17 @@ def test_what_an_action_raises_is_an_observation(error):
     assert seen.text == f"{type(error).__name__}: {error}"
 
 
-def test_a_result_that_is_no_json_is_an_observation():
+def test_a_result_that_is_no_json_is_observed_and_an_interrupt_goes_through():
     round: list[Any] = []
     round.append(round)
     seen = Environment().execute(of(lambda: round), {})
     assert (seen.ok, seen.text.split(":")[0]) == (False, "ValueError")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Environment().execute(of(interrupt), {})
 
 
 def test_an_action_that_hangs_is_not_waited_for():
@@ -165,14 +171,6 @@ def test_an_action_that_hangs_is_not_waited_for():
     forever.set()
     assert (seen.ok, "was not waited for" in seen.text) == (False, True)
     assert seen.seconds >= 0.1
-
-
-def test_an_interrupt_in_an_action_is_one():
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Environment().execute(of(interrupt), {})
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])

@@ -70,11 +70,16 @@ def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(memory, use):
     assert all("tulip" in text for text in told)
 
 
-def test_recall_hides_secrets_that_are_not_asked_for(memory, use):
+def test_recall_hides_secrets_not_asked_for_and_forget_reaches_no_other_user(memory, use):
     memory.save_message("old", role="user", content="the router's wifi password is tulip-88", id="m-1")
     other, asked = use(("recall", {"query": "router"}), ("recall", {"query": "wifi password"}))
     assert "> the router's wifi password is [password hidden]" in other
     assert "> the router's wifi password is tulip-88" in asked
+    memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
+    recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
+    assert "secret" not in recalled
+    assert "m-bob" in refused
+    assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
 
 
 def test_forget_takes_only_what_was_recalled(memory, use):
@@ -92,14 +97,6 @@ def test_forget_takes_only_what_was_recalled(memory, use):
     assert "m-1" in again
     assert "do not fit" in words
     assert [m.id for m in memory.session_messages("old")] == ["m-2"]
-
-
-def test_forget_reaches_no_other_user(memory, use):
-    memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
-    recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
-    assert "secret" not in recalled
-    assert "m-bob" in refused
-    assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
 
 
 def test_plans_are_steps_of_the_task(memory, use):

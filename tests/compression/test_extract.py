@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from reading_model import read_fact
 from tables import read_tables
 
 from jiyi.compression import Compressor, Extract
@@ -88,16 +89,7 @@ def test_within_the_limit_the_least_certain_goes_first_and_a_small_text_comes_ba
 
 
 def test_by_a_model():
-    fact = {
-        "message": 1,
-        "subject": "I",
-        "predicate": "home",
-        "object": "Lyon",
-        "category": "profile",
-        "action": "state",
-        "quote": "I live in Lyon",
-        "replaces": 0,
-    }
+    fact = read_fact(1, "I", "Lyon", "I live in Lyon", predicate="home", category="profile")
     words = "renew the billing certificate"
     todo = fact | {"message": 5, "predicate": "has to", "object": words, "category": "todo", "quote": words}
     answer = {

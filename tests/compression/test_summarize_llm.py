@@ -104,24 +104,21 @@ def test_a_long_conversation_is_folded_in_pieces_and_nothing_is_cut(summarize, p
     assert "END" in shown
 
 
-def test_a_summary_before_that_is_too_long_is_folded_in_too(summarize):
+def test_a_summary_before_is_folded_in_and_one_that_is_too_long_sent_back_once(summarize):
     long = "\n".join(f"- point {n} about host-{n}" for n in range(300))
     with ScriptedChat(*[says("- shorter")] * 9) as server:
         summarize(server.url, max_tokens=50, input_tokens=1_500)(TALK, previous=long)
         shown = "\n".join(prompt_of(server, n) for n in range(len(server.asked)))
     assert all(f"host-{n}\n" in shown for n in range(300))
-
-
-LONG = "\n".join(f"- point {n}: the host number {n} of the cluster is fine" for n in range(20))
-
-
-def test_a_summary_that_is_too_long_is_sent_back_once(summarize):
     talk = [user("which host? " * 200)]
     with ScriptedChat(says(LONG), says("- all twenty hosts are fine")) as server:
         made = summarize(server.url, max_tokens=60)(talk, previous="")
         assert len(server.asked) == 2
         assert "> - point 7: the host" in prompt_of(server, 1)
     assert (made.text, made.method, made.notes) == ("- all twenty hosts are fine", "llm", ())
+
+
+LONG = "\n".join(f"- point {n}: the host number {n} of the cluster is fine" for n in range(20))
 
 
 @pytest.mark.parametrize("second", [says(LONG), refuses("too much", status=429)])

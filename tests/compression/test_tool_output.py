@@ -74,12 +74,16 @@ def shown(value: object, limit: int = 200) -> str:
     return made.text
 
 
-def test_a_long_json_becomes_a_table_of_its_longest_list():
+def test_a_long_json_becomes_a_table_of_its_longest_list_and_a_table_keeps_its_header():
     rows = [{"id": n, "name": f"host-{n}", "tags": ["a", "b"], "ok": n % 2 == 0} for n in range(500)]
     lines = shown({"rows": rows, "next": None}).splitlines()
     assert lines[:6] == literals(read_tables(__file__)["a long json becomes a table of its longest list"])
     assert "next: null" in lines
     assert 'open_output("msg-7")' in lines[-1]
+    rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
+    made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
+    assert made.text.startswith("id,name,load\n")
+    assert "399 more lines like this" in made.text
 
 
 def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand():
@@ -196,13 +200,6 @@ def test_each_row_stands_in_its_place_with_its_values(items):
             assert cell == ("" if value is ... else value if value == "a" else json.dumps(value))
 
 
-def test_a_table_keeps_its_header():
-    rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
-    made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
-    assert made.text.startswith("id,name,load\n")
-    assert "399 more lines like this" in made.text
-
-
 def test_chinese_outputs_are_explained_in_chinese():
     lines = "\n".join(
         f"第 {n} 步：检查节点{'甲乙丙丁'[n % 4]}，一切正常，{'继续等待' * (n % 3)}" for n in range(300)
@@ -223,13 +220,6 @@ def test_a_very_long_line_is_clipped_and_a_small_limit_gives_the_beginning():
     assert LOG.startswith(made.text)
 
 
-def test_misuse_is_named():
-    with pytest.raises(InputError, match="one output at a time, not 2"):
-        ToolOutput()([output("a"), output("b")])
-    with pytest.raises(InputError, match="max_tokens"):
-        ToolOutput(max_tokens=0)
-
-
 @pytest.mark.parametrize("text", [LOG, "端口" * 3_000, "a" * 5_000, "👩‍👩‍👧‍👦" * 200, "short"], ids=ascii)
 @pytest.mark.parametrize("size", [1, 50, 1_000])
 def test_pages_make_up_the_whole(text, size):
@@ -245,8 +235,12 @@ def test_pages_make_up_the_whole(text, size):
     assert "".join(read) == text
 
 
-def test_pages_end_behind_a_line():
+def test_pages_end_behind_a_line_and_misuse_is_named():
     assert page(LOG, 0, 200).text.endswith("\n")
+    with pytest.raises(InputError, match="one output at a time, not 2"):
+        ToolOutput()([output("a"), output("b")])
+    with pytest.raises(InputError, match="max_tokens"):
+        ToolOutput(max_tokens=0)
 
 
 @pytest.mark.parametrize("offset", [-1, 10_000, "0", True])

@@ -50,10 +50,15 @@ def tokenizer(weights):
     return Tokenizer(weights.vocabulary())
 
 
-def test_ids_are_those_of_the_stored_list(tokenizer):
+def test_ids_are_those_of_the_stored_list_and_unknown_characters_not_remembered(tokenizer):
     """The list was made with the tokenizer that comes with the model's file."""
     assert len(TEXTS) > 300
     assert [text for text, ids in TEXTS if tokenizer.ids(text) != ids] == []
+    unknown = "".join(map(chr, range(0xF0000, 0xF0000 + 65_000)))
+    unknown += "".join(map(chr, range(0x100000, 0x100000 + 65_000)))
+    before = len(tokenizer._groups)
+    assert len(tokenizer.ids(unknown)) == 1 + len(unknown)
+    assert len(tokenizer._groups) == before
 
 
 def test_as_many_ids_as_the_models_own_tokenizer_counts(tokenizer, peer):
@@ -81,14 +86,6 @@ def test_the_tokenizer_takes_bounded_memory(weights):
         tracemalloc.stop()
     assert loaded < 15e6
     assert most < 40e6
-
-
-def test_unknown_characters_are_not_remembered(tokenizer):
-    unknown = "".join(map(chr, range(0xF0000, 0xF0000 + 65_000)))
-    unknown += "".join(map(chr, range(0x100000, 0x100000 + 65_000)))
-    before = len(tokenizer._groups)
-    assert len(tokenizer.ids(unknown)) == 1 + len(unknown)
-    assert len(tokenizer._groups) == before
 
 
 @pytest.mark.parametrize("engine", ENGINES)

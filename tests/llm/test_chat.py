@@ -202,11 +202,15 @@ def test_what_is_refused_of_tools_and_streams_is_left_out_and_remembered(make):
     assert all(asked == {"model": "m", "messages": HELLO, "temperature": 0} for asked in server.asked[3:])
 
 
-def test_a_refused_conversation_does_not_cost_the_tools(make):
+def test_a_refused_conversation_costs_no_tools_and_what_cannot_be_sent_is_named(make):
     words = "messages with role 'tool' must follow a message with 'tool_calls'"
     with ScriptedChat(refuses(words)) as server, pytest.raises(LLMRefused, match="must follow"):
         make(server.url).chat(HELLO, tools=[SHELL])
     assert len(server.asked) == 1
+    llm = make("http://localhost")
+    refused(InputError, "tools cannot be written", llm.chat, HELLO, tools=[{"x": object()}])
+    refused(InputError, r"chat\(\) takes a list", llm.chat, [])
+    refused(InputError, "max_tokens", llm.chat, HELLO, max_tokens=0)
 
 
 # --- what fails, and when it is tried again
@@ -306,10 +310,3 @@ def test_junk_is_refused_at_once(make, reply, says):
     with ScriptedChat(reply) as server, pytest.raises(LLMError, match=says):
         make(server.url).chat(HELLO, on_text=lambda piece: None)
     assert len(server.asked) == 1
-
-
-def test_what_cannot_be_sent_is_named(make):
-    llm = make("http://localhost")
-    refused(InputError, "tools cannot be written", llm.chat, HELLO, tools=[{"x": object()}])
-    refused(InputError, r"chat\(\) takes a list", llm.chat, [])
-    refused(InputError, "max_tokens", llm.chat, HELLO, max_tokens=0)

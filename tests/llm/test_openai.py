@@ -62,11 +62,7 @@ def test_what_is_sent(make):
         (answer("<think>cut off in the middle of"), "", "stop"),
         (answer("a <think> is a tag"), "a <think> is a tag", "stop"),
         (answer(None), "", "stop"),
-        (
-            answer("x", content=[{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]),
-            "in parts",
-            "stop",
-        ),
+        (answer("x", content=[{"type": "text", "text": t} for t in ("in ", "parts")]), "in parts", "stop"),
         ({"choices": [{"message": {"content": "bare"}, "finish_reason": "length"}]}, "bare", "length"),
         ({"choices": [{"message": {"content": "bare"}, "finish_reason": None}], "usage": 5}, "bare", "stop"),
     ],
@@ -154,12 +150,18 @@ def test_a_refusal_for_another_reason_is_the_answer_and_teaches_nothing(make):
 
 
 @pytest.mark.slow
-def test_pauses_grow(make):
+def test_pauses_grow_and_the_time_limit_holds_over_all_tries(make):
     bad = Reply(status=500, body={})
     with ScriptedChat(bad, bad) as server:
         started = time.monotonic()
         make(server.url).complete(HELLO)
         assert time.monotonic() - started >= 0.75 * (0.5 + 1.0)
+    with ScriptedChat(*[Reply(silent=True)] * 5) as server:
+        started = time.monotonic()
+        with pytest.raises(LLMUnreachable, match="did not answer within"):
+            make(server.url, timeout=0.4, retries=5, time_limit=1).complete(HELLO)
+        assert 0.3 < time.monotonic() - started < 5
+    assert len(server.asked) < 4
 
 
 def test_a_pause_longer_than_the_time_there_is_is_not_begun(make):
@@ -168,16 +170,6 @@ def test_a_pause_longer_than_the_time_there_is_is_not_begun(make):
         with pytest.raises(LLMUnreachable, match="HTTP 429"):
             make(server.url, time_limit=40).complete(HELLO)
         assert time.monotonic() - started < 20
-
-
-@pytest.mark.slow
-def test_the_time_limit_holds_over_all_tries(make):
-    with ScriptedChat(*[Reply(silent=True)] * 5) as server:
-        started = time.monotonic()
-        with pytest.raises(LLMUnreachable, match="did not answer within"):
-            make(server.url, timeout=0.4, retries=5, time_limit=1).complete(HELLO)
-        assert 0.3 < time.monotonic() - started < 5
-    assert len(server.asked) < 4
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def all_ok(*texts: str) -> list[Step]:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize("part", ["tuned on", "held out"])
-def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: str) -> None:
+def test_runs_that_drift_are_told_from_those_that_do_not(part, language):
     labelled = runs(part, language)
     assert {run["drifting"] for run in labelled} == {True, False}
     assert len(labelled) >= 6
@@ -33,7 +33,7 @@ def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: st
     assert found == [run["drifting"] for run in labelled]
 
 
-def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift() -> None:
+def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift():
     for run in runs("by meaning", "mixed"):
         assert find_drift(run["goal"], steps(run)).drifting is False
     for goal in ("", "  ", "go", "502?"):
@@ -44,7 +44,7 @@ def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift() -> Non
     assert find_drift("fix the login page", []).failures == 0
 
 
-def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None:
+def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back():
     goal = "write a unit test for parse_date"
     near = all_ok("open parse_date", "write the unit test for parse_date")
     away = all_ok(
@@ -59,7 +59,7 @@ def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None
     assert "fly a kite" in lost.why
 
 
-def test_a_step_that_follows_from_a_near_one_is_near_and_one_run_has_one_answer() -> None:
+def test_a_step_that_follows_from_a_near_one_is_near_and_one_run_has_one_answer():
     goal = "find out why nginx is slow"
     chain = ["read the nginx log", "the log of nginx names upstream billing", "profile upstream billing"]
     linked = find_drift(goal, all_ok(*chain, "upstream billing waits for a lock"))
@@ -69,14 +69,14 @@ def test_a_step_that_follows_from_a_near_one_is_near_and_one_run_has_one_answer(
 
 
 @pytest.mark.parametrize(("failed", "drifting"), [(2, False), (3, True), (5, True)])
-def test_the_same_failure_again_and_again(failed: int, drifting: bool) -> None:
+def test_the_same_failure_again_and_again(failed, drifting):
     found = find_drift("deploy the shop to staging", [Step(text="deploy shop staging", ok=False)] * failed)
     assert (found.failures, found.drifting) == (failed, drifting)
     if drifting:
         assert f"failed {failed} times: deploy shop staging" in found.why
 
 
-def test_a_success_clears_the_failures_of_its_action_alone() -> None:
+def test_a_success_clears_the_failures_of_its_action_alone():
     bad, good = Step(text="run pytest tests", ok=False), Step(text="run pytest tests")
     other = Step(text="git push origin main", ok=False)
     goal = "make pytest tests pass and git push"

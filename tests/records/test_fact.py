@@ -16,14 +16,11 @@ def fact(**fields):
     return Fact(scope=Scope(user_id="ana"), **(given | fields))
 
 
-def test_what_search_reads_and_when_it_was_recorded():
+def test_what_search_reads_when_it_was_recorded_and_which_facts_are_equal():
     assert fact().search_text == "edge-02 网关 监听端口 8444"
     assert fact(predicate="", text="the clause", speaker="Bob").search_text == "edge-02 网关 8444"
     assert fact(subject="", predicate="", object="").search_text == ""
     assert fact().recorded_at == fact().created_at == NOW
-
-
-def test_two_facts_have_two_ids_and_equal_ones_are_equal():
     assert fact().id != fact().id
     assert fact(id="f") == fact(id="f")
     assert fact(id="f") != fact(id="f", object="8443")

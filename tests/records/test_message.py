@@ -158,15 +158,12 @@ def test_fields_that_make_no_sense_are_refused(fields):
         Message(**({"role": "user", "content": "x"} | fields))
 
 
-def test_dates_need_a_zone_and_become_utc():
+def test_dates_become_utc_and_a_message_is_a_value_that_read_only_mappings_may_make():
     with pytest.raises(NaiveDatetime, match=r"timezone\.utc"):
         Message(role="user", created_at=datetime(2026, 1, 1))  # noqa: DTZ001
     there = datetime(2026, 1, 1, 8, tzinfo=timezone(timedelta(hours=8)))
     moment = Message(role="user", created_at=there).created_at
     assert (moment, moment.tzinfo) == (there, UTC)
-
-
-def test_a_message_is_a_value_that_read_only_mappings_may_make():
     message = MappingProxyType({"role": "user", "content": "x", "meta": MappingProxyType({"a": (1, 2)})})
     assert Message.from_openai(message).to_dict()["meta"] == {"a": [1, 2]}
     one = Message(role="user", content="x")

@@ -52,15 +52,12 @@ def test_impossible_queries_are_refused(parts):
     assert next(iter(parts)).rstrip("s") in str(caught.value) or "text" in str(caught.value)
 
 
-def test_kinds_are_a_set_in_order_and_dates_need_a_zone():
+def test_kinds_are_a_set_in_order_dates_need_a_zone_and_filters_have_names():
     assert Query(scope=ANA, kinds="message").kinds == ("message",)
     assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
     for name in ("since", "until", "asked_at", "as_of"):
         with pytest.raises(NaiveDatetime, match=name):
             Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
-
-
-def test_filters_by_name():
     asked = Query(scope=ANA).with_filters({"role": ["user", "tool"], "since": NOW, "pinned": True})
     assert (asked.roles, asked.since, asked.pinned) == (("user", "tool"), NOW, True)
     assert Query(scope=ANA).with_filters({"role": "user"}).roles == ("user",)

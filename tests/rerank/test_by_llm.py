@@ -90,9 +90,14 @@ def test_the_prompt_is_in_the_language_of_the_query(judge, llm, language, query,
     assert prompt_of(judge.asked[0]).startswith(begins)
 
 
-def test_many_passages_go_in_batches(judge, llm):
+def test_many_passages_go_in_batches_and_misuse_is_named(judge, llm):
     assert LLMReranker(llm, batch_size=3).score("q", list("abcdefg")) == [1, 2, 3, 1, 2, 3, 1]
     assert [len(passages_of(prompt_of(asked))) for asked in judge.asked] == [3, 3, 1]
+    with pytest.raises(InputError, match="list of texts"):
+        LLMReranker(llm).score("q", "one string")
+    for options in ({"batch_size": 0}, {"passage_tokens": 0}):
+        with pytest.raises(SettingsError, match="at least 1"):
+            LLMReranker(llm, **options)
 
 
 @pytest.mark.parametrize("bad", TABLES["an answer that does not fit is mended or an error"])
@@ -114,14 +119,6 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at):
         found = rerank(LLMReranker(llm), "q", ["a"], time_limit=10)
     assert found.scores is None
     assert "llm:openai:m failed: the language model gave no scores" in found.note
-
-
-def test_misuse_is_named(llm):
-    with pytest.raises(InputError, match="list of texts"):
-        LLMReranker(llm).score("q", "one string")
-    for options in ({"batch_size": 0}, {"passage_tokens": 0}):
-        with pytest.raises(SettingsError, match="at least 1"):
-            LLMReranker(llm, **options)
 
 
 # --- a real model

@@ -44,12 +44,16 @@ def test_open_brings_body_and_examples_into_the_window(registry):
     assert body.tokens == COUNTER.count_text(text)
 
 
-def test_a_resource_is_returned_and_opens_nothing(registry):
+def test_a_resource_opens_nothing_and_long_examples_are_files_to_ask_for(registry, write_skill):
     disclosure = Disclosure(registry)
     assert disclosure.open("alpha", resource="files/a.md") == "A!"
     assert disclosure.opened == ()
     with pytest.raises(InputError, match="inside the folder"):
         disclosure.open("alpha", resource="../beta/SKILL.md")
+    folder = write_skill("long", body="Short.", examples_md="word " * 6000, other_md="x")
+    text = Disclosure(SkillRegistry(folder.parent)).open("long")
+    assert "word" not in text
+    assert "examples.md, other.md" in text
 
 
 def test_the_one_opened_first_closes(registry):
@@ -156,13 +160,6 @@ def test_saved_is_what_is_not_in_the_window(registry):
     assert disclosure.saved(COUNTER) == total - registry.body_tokens("gamma", COUNTER)
     disclosure.close("gamma")
     assert disclosure.saved(COUNTER) == total
-
-
-def test_long_examples_are_files_to_ask_for(write_skill):
-    folder = write_skill("long", body="Short.", examples_md="word " * 6000, other_md="x")
-    text = Disclosure(SkillRegistry(folder.parent)).open("long")
-    assert "word" not in text
-    assert "examples.md, other.md" in text
 
 
 def test_without_skills_there_is_nothing_to_show(tmp_path):
