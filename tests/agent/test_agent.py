@@ -213,10 +213,6 @@ def test_the_most_seconds(scripted, make_agent):
 
 def test_a_window_too_small_for_what_must_be_in_it_and_misuse_are_named(memory, scripted, make_agent):
     server = scripted()
-    run = make_agent(server, shell, budget=50).run("go", "s")
-    assert (run.stopped, server.asked) == ("budget", [])
-    assert "more than the 50 of the budget" in run.reason
-    assert len(memory.session_messages("s")) == 1
     refused(InputError, "two actions are called shell", make_agent, server, shell, shell)
     refused(InputError, "a model with chat", Agent, "x", [], memory, llm=object())
     refused(InputError, "a goal is a text or a Goal, not int", make_agent, server, goals=[5])
@@ -224,6 +220,10 @@ def test_a_window_too_small_for_what_must_be_in_it_and_misuse_are_named(memory, 
     for question in ("", "  \n", None):
         refused(InputError, "a question must be text", make_agent(server).run, question, "s")
     assert memory.session_messages("s") == []
+    run = make_agent(server, shell, budget=50).run("go", "s")
+    assert (run.stopped, server.asked) == ("budget", [])
+    assert "more than the 50 of the budget" in run.reason
+    assert len(memory.session_messages("s")) == 1
 
 
 @pytest.mark.parametrize("limit", [{"max_steps": 0}, {"max_tokens": -1}, {"seconds": 0}])
