@@ -27,7 +27,7 @@ def alone(monkeypatch):
 
 def put_into_cache(size: int) -> Path:
     place = cache_folder() / NAME
-    place.parent.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("wb") as file:
         file.truncate(size)
     return place

@@ -97,9 +97,7 @@ def test_several_threads_get_what_one_gets(folder):
         assert got[n] == pytest.approx(scores, abs=1e-5)
 
 
-def test_nothing_is_downloaded_and_a_model_with_several_scores_is_refused(
-    folder: Path, tmp_path: Path, no_network: list[object]
-) -> None:
+def test_nothing_is_downloaded_and_a_model_with_several_scores_is_refused(folder, tmp_path, no_network):
     for source in ("nobody/no-such-model", "no-such-model", str(tmp_path / "nowhere"), str(tmp_path)):
         with pytest.raises(RerankError, match="failed"):
             CrossEncoderReranker(source).score("q", ["a"])
