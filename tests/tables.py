@@ -1,7 +1,9 @@
 """Tables of cases: as plain text beside a test, and as values of a few names."""
 
+from ast import literal_eval
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 Row = tuple[str, ...] | str
 
@@ -22,6 +24,11 @@ def read_tables(test_file: str) -> dict[str, list[Row]]:
             cells = tuple(cell.strip().replace("\\n", "\n") for cell in line.split("|"))
             rows.append(cells if len(cells) > 1 else cells[0])
     return found
+
+
+def literals(rows: list[Row]) -> list[Any]:
+    """Return rows whose cells are written as in Python, as the values they stand for."""
+    return [tuple(map(literal_eval, row)) if isinstance(row, tuple) else literal_eval(row) for row in rows]
 
 
 def each(**values: Iterable[object]) -> list[dict[str, object]]:

@@ -56,8 +56,7 @@ async def test_the_verbs_of_life_run_too(path, tmp_path):
         assert [one.name for one in await memory.neighbours("web-7")] == ["edge-02"]
         assert len(await memory.history("edge-02")) == len(await memory.facts("edge-02")) == 2
         assert (await memory.pin([one.id for one in episodes])) == 3
-        done = await memory.maintain()
-        assert done.consolidation.episodes == 3
+        assert (await memory.maintain()).consolidation.episodes == 3
         receipt = await memory.forget("8443")
         assert (await memory.restore(forgotten_at=receipt.at)).total == receipt.total == 2
         exported = await memory.export(tmp_path / "ana.jsonl")
@@ -107,13 +106,16 @@ async def test_the_loop_is_not_held_up(path):
     assert ticks > 5
 
 
-async def test_errors_come_through_and_unknown_verbs_are_named(path):
+async def test_errors_come_through_unknown_verbs_are_named_and_it_can_be_closed_by_hand(path):
     async with opened(path) as memory:
         with pytest.raises(BadQuery):
             await memory.search("")
         with pytest.raises(AttributeError, match="no attribute 'dance'"):
             await memory.dance()
         assert copy.copy(memory) is not memory
+    memory = opened(path)
+    await memory.close()
+    await memory.close()
 
 
 async def test_what_is_no_verb_is_there_unawaited(path):
@@ -184,8 +186,7 @@ async def test_verbs_that_wait_hold_up_neither_the_loops_own_threads_nor_other_v
         assert (await asyncio.wait_for(memory.stats(), 5))["message"] == 1
         waiting[0].cancel()
         go_on.set()
-        done = await asyncio.gather(*waiting, return_exceptions=True)
-        assert isinstance(done[0], asyncio.CancelledError)
+        assert isinstance((await asyncio.gather(*waiting, return_exceptions=True))[0], asyncio.CancelledError)
         assert (await memory.stats())["vectors_pending"] == 0
 
 
@@ -220,9 +221,3 @@ if child:
 def test_a_forked_process_has_threads_of_its_own(tmp_path):
     run = [sys.executable, "-c", _FORKED, str(tmp_path / "a.db"), str(tmp_path / "b.db")]
     assert subprocess.run(run, timeout=60, check=False).returncode == 0
-
-
-async def test_it_can_be_closed_by_hand(path):
-    memory = opened(path)
-    await memory.close()
-    await memory.close()

@@ -11,21 +11,14 @@ import pytest
 from scripted_chat import ScriptedChat
 from scripted_endpoint import Reply, ScriptedEndpoint
 from scripted_rerank import ScriptedRerank
+from tables import literals, read_tables
 
+from jiyi import errors
 from jiyi.embeddings import Endpoint, OpenAIEmbedder
-from jiyi.errors import (
-    EndpointRefused,
-    EndpointUnreachable,
-    JiyiError,
-    LLMRefused,
-    LLMUnreachable,
-    MissingExtra,
-    RerankError,
-    SettingsError,
-)
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import EndpointReranker
 
+TABLES = read_tables(__file__)
 KEY = "sk-very-secret-0123456789"
 SOON = {"Retry-After": "0.02"}
 
@@ -37,8 +30,8 @@ class Kind:
     server: type[ScriptedEndpoint]
     adapter: Callable[..., Any]
     ask: Callable[[Any], Any]
-    unreachable: type[JiyiError]
-    refused: type[JiyiError]
+    unreachable: type[errors.JiyiError]
+    refused: type[errors.JiyiError]
     advice: dict[int, str]
     asked_again: tuple[int, ...] = ()  # statuses after which another text is tried
     package: str = ""  # what is said without the package openai
@@ -49,8 +42,8 @@ KINDS = {
         server=ScriptedEndpoint,
         adapter=OpenAIEmbedder,
         ask=lambda it: it.embed(["a"], "passage").shape == (1, 4),
-        unreachable=EndpointUnreachable,
-        refused=EndpointRefused,
+        unreachable=errors.EndpointUnreachable,
+        refused=errors.EndpointRefused,
         advice={400: "check the name", 404: "check base_url", 413: "lower embedding_max_chars"},
         asked_again=(400, 413, 422),
         package='pip install "jiyi[openai]"',
@@ -59,8 +52,8 @@ KINDS = {
         server=ScriptedChat,
         adapter=OpenAILLM,
         ask=lambda it: it.complete([{"role": "user", "content": "hello"}]).text == "ok",
-        unreachable=LLMUnreachable,
-        refused=LLMRefused,
+        unreachable=errors.LLMUnreachable,
+        refused=errors.LLMRefused,
         advice={400: "check the name", 404: "check base_url", 413: "fewer or shorter"},
         package='language models need an optional package: pip install "jiyi[openai]"',
     ),
@@ -68,8 +61,8 @@ KINDS = {
         server=ScriptedRerank,
         adapter=EndpointReranker,
         ask=lambda it: it.score("q", ["a"]) == [1.0],
-        unreachable=RerankError,
-        refused=RerankError,
+        unreachable=errors.RerankError,
+        refused=errors.RerankError,
         advice={400: "check base_url", 404: "base_url \\+ /rerank", 413: "lower max_chars"},
     ),
 }
@@ -106,12 +99,15 @@ def test_a_passing_fault_is_tried_again(kind, make, bad):
     assert len(server.asked) == 2
 
 
-def test_a_lasting_fault_is_unreachable(kind, make):
+def test_a_lasting_fault_is_unreachable_and_an_adapter_needs_a_name(kind, make):
     with kind.server(*[error(500, "out of memory")] * 9) as server:
         with pytest.raises(kind.unreachable, match=r"HTTP 500 \(.*out of memory.*try again") as caught:
             kind.ask(make(server.url))
         assert server.url in str(caught.value)
     assert len(server.asked) == 3
+    adapter = make("http://localhost")
+    with pytest.raises(errors.SettingsError, match="model"):
+        type(adapter)(" ", endpoint=Endpoint(base_url="http://localhost"))
 
 
 @pytest.mark.slow
@@ -136,18 +132,7 @@ def test_nobody_listening_is_unreachable(kind, make, dead):
     assert isinstance(caught.value.__cause__, Exception)
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "words"),
-    [
-        (400, {"error": {"message": "too long"}}, "too long"),
-        (401, {"error": {"message": "bad key"}}, "bad key"),
-        (403, {"detail": "not yours"}, "not yours"),
-        (403, b"", ""),
-        (404, {"error": "no such model"}, "no such model"),
-        (413, b"", ""),
-        (422, {"error": {"message": None}}, ""),
-    ],
-)
+@pytest.mark.parametrize(("status", "body", "words"), literals(TABLES["a refusal is passed on with advice"]))
 def test_a_refusal_is_passed_on_with_advice(kind, make, status, body, words):
     advice = {401: "check api_key", 403: "check api_key and what it is allowed", 422: kind.advice[400]}
     said = rf"HTTP {status} \(.*{words}.*\): .*{(advice | kind.advice)[status]}"
@@ -159,16 +144,7 @@ def test_a_refusal_is_passed_on_with_advice(kind, make, status, body, words):
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b"{cut", "not JSON.*begins: {cut"),
-        (b"<html>Welcome</html>", "not JSON.*begins: <html>Welcome"),
-        (b"[" * 100_000, "not JSON"),
-        (b"\xff\xfe", "not JSON"),
-        (b"", "begins: nothing"),
-        ({"error": "model is loading"}, "begins: .*model is loading"),
-        ([1, 2], "begins: "),
-    ],
+    ("body", "says"), [*literals(TABLES["junk is refused at once"]), (b"[" * 100_000, "not JSON")]
 )
 def test_junk_is_refused_at_once(kind, make, body, says):
     with kind.server(Reply(body=body)) as server, pytest.raises(kind.refused, match=says):
@@ -189,17 +165,11 @@ def test_junk_is_refused_at_once(kind, make, body, says):
 def test_the_key_is_never_shown(kind, make, reply):
     with kind.server(reply) as server:
         adapter = make(server.url, retries=0)
-        with pytest.raises(JiyiError, match=r"\*\*\*") as caught:
+        with pytest.raises(errors.JiyiError, match=r"\*\*\*") as caught:
             kind.ask(adapter)
     assert KEY[:10] not in "".join(traceback.format_exception(caught.value))
     assert KEY not in str(caught.value.__context__)
     assert KEY not in f"{adapter!r} {adapter.name} {Endpoint(base_url=server.url, api_key=KEY)!r}"
-
-
-def test_it_needs_a_name(make):
-    adapter = make("http://localhost")
-    with pytest.raises(SettingsError, match="model"):
-        type(adapter)(" ", endpoint=Endpoint(base_url="http://localhost"))
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS.values() if one.package], ids=["embeddings", "llm"])
@@ -222,6 +192,6 @@ class TestThroughThePackageOpenai:
 
     def test_without_the_package_the_error_names_it(self, kind, monkeypatch):
         monkeypatch.setitem(sys.modules, "openai", None)
-        with pytest.raises(MissingExtra) as caught:
+        with pytest.raises(errors.MissingExtra) as caught:
             kind.adapter("m", endpoint=Endpoint(base_url="http://localhost"))
         assert kind.package in str(caught.value)

@@ -8,20 +8,14 @@ import pytest
 import jiyi
 
 
-def test_everything_exported_exists():
+def test_what_is_exported_is_what_is_public_in_order():
     assert not [name for name in jiyi.__all__ if not hasattr(jiyi, name)]
-
-
-def test_everything_public_is_exported():
     members = {
         name
         for name, value in vars(jiyi.api).items()
         if not name.startswith("_") and not inspect.ismodule(value)
     }
     assert members | {"errors", "__version__"} == set(jiyi.__all__)
-
-
-def test_the_list_is_in_order():
     assert jiyi.__all__ == sorted(jiyi.__all__, key=lambda name: (not name[0].isupper(), name))
     assert len(jiyi.__all__) == len(set(jiyi.__all__))
 
@@ -54,10 +48,7 @@ def test_everything_public_has_a_docstring(name, member):
     assert not words.startswith(f"{name}("), f"jiyi.{name} has only the docstring dataclass made"
 
 
-def test_every_error_is_one_of_ours():
+def test_every_error_and_the_version_are_ours():
     assert all(issubclass(getattr(jiyi.errors, name), jiyi.JiyiError) for name in jiyi.errors.__all__)
     assert all(name in (jiyi.errors.__doc__ or "") for name in jiyi.errors.__all__)
-
-
-def test_the_version_is_that_of_the_package():
     assert jiyi.__version__ == version("jiyi")

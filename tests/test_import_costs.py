@@ -57,20 +57,11 @@ def test_heavy_packages_wait_for_their_use(import_of_jiyi, package):
     assert package not in import_of_jiyi["modules"]
 
 
-def test_no_thread_is_started(import_of_jiyi):
+def test_the_import_starts_no_thread_writes_nothing_and_loads_and_reads_only_ours(import_of_jiyi):
     assert import_of_jiyi["threads"] == 1
-
-
-def test_nothing_is_written_and_no_socket_opened(import_of_jiyi):
     assert import_of_jiyi["seen"] == []
-
-
-def test_no_data_of_ours_is_read_but_the_sql_beside_the_code(import_of_jiyi):
     ours = [path for path in import_of_jiyi["read"] if "jiyi" in path and "dist-info" not in path]
     assert not [path for path in ours if not path.endswith(".sql")]
-
-
-def test_the_import_alone_loads_nothing_else(import_of_jiyi):
     ours = [
         name for name in import_of_jiyi["alone"] if name.partition(".")[0] in ("jiyi", "numpy", "pydantic")
     ]

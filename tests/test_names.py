@@ -46,27 +46,19 @@ def test_the_page_knows_the_name(page, name):
     assert any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cell, re.ASCII) for cell in known)
 
 
-def test_every_name_of_a_tutorial_has_its_words():
+def test_every_name_of_a_tutorial_has_its_words_and_none_is_listed():
     assert set(USE) >= TUTORIALS
+    assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
 @pytest.mark.parametrize("name", sorted(USE))
-def test_importing_it_says_what_to_use(name):
-    said = str(importing(name))
-    assert said == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
-
-
-@pytest.mark.parametrize("name", sorted(USE))
-def test_what_it_says_is_there(name):
+def test_a_name_says_what_to_use_and_that_is_there(name):
+    assert str(importing(name)) == f"jiyi has no {name!r}; use {USE[name]}; see docs/names.md"
     for path in PLACE.findall(USE[name]):
         *modules, last = path.strip(".").split(".")
         assert hasattr(importlib.import_module(".".join(["jiyi", *modules])), last), path
     for verb in re.findall(r"\bmemory\.([a-z_]+)", USE[name]):
         assert hasattr(jiyi.MemoryManager, verb), verb
-
-
-@pytest.mark.parametrize("name", sorted(USE))
-def test_an_attribute_is_missing_as_any_other(name):
     assert not hasattr(jiyi, name)
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
         getattr(jiyi, name)
@@ -82,8 +74,7 @@ def test_a_name_from_elsewhere_in_jiyi_says_where(name):
 
 @pytest.mark.parametrize("name", ["Foo", "_Foo", "vector_memory", "__wrapped__"])
 def test_an_unknown_name_has_the_usual_error(name):
-    said = str(importing(name))
-    assert said == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
+    assert str(importing(name)) == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
     with pytest.raises(AttributeError, match=f"^module 'jiyi' has no attribute '{name}'$"):
         getattr(jiyi, name)
 
@@ -94,10 +85,6 @@ def test_folders_are_imported_as_ever(folder):
     code = f"from jiyi import {folder}; print({folder}.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == f"jiyi.{folder}", done.stderr
-
-
-def test_the_names_are_listed_nowhere():
-    assert not set(USE) & (set(dir(jiyi)) | set(jiyi.__all__))
 
 
 @pytest.mark.slow

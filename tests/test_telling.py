@@ -3,6 +3,7 @@
 import traceback
 
 import pytest
+from tables import read_tables
 
 import jiyi
 from jiyi.errors import InputError, JiyiError, NotFound
@@ -10,22 +11,10 @@ from jiyi.settings import Settings
 from jiyi.telling import mask
 
 SECRET = "hunter2"
-ADDRESSES = [
-    f"postgres//jiyi:{SECRET}@h/x",
-    f"postgres:/jiyi:{SECRET}@h/x",
-    f"postgresql:jiyi:{SECRET}@h/x",
-    f"jiyi:{SECRET}@h:5432/x",
-    f"postgresql://u:{SECRET} PW@h/d",
-    f"postgresql://u:PW {SECRET}@h/d",
-    f"postgresql://u:'{SECRET}'@h/d",
-    f"postgresql://u:%zz{SECRET}@h/d",
-    f"postgresql://u:{SECRET}@[::1/d",
-    f"postgresql://u@h/d?password={SECRET}&bad",
-    f"postgresql://u@h/d?password={SECRET}&bogus=1",
-    f"host=h password={SECRET} dbname=x",
-    f"host=h password = 'a {SECRET}' dbname=x",
-    f"mysql://u:{SECRET}@h/d",
-]
+TABLES = read_tables(__file__)
+ADDRESSES, OF_SERVICES = (
+    [one.replace("SECRET", SECRET) for one in TABLES[name]] for name in ("addresses", "addresses of services")
+)
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -38,15 +27,7 @@ def test_a_broken_address_is_refused_without_its_password(address):
     assert address not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        f"https://user:{SECRET}@h/v1",
-        f"https://h/v1?api_key={SECRET}",
-        f"https://h/v1?x=1&token={SECRET}",
-        f"user:{SECRET}@h",
-    ],
-)
+@pytest.mark.parametrize("address", OF_SERVICES)
 def test_settings_show_no_key(address):
     given = Settings(llm_base_url=address, chroma_url=address, llm_api_key=SECRET)
     assert SECRET not in repr(given)
@@ -56,15 +37,7 @@ def test_settings_show_no_key(address):
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        "http://h:8080/x did not answer; ask ana@example.org",
-        "give postgresql://…",
-        "12:30 to 13:45 //",
-        "no message 'a:b' of 'ana'; see https://example.org:8443",
-    ],
-)
+@pytest.mark.parametrize("plain", TABLES["other words"])
 def test_other_words_stay(plain):
     assert str(JiyiError(plain)) == plain
 

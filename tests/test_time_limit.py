@@ -20,15 +20,12 @@ def stuck(gate: threading.Event) -> str:
     return "late"
 
 
-def test_an_answer_or_an_error_in_time_is_the_calls_own():
+def test_an_answer_or_an_error_in_time_is_the_calls_own_in_the_callers_context():
     assert run_within(lambda: 5, 5, owner=Owner()) == 5
     with pytest.raises(ZeroDivisionError):
         run_within(lambda: 1 / 0, 5, owner=Owner())
     with pytest.raises(SystemExit):
         run_within(lambda: sys.exit(3), 5, owner=Owner())
-
-
-def test_the_callers_context_is_seen():
     variable = contextvars.ContextVar("variable", default="outside")
     variable.set("inside")
     assert run_within(variable.get, 5, owner=Owner()) == "inside"

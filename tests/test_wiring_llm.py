@@ -26,9 +26,13 @@ def outside(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
-def test_without_settings_there_is_neither():
+def test_without_settings_there_is_neither_and_a_language_model_may_rerank():
     assert llm_for(load_settings()) is None
     assert reranker_for(load_settings()) is None
+    llm = llm_for(load_settings(llm_model="m"))
+    reranker = reranker_for(load_settings(reranker="llm", language="zh"), llm)
+    assert isinstance(reranker, LLMReranker)
+    assert reranker.name == "llm:openai:m"
 
 
 def test_a_language_model_is_asked_where_and_as_the_settings_say():
@@ -57,15 +61,7 @@ def test_an_endpoint_that_reranks_gets_its_own_key_or_none():
             reranker = reranker_for(settings)
             assert isinstance(reranker, EndpointReranker)
             assert reranker.score("q", ["a", "bb"]) == [1.0, 2.0]
-    assert server.asked[0]["model"] == "bge"
-    assert server.keys == [None, "Bearer sk-own"]
-
-
-def test_a_language_model_may_rerank():
-    llm = llm_for(load_settings(llm_model="m"))
-    reranker = reranker_for(load_settings(reranker="llm", language="zh"), llm)
-    assert isinstance(reranker, LLMReranker)
-    assert reranker.name == "llm:openai:m"
+    assert (server.asked[0]["model"], server.keys) == ("bge", [None, "Bearer sk-own"])
 
 
 @pytest.mark.parametrize(
@@ -172,8 +168,7 @@ def test_an_own_language_model_reranks_and_stays_open(open_memory, llm_at, monke
         llm = llm_at(server.url)
         memory = filled(open_memory, llm=llm, llm_model="x", llm_base_url=other.url)
         first = memory.search("disk")
-        assert first[0].why["reranker"] == 3
-        assert first.notes == ()
+        assert (first[0].why["reranker"], first.notes) == (3, ())
         memory.close()
         assert (len(server.asked), len(other.asked)) == (1, 0)
         assert llm.complete(ASK).text == "{}"

@@ -1,6 +1,7 @@
 """What is done with a memory: calls of the verbs, for tests of a memory that can do none."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,25 +9,14 @@ import jiyi
 
 
 def uses(memory: jiyi.MemoryManager, file: Path) -> list[Callable[[], Any]]:
+    of_a_text = [memory.search, memory.remember, memory.history, memory.neighbours, memory.restore]
+    plain = [memory.stats, memory.facts, memory.episodes, memory.knowledge, memory.maintain]
     return [
-        lambda: memory.save_message("s", role="user", content="x"),
-        lambda: memory.search("x"),
-        lambda: memory.build_context("s", "x"),
-        lambda: memory.recent_messages("s"),
-        memory.stats,
-        lambda: memory.remember("x"),
-        memory.facts,
-        lambda: memory.history("x"),
-        lambda: memory.neighbours("x"),
-        lambda: memory.learn_facts("s"),
-        memory.run_forget_gate,
-        memory.run_consolidation,
-        memory.maintain,
-        lambda: memory.forget(everything=True),
-        lambda: memory.restore("x"),
-        lambda: memory.pin("x"),
-        lambda: memory.unpin("x"),
-        lambda: memory.export(file),
-        memory.episodes,
-        memory.knowledge,
+        *(partial(verb, "x") for verb in (*of_a_text, memory.pin, memory.unpin)),
+        *(partial(verb, "s") for verb in (memory.recent_messages, memory.learn_facts)),
+        *(*plain, memory.run_forget_gate, memory.run_consolidation),
+        partial(memory.save_message, "s", role="user", content="x"),
+        partial(memory.build_context, "s", "x"),
+        partial(memory.forget, everything=True),
+        partial(memory.export, file),
     ]

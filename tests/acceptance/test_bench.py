@@ -36,28 +36,17 @@ def measured(tmp_path_factory):
     return done.stdout, json.loads(file.read_text("utf-8"))
 
 
-def test_every_system_is_measured_at_every_size(measured):
+def test_every_system_is_measured_at_every_size_and_every_question_finds_its_message(measured):
     _, figures = measured
     rows = [(row["messages"], row["system"]) for row in figures["rows"]]
     assert rows == [(40, "jiyi"), (40, "scan"), (90, "jiyi"), (90, "scan")]
-
-
-def test_every_question_finds_its_message(measured):
-    _, figures = measured
     assert [row["found"] for row in figures["rows"]] == [1.0] * 4
-
-
-def test_the_figures_are_of_real_searches(measured):
-    _, figures = measured
     for row in figures["rows"]:
         assert 0 < row["search_p50"] <= row["search_p95"] < row["first_search"] + 1
         assert row["rss"] > 10_000_000
         assert row["times_jiyi"] == 1 if row["system"] == "jiyi" else row["times_jiyi"] < 1
     files = [row["file"] for row in figures["rows"] if row["system"] == "jiyi"]
     assert files[0] < files[1]
-
-
-def test_the_tables_show_them(measured):
     printed, _ = measured
     for words in ("One search", "Around it", "x jiyi", "saving too", "OMP_NUM_THREADS"):
         assert words in printed
@@ -187,8 +176,7 @@ def test_the_table_of_turns_fits_a_terminal(turns):
 
 @pytest.mark.skipif(not WITH_PEERS, reason="LangChain or LlamaIndex is not installed: bench-context")
 def test_the_other_systems_take_the_same_turns(turns):
-    systems = [row["system"] for row in turns[1]["rows"]]
-    assert systems == ["jiyi", "trim", "summary", "LlamaIndex"] * 2
+    assert [row["system"] for row in turns[1]["rows"]] == ["jiyi", "trim", "summary", "LlamaIndex"] * 2
 
 
 @pytest.mark.skipif(WITH_PEERS, reason="LangChain and LlamaIndex are installed")

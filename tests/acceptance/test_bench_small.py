@@ -102,8 +102,7 @@ def test_taking_in(figures):
     options = ("--threads", 1, "--threads", 3, "--messages", 5, "--against", ROOT)
     printed, rows = figures("ingest.py", SMALL, *options)
     assert "5 messages" in printed
-    ways = ["1 thread", "3 threads", "the model alone", "other, as it comes"]
-    assert [row["way"] for row in rows] == ways
+    assert [row["way"] for row in rows] == ["1 thread", "3 threads", "the model alone", "other, as it comes"]
     assert all(row["messages_a_second"] > 0 for row in rows)
     assert rows[-1]["times_the_last"] == 1
 
@@ -128,14 +127,11 @@ def test_threads_of_langgraph_grow_by_what_is_new(here):
     assert found["pruned"] < many
 
 
-def test_watching(here):
+def test_watching_and_compressing(here):
     options = ("--messages", 30, "--windows", 1, "--calls", 20, "--many", 10, "--json")
     found = json.loads(here("monitor.py", *options))
     assert found["pairs"] == 1
     assert found["with"] > 0
-
-
-def test_compressing(here):
     printed = here("compression.py", SMALL)
     assert all(name in printed for name in ("relevance", "random", "head"))
 
@@ -147,23 +143,15 @@ def test_what_is_true_now(here, talks):
     assert printed.count("AUROC") == 2
 
 
-def test_the_talks_are_counted(here, talks):
+def test_the_talks_are_counted_and_become_a_file_to_evaluate(here, talks, tmp_path):
     lines = here("talks.py", *talks).splitlines()
     assert [line.split()[:3] for line in lines] == [["en-terse", "talks", "2"], ["zh-zatan", "talks", "2"]]
-
-
-def test_talks_become_a_file_to_evaluate(here, talks, tmp_path):
     here("change.py", talks[1], tmp_path / "talks.json")
-    dataset = load_dataset(tmp_path / "talks.json")
-    assert len(dataset.conversations) == 2
+    assert len(load_dataset(tmp_path / "talks.json").conversations) == 2
 
 
-def test_learning_which_fact_took_a_place(here, talks):
+def test_learning_asks_and_learns_which_fact_took_a_place(here, talks):
     assert "en-terse" in here("learn_facts.py", *talks)
-
-
-def test_asking_what_the_ranking_is_learned_from(here, talks):
-    """Learning itself needs questions of many hands."""
     assert here("learn_weights.py", *talks).split() == ["asked", "en-terse.txt", "asked", "zh-zatan.txt"]
 
 
@@ -173,10 +161,13 @@ def test_learning_to_read(talks):
 
 
 @needs_server
-def test_the_approximate_index(figures):
+def test_the_approximate_index_and_sizes_on_a_server(figures):
     _, found = figures("ann.py", "--vectors", 300, "--questions", 2)
     assert [row["way"] for row in found] == ["exact", "with index"] * 3
     assert {row["recall"] for row in found} == {1.0}
+    (found,) = figures("scale.py", "--sizes", 1000, "--samples", 2)[1]["measured"]
+    assert found["messages"] == 1000
+    assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 
 
 def test_faiss_beside_exact_search(figures):
@@ -184,13 +175,6 @@ def test_faiss_beside_exact_search(figures):
     assert [row["way"] for row in found] == ["exact", "with FAISS"] * 3
     assert [row["asked"] for row in found] == [False, True, False, False, False, False]
     assert {row["recall"] for row in found} == {1.0}
-
-
-@needs_server
-def test_sizes_on_a_server(figures):
-    (found,) = figures("scale.py", "--sizes", 1000, "--samples", 2)[1]["measured"]
-    assert found["messages"] == 1000
-    assert set(found["times"]) == {"search, cold", "search, warm", "save", "build_context"}
 
 
 def test_the_engines_of_the_bundled_model():

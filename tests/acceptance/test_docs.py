@@ -149,16 +149,8 @@ def test_examples_of_integrations_run(page, name, monkeypatch, capsys):
 
 @contextmanager
 def _served() -> Iterator[str]:
-    memory = jiyi.open("served.db", embedder=HashEmbedder(), background=False)
-    with serving(make_app(memory)) as url:
+    with serving(make_app(jiyi.open("served.db", embedder=HashEmbedder(), background=False))) as url:
         yield url
-
-
-def test_every_page_with_a_part_has_an_example():
-    without = {"README.md", "names.md", "cli.md", "rest.md", "server.md", "mem0.md", *ENGLISH_ONLY}
-    for page in DOCS.rglob("*.md"):
-        if page.name not in without:
-            assert any(block.info == "python" for block in blocks_of(page)), name_of(page)
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
@@ -208,22 +200,14 @@ def test_every_setting_is_documented_with_its_default(folder):
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_verb_is_documented(folder):
+def test_every_verb_and_every_error_is_documented(folder):
     text = (folder / "manager.md").read_text("utf-8")
     for name in dir(MemoryManager):
         if not name.startswith("_"):
             assert re.search(rf"`{name}[(`]", text), name
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_error_is_documented(folder):
     text = (folder / "errors.md").read_text("utf-8")
     for name in errors.__all__:
         assert re.search(rf"`{name}`", text), name
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_every_feature_of_the_ranking_is_documented(folder):
     lines = (folder / "long_term.md").read_text("utf-8").splitlines()
     first_cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
     described = {name for cell in first_cells for name in re.findall(r"`([a-z_]+)`", cell)}
@@ -232,8 +216,7 @@ def test_every_feature_of_the_ranking_is_documented(folder):
 
 @pytest.mark.parametrize("page", LINKING, ids=name_of)
 def test_links_resolve(page):
-    text = FENCE.sub("", page.read_text("utf-8"))
-    for target in LINK.findall(text):
+    for target in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
         if "://" in target:
             continue
         path, _, anchor = target.partition("#")
@@ -242,19 +225,19 @@ def test_links_resolve(page):
         assert not anchor, f"{name_of(page)}: link to whole pages, headings change"
 
 
-def test_both_languages_have_the_same_pages():
+def test_both_languages_have_the_same_pages_and_each_with_a_part_an_example():
     english = {page.name for page in DOCS.glob("*.md")} - ENGLISH_ONLY
     assert english == {page.name for page in (DOCS / "zh").glob("*.md")}
+    without = {"README.md", "names.md", "cli.md", "rest.md", "server.md", "mem0.md", *ENGLISH_ONLY}
+    for page in DOCS.rglob("*.md"):
+        if page.name not in without:
+            assert any(block.info == "python" for block in blocks_of(page)), name_of(page)
 
 
 @pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_index_names_every_page(folder):
+def test_the_index_names_every_page_and_the_tree_every_folder(folder):
     linked = {Path(target).name for target in LINK.findall((folder / "README.md").read_text("utf-8"))}
     assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
-
-
-@pytest.mark.parametrize("folder", BOTH_LANGUAGES, ids=name_of)
-def test_the_tree_names_every_folder(folder):
     text = (folder / "README.md").read_text("utf-8")
     for room in (ROOT / "jiyi").iterdir():
         if (room / "__init__.py").exists():

@@ -69,15 +69,10 @@ def named(page: Path, table: int) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_module_that_asks_a_language_model_is_named(page):
+def test_every_module_that_asks_a_model_or_another_endpoint_is_named(page):
     asking = {name for name, tree in modules() if not name.startswith("llm.") and asks_a_model(tree)}
     assert asking
     assert named(page, 0) == asking
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_every_module_that_asks_another_endpoint_is_named(page):
     # A cache of vectors hands on what these ask; models have a table of their own; `endpoint` is how all ask.
     others = ("embeddings.", "llm.", "endpoint")
     asking = {name for name, tree in modules() if not name.startswith(others) and asks_an_endpoint(tree)}

@@ -60,7 +60,7 @@ def demo(clone):
     return run("make", "demo", f"PYTHON={sys.executable}", cwd=clone)
 
 
-def test_make_demo_runs_from_nothing(clone, demo):
+def test_make_demo_runs_from_nothing_and_leaves_nothing_that_git_would_take(clone, demo):
     assert demo.returncode == 0, demo.stdout + demo.stderr
     assert "Traceback" not in demo.stderr
     assert (clone / "demo.db").stat().st_size > 100_000
@@ -70,9 +70,6 @@ def test_make_demo_runs_from_nothing(clone, demo):
         len(re.findall(r"^Answer in window: yes, place \d+ of what is recalled", demo.stdout, re.MULTILINE))
         == 3
     )
-
-
-def test_nothing_is_left_that_git_would_take(clone, demo):
     assert run("git", "status", "--porcelain", cwd=clone).stdout == ""
 
 

@@ -42,8 +42,7 @@ def test_a_window_shows_the_four_sections(open_memory):
     memory.run_consolidation()
     memory.save_message("s", role="user", content="主机又出故障了")
     memory.save_message("s", role="assistant", content="我来看看")
-    task = memory.start_task("s", "恢复主机")
-    memory.add_step(task.id, "查看日志")
+    memory.add_step(memory.start_task("s", "恢复主机").id, "查看日志")
     memory.flush()
     text = memory.build_context("s", "主机故障怎么修复？", 8_000).markdown
     found = {part.split("\n", 1)[0]: part for part in text.split("## ")[1:]}
@@ -159,8 +158,7 @@ def test_a_growing_session_is_to_be_restarted_before_the_limit(memory):
     for number in range(15):
         text = f"the colours of the garden chairs in row {number} are still the same as they were before"
         memory.save_messages("s", [said("user", text), said("assistant", text)])
-    health = memory.session_health("s", 1_200)
-    assert 0.4 < health.length < 1
+    assert 0.4 < memory.session_health("s", 1_200).length < 1
     advice = memory.session_advice("s", 1_200)
     assert advice.action == "restart"
     assert advice.reasons

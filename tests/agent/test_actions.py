@@ -9,10 +9,13 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import Field
+from tables import literals, read_tables
 
 from jiyi.agent import Action, Environment, action
 from jiyi.errors import InputError, SettingsError
 from jiyi.testing import ManualClock
+
+TABLES = read_tables(__file__)
 
 
 class Size(enum.Enum):
@@ -43,28 +46,22 @@ def everything(
     return name, count, level, tags, day, box, ratio
 
 
-def test_the_schema_is_that_of_the_signature():
+def test_the_signature_is_the_schema_and_what_is_sent_becomes_what_the_function_takes():
     made = action(everything)
     assert made.description == "Put things into a box.\n\nMore about it."
     assert (made.name, made.terminal) == ("everything", False)
     schema = made.parameters
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["name"], False)
     told = schema["properties"]
-    assert told["name"] == {"type": "string"}
-    assert told["count"] == {"type": "integer", "default": 3}
+    assert (told["name"], told["count"]) == ({"type": "string"}, {"type": "integer", "default": 3})
     assert told["level"] == {"type": "string", "enum": ["low", "high"], "default": "low"}
     assert told["ratio"]["description"] == "From 0 to 1."
     assert "title" in schema["$defs"]["Box"]["properties"], "a property called title stays"
     assert "title" not in told["day"]
     assert list(told) == ["name", "count", "level", "tags", "day", "box", "ratio"]
     assert made.to_openai() == action(everything).to_openai()
-
-
-def test_what_the_model_sends_becomes_what_the_function_takes():
-    made = action(everything)
     args = {"name": "x", "day": "2026-03-02", "box": {"title": "t", "size": "l"}, "tags": ["a"]}
-    seen = made.function(**args)
-    assert seen == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
+    assert made.function(**args) == ("x", 3, "low", ["a"], date(2026, 3, 2), Box("t", Size.LARGE), 0.5)
     with pytest.raises(ValueError, match="valid date"):
         made.function(name="x", day="soon")
 
@@ -85,8 +82,7 @@ def test_methods_and_functions_without_hints_or_words():
             return f"{door} open"
 
     made = action(Shop().open)
-    assert made.description == ""
-    assert made.parameters["properties"] == {"door": {}}
+    assert (made.description, made.parameters["properties"]) == ("", {"door": {}})
     assert made.function(door=1) == "1 open"
 
 
@@ -114,11 +110,8 @@ def test_functions_that_no_model_can_call_are_refused(function):
 @pytest.mark.parametrize(
     ("name", "parameters", "says"),
     [
-        ("two words", {"type": "object"}, "letters, digits"),
-        ("", {"type": "object"}, "letters, digits"),
+        *literals(TABLES["actions no api would take are refused"]),
         ("x" * 65, {"type": "object"}, "at most 64"),
-        ("ok", {"type": "string"}, "describe an object"),
-        ("ok", {"type": "object", "properties": {"a": {"$ref": "http://x.invalid/"}}}, "outside itself"),
     ],
 )
 def test_actions_no_api_would_take_are_refused(name, parameters, says):
@@ -136,12 +129,8 @@ def of(function: Any) -> Action:
 @pytest.mark.parametrize(
     ("returned", "text"),
     [
-        ("words", "words"),
-        (None, "ok"),
-        ("", ""),
-        ({"端口": [1, 2]}, '{"端口": [1, 2]}'),
+        *literals(TABLES["what an action returns is text"]),
         (datetime(2026, 3, 2, tzinfo=UTC), '"2026-03-02 00:00:00+00:00"'),
-        (True, "true"),
     ],
 )
 def test_what_an_action_returns_is_text(returned, text):
@@ -162,11 +151,17 @@ def test_what_an_action_raises_is_an_observation(error):
     assert seen.text == f"{type(error).__name__}: {error}"
 
 
-def test_a_result_that_is_no_json_is_an_observation():
+def test_a_result_that_is_no_json_is_observed_and_an_interrupt_goes_through():
     round: list[Any] = []
     round.append(round)
     seen = Environment().execute(of(lambda: round), {})
     assert (seen.ok, seen.text.split(":")[0]) == (False, "ValueError")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Environment().execute(of(interrupt), {})
 
 
 def test_an_action_that_hangs_is_not_waited_for():
@@ -176,14 +171,6 @@ def test_an_action_that_hangs_is_not_waited_for():
     forever.set()
     assert (seen.ok, "was not waited for" in seen.text) == (False, True)
     assert seen.seconds >= 0.1
-
-
-def test_an_interrupt_in_an_action_is_one():
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Environment().execute(of(interrupt), {})
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, answer, call, calls, refuses, says, turn
 from scripted_endpoint import Reply
 
@@ -71,8 +72,7 @@ def test_the_next_question_sees_no_scratch(memory, scripted, make_agent):
     agent = make_agent(server, shell)
     agent.run("disk?", "s")
     agent.run("really?", "s")
-    roles = [m["role"] for m in server.asked[2]["messages"]]
-    assert "tool" not in roles
+    assert "tool" not in [m["role"] for m in server.asked[2]["messages"]]
     assert "full" in contents(server.asked[2], "assistant")
 
 
@@ -86,8 +86,7 @@ def test_the_text_comes_as_it_is_said(scripted, make_agent):
 
 
 def test_a_terminal_action_gives_the_answer(memory, scripted, make_agent):
-    some = calls(call("hand_over", {"report": "all well"}), call("shell", {"cmd": "df"}, "c2"))
-    server = scripted(some)
+    server = scripted(calls(call("hand_over", {"report": "all well"}), call("shell", {"cmd": "df"}, "c2")))
     run = make_agent(server, shell, hand_over).run("Report!", "s")
     assert (run.answer, run.stopped, len(server.asked)) == ("REPORT all well", "done", 1)
     assert [s.tool_name for s in run.steps] == ["hand_over", "shell"], "calls beside it are made, too"
@@ -127,8 +126,7 @@ def test_what_is_recalled_is_quoted_data_and_never_the_system(memory, scripted, 
     page = Action(name="page", description="A page.", parameters={"type": "object"}, function=lambda: evil)
     recall = call("recall", {"query": "shop door code"}, "c2")
     server = scripted(calls(call("page")), calls(recall), says("no"))
-    run = make_agent(server, page).run("What is the shop door code?", "s")
-    assert run.stopped == "done"
+    assert make_agent(server, page).run("What is the shop door code?", "s").stopped == "done"
     for asked in server.asked:
         assert len(contents(asked, "system")) == 1
         assert "IMPORTANT" not in contents(asked, "system")[0]
@@ -164,8 +162,7 @@ def test_long_results_are_shortened_and_can_be_opened(memory, scripted, make_age
 
     server = scripted(calls(call("log")), Reply(body=open_it), Reply(body=read))
     run = make_agent(server, log).run("What does the log say?", "s")
-    assert (run.answer, run.stopped) == ("read", "done")
-    assert run.steps[0].result == whole
+    assert (run.answer, run.stopped, run.steps[0].result) == ("read", "done", whole)
     assert opened
 
 
@@ -193,11 +190,14 @@ def test_the_most_tokens(memory, scripted, make_agent):
     assert [e.outcome for e in memory.episodes()] == ["partial"]
 
 
-def test_tokens_the_endpoint_does_not_count_are_counted(scripted, make_agent):
+def test_an_endpoint_that_counts_no_tokens_or_takes_no_tools_still_talks(scripted, make_agent):
     run = make_agent(scripted(Reply(body=answer("one two three") | {"usage": None}))).run("go", "s")
     assert run.window is not None
     assert run.input_tokens == run.window.report.tokens > 100
     assert 3 <= run.output_tokens <= 10
+    run = make_agent(scripted(refuses("m does not support tools"), says("hi")), shell).run("go", "s")
+    assert (run.answer, run.stopped) == ("hi", "done")
+    assert "takes no tools" in run.notes[0]
 
 
 def test_the_most_seconds(scripted, make_agent):
@@ -211,8 +211,15 @@ def test_the_most_seconds(scripted, make_agent):
     assert (run.stopped, len(server.asked)) == ("budget", 1)
 
 
-def test_a_window_too_small_for_what_must_be_in_it(memory, scripted, make_agent):
+def test_a_window_too_small_for_what_must_be_in_it_and_misuse_are_named(memory, scripted, make_agent):
     server = scripted()
+    refused(InputError, "two actions are called shell", make_agent, server, shell, shell)
+    refused(InputError, "a model with chat", Agent, "x", [], memory, llm=object())
+    refused(InputError, "a goal is a text or a Goal, not int", make_agent, server, goals=[5])
+    refused(InputError, "a goal needs a name", make_agent, server, goals=[" "])
+    for question in ("", "  \n", None):
+        refused(InputError, "a question must be text", make_agent(server).run, question, "s")
+    assert memory.session_messages("s") == []
     run = make_agent(server, shell, budget=50).run("go", "s")
     assert (run.stopped, server.asked) == ("budget", [])
     assert "more than the 50 of the budget" in run.reason
@@ -228,22 +235,6 @@ def test_limits_that_allow_nothing_are_refused(limit):
 # --- what cannot be an agent, or a question
 
 
-def test_what_is_handed_in_wrongly_is_named(memory, scripted, make_agent):
-    server = scripted()
-    with pytest.raises(InputError, match="two actions are called shell"):
-        make_agent(server, shell, shell)
-    with pytest.raises(InputError, match="a model with chat"):
-        Agent("x", [], memory, llm=object())
-    with pytest.raises(InputError, match="a goal is a text or a Goal, not int"):
-        make_agent(server, goals=[5])
-    with pytest.raises(InputError, match="a goal needs a name"):
-        make_agent(server, goals=[" "])
-    for question in ("", "  \n", None):
-        with pytest.raises(InputError, match="a question must be text"):
-            make_agent(server).run(question, "s")
-    assert memory.session_messages("s") == []
-
-
 async def test_several_sessions_at_once_from_asyncio(memory, make_agent):
     class Echo(ScriptedChat):
         honest = staticmethod(lambda asked: says(f"you said {asked['messages'][-1]['content']}").body)
@@ -256,19 +247,12 @@ async def test_several_sessions_at_once_from_asyncio(memory, make_agent):
 
 
 def test_a_reply_without_an_end_of_words_is_asked_again_once(scripted, make_agent):
-    agent = make_agent(scripted(says(""), says("here")))
-    assert agent.run("go", "s").answer == "here"
+    assert make_agent(scripted(says(""), says("here"))).run("go", "s").answer == "here"
     server = scripted(says(" "), says(None))
     run = make_agent(server).run("go", "t")
     assert (run.stopped, run.answer) == ("failed", "")
     assert "said nothing, twice" in run.reason
     assert "You said nothing" in server.asked[1]["messages"][-1]["content"]
-
-
-def test_an_endpoint_without_tools_still_talks(scripted, make_agent):
-    run = make_agent(scripted(refuses("m does not support tools"), says("hi")), shell).run("go", "s")
-    assert (run.answer, run.stopped) == ("hi", "done")
-    assert "takes no tools" in run.notes[0]
 
 
 def test_actions_run_one_after_the_other_within_their_time(scripted, make_agent):

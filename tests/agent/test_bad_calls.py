@@ -60,8 +60,7 @@ def test_any_text_may_come_back(scripted, make_agent, text):
 
     server = scripted(calls(call("odd", {})), calls(call("odd", {"x": text}, "c2")), says("ok"))
     run = make_agent(server, odd).run(text or "x", "s")
-    assert run.stopped == "done"
-    assert len(run.steps) == 2
+    assert (run.stopped, len(run.steps)) == ("done", 2)
 
 
 # --- endpoints that fail
@@ -102,8 +101,7 @@ def test_what_was_said_before_the_connection_broke_is_kept(memory, scripted, mak
 
 
 def test_nobody_there_at_all(memory, scripted, make_agent):
-    server = scripted(Reply(status=500, body={}), Reply(status=500, body={}), says("here"))
-    agent = make_agent(server)
+    agent = make_agent(scripted(Reply(status=500, body={}), Reply(status=500, body={}), says("here")))
     assert agent.run("hello?", "s").stopped == "failed"
     assert agent.resume("s").stopped == "failed"
     assert agent.resume("s").answer == "here"

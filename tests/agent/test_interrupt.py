@@ -109,15 +109,6 @@ def test_just_behind_the_answer(memory, scripted, make_agent, monkeypatch):
     assert len(memory.episodes()) == 1
 
 
-def test_a_listener_that_fails_costs_no_words(memory, scripted, make_agent):
-    def listen(piece: str) -> None:
-        raise OSError("the terminal is gone")
-
-    with pytest.raises(OSError, match="terminal is gone"):
-        make_agent(scripted(turn("It is a long story."))).run("Tell me", "s", listen)
-    assert said(memory) == ["Tell me", "It i"]
-
-
 def test_a_new_question_ends_what_was_left_open(memory, scripted, make_agent):
     own = memory.start_task("s", "something of the caller's")
     server = scripted(calls(call("shell", {"cmd": "df"}), call("shell", {"cmd": "stop"}, "c2")), says("hi"))
@@ -142,9 +133,16 @@ def test_resuming_an_older_question_asks_it_again(memory, scripted, make_agent):
     assert contents.index("said without the agent") < contents.index("ran df")
 
 
-def test_nothing_to_go_on_with(memory, scripted, make_agent):
+def test_nothing_to_go_on_with_is_told_and_a_listener_that_fails_costs_no_words(memory, scripted, make_agent):
     with pytest.raises(WrongState, match="'s' has no question to go on with"):
         make_agent(scripted()).resume("s")
+
+    def listen(piece: str) -> None:
+        raise OSError("the terminal is gone")
+
+    with pytest.raises(OSError, match="terminal is gone"):
+        make_agent(scripted(turn("It is a long story."))).run("Tell me", "s", listen)
+    assert said(memory) == ["Tell me", "It i"]
 
 
 _KILLED = """

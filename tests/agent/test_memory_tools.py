@@ -21,8 +21,7 @@ def use(scripted, make_agent):
     def use(*some: tuple[str, Any], **options: Any) -> list[str]:
         def reply(number: int, name: str, args: Any) -> Reply:
             def body(asked: dict[str, Any]) -> Any:
-                given = args(asked) if callable(args) else args
-                return calls(call(name, given, f"c{number}")).body(asked)
+                return calls(call(name, args(asked) if callable(args) else args, f"c{number}")).body(asked)
 
             return Reply(body=body)
 
@@ -34,15 +33,11 @@ def use(scripted, make_agent):
     return use
 
 
-def test_remember_keeps_facts(memory, use):
-    texts = ("The port of pay-gw is 9443.", "buy milk & eggs")
-    told = use(*(("remember", {"text": text}) for text in texts))
+def test_remember_keeps_facts_and_puts_some_into_every_window(memory, use):
+    told = use(*(("remember", {"text": text}) for text in ("The port of pay-gw is 9443.", "buy milk & eggs")))
     assert "9443" in told[0]
     assert [f.object for f in memory.facts("pay-gw")] == ["9443"]
     assert any("milk" in f.object for f in memory.facts())
-
-
-def test_remember_always_puts_it_into_every_window(memory, use):
     use(
         ("remember", {"text": "Mika reads code on a phone", "always": True}),
         ("remember", {"text": "buy milk & eggs", "always": False}),
@@ -75,11 +70,16 @@ def test_recall_says_where_none_of_it_is_likely_to_be_the_answer(memory, use):
     assert all("tulip" in text for text in told)
 
 
-def test_recall_hides_secrets_that_are_not_asked_for(memory, use):
+def test_recall_hides_secrets_not_asked_for_and_forget_reaches_no_other_user(memory, use):
     memory.save_message("old", role="user", content="the router's wifi password is tulip-88", id="m-1")
     other, asked = use(("recall", {"query": "router"}), ("recall", {"query": "wifi password"}))
     assert "> the router's wifi password is [password hidden]" in other
     assert "> the router's wifi password is tulip-88" in asked
+    memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
+    recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
+    assert "secret" not in recalled
+    assert "m-bob" in refused
+    assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
 
 
 def test_forget_takes_only_what_was_recalled(memory, use):
@@ -97,14 +97,6 @@ def test_forget_takes_only_what_was_recalled(memory, use):
     assert "m-1" in again
     assert "do not fit" in words
     assert [m.id for m in memory.session_messages("old")] == ["m-2"]
-
-
-def test_forget_reaches_no_other_user(memory, use):
-    memory.save_message("old", role="user", content="bob's secret", id="m-bob", user_id="bob")
-    recalled, refused = use(("recall", {"query": "bob's secret"}), ("forget", {"ids": ["m-bob"]}))
-    assert "secret" not in recalled
-    assert "m-bob" in refused
-    assert [m.id for m in memory.session_messages("old", user_id="bob")] == ["m-bob"]
 
 
 def test_plans_are_steps_of_the_task(memory, use):
@@ -176,19 +168,15 @@ def test_an_action_of_the_callers_takes_the_place_of_a_tool(memory, scripted, ma
     server = scripted(calls(call("recall", {"query": "x"})), says("ok"))
     make_agent(server, recall).run("go", "s")
     assert results(server.asked[1]) == ["elsewhere: x"]
-    names = [tool["function"]["name"] for tool in server.asked[0]["tools"]]
-    assert names.count("recall") == 1
+    assert [tool["function"]["name"] for tool in server.asked[0]["tools"]].count("recall") == 1
 
 
-def test_a_chinese_model_is_told_who_spoke_in_chinese(memory, use):
-    memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
-    (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
-    assert "[m-1] 用户" in told
-
-
-def test_a_step_that_left_a_chinese_plan_says_so_in_chinese(memory, use):
+def test_a_chinese_model_is_told_in_chinese_who_spoke_and_what_left_its_plan(memory, use):
     use(("plan", {"steps": ["看", "改"]}), ("plan", {"steps": ["看"]}), goals="让商店一直开着")
     assert [step.result for step in memory.tasks()[0].steps if step.tool_name is None] == [
         None,
         "已不在计划里",
     ]
+    memory.save_message("old", role="user", content="edge-01 的证书五月到期", id="m-1")
+    (told,) = use(("recall", {"query": "edge-01 证书"}), goals="让商店一直开着")
+    assert "[m-1] 用户" in told

@@ -171,8 +171,7 @@ class Round:
 
     def repaired(self, source: Path, target: Path) -> None:
         """Save what is whole, and compare it with the file before."""
-        receipt = self.tried("repair", lambda: repair_file(source, target, load_settings()))
-        if receipt is None:
+        if self.tried("repair", lambda: repair_file(source, target, load_settings())) is None:
             return
         self.counts["repaired"] += 1
         for key, text in (self.tried("read the repaired", lambda: contents(target)) or {}).items():

@@ -62,19 +62,10 @@ SAID = [
 ANSWER = {
     "facts": [{"message": 1, "quote": "I moved from Leeds to York", "subject": "user", "value": "York"}]
 }
-TURN = {
-    "choices": [
-        {
-            "finish_reason": "tool_calls",
-            "message": {
-                "role": "assistant",
-                "content": "<think>hm</think>yes",
-                "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}],
-            },
-        }
-    ],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-}
+CALL = {"id": "1", "function": {"name": "f", "arguments": '{"a": 1}'}}
+CALLING = {"role": "assistant", "content": "<think>hm</think>yes", "tool_calls": [CALL]}
+USAGE = {"prompt_tokens": 3, "completion_tokens": 2}
+TURN = {"choices": [{"finish_reason": "tool_calls", "message": CALLING}], "usage": USAGE}
 ROWS = [{"id": n, "name": f"n{n}", "state": {"ok": n % 7 > 0, "at": [n, None]}} for n in range(60)]
 WANTED = {
     "and": [{"metadata.a": {"gte": 1}}, {"not": [{"role": ["user", "tool"]}]}],

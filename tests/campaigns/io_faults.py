@@ -172,19 +172,11 @@ def embeds(memory: jiyi.MemoryManager, expected: Expected) -> None:
 
 SCRIPT: list[Step] = [
     *(says(number) for number in range(6)),
-    forgets(1),
-    works(1),
-    embeds,
-    keeps,
-    forgets(2, purge=True),
+    *(forgets(1), works(1), embeds, keeps, forgets(2, purge=True)),
     *(says(number) for number in range(6, 14)),
-    works(2),
-    embeds,
-    forgets(3),
-    keeps,
+    *(works(2), embeds, forgets(3), keeps),
     *(says(number) for number in range(14, 20)),
-    forgets(4, purge=True),
-    embeds,
+    *(forgets(4, purge=True), embeds),
 ]
 
 

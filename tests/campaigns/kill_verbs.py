@@ -74,8 +74,7 @@ def update(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched
 
 def pop(memory: jiyi.MemoryManager, drawn: random.Random) -> Iterator[Touched]:
     session = drawn.choice(SESSIONS)
-    last = list(memory.session_messages(session))[-2:]
-    yield {one.id: seen(one) for one in last}
+    yield {one.id: seen(one) for one in list(memory.session_messages(session))[-2:]}
     yield {one.id: TRASH for one in memory.pop_messages(session, 2)}
 
 

@@ -107,10 +107,9 @@ def _records(backend: Backend, scope: Scope, faults: list[str]) -> dict[str, str
     steps = [step for task in tasks for step in task.steps]
     derived = (*episodes, *lessons, *facts, *summaries)
     there = {one.id: seen(one) for one in (*messages, *derived, *items, *tasks, *steps)}
-    lying = backend.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, limit=EVERY))
     there |= {
         one.record.id: TRASH if one.kind == "message" else f"{type(one.record).__name__} {TRASH}"
-        for one in lying
+        for one in backend.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, limit=EVERY))
     }
     ended = {task.id for task in tasks if task.status != "in_progress"}
     if ended != {episode.task_id for episode in episodes}:

@@ -100,8 +100,7 @@ def poisoned(memory: jiyi.MemoryManager, text: str, user: str) -> Window:
     memory.remember(subject=text[:80], predicate=text[:80], object=text, **whose)
     with suppress(JiyiError):  # no name for a session
         memory.save_message(text[:80], role="user", content=text, **whose)
-    task = memory.start_task("b", text, **whose)
-    memory.add_step(task.id, text, **whose)
+    memory.add_step(memory.start_task("b", text, **whose).id, text, **whose)
     return memory.build_context("b", f"{QUESTION} {' '.join(text.split())[:100]}", 6_000, **whose)
 
 

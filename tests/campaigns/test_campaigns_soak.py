@@ -27,5 +27,4 @@ def test_what_grows_in_the_last_third_is_told():
 @pytest.mark.parametrize("full_after", [10, 18, 26])
 def test_a_cache_that_is_full_before_the_end_does_not_count(full_after):
     flat = [{**dict.fromkeys(LIMITS, 100.0), "operations": n, "p99_ms": 1.0} for n in range(30)]
-    filling = [row | {"objects": 100.0 + 5 * min(n, full_after)} for n, row in enumerate(flat)]
-    assert grown(filling) == []
+    assert grown([row | {"objects": 100.0 + 5 * min(n, full_after)} for n, row in enumerate(flat)]) == []

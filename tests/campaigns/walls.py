@@ -293,8 +293,7 @@ def opened(place: str) -> Iterator[World]:
 
             url = stack.enter_context(closing(PostgresServer())).make()
         # Records wait for their vectors until somebody happens to flush: a worker takes as long as all verbs.
-        memory = stack.enter_context(jiyi.open(url, embedder=HashEmbedder(64), background=False))
-        yield World(memory, folder)
+        yield World(stack.enter_context(jiyi.open(url, embedder=HashEmbedder(64), background=False)), folder)
 
 
 def campaign(place: str, *, operations: int, seconds: float, threads: int, seed: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import read_tables
 
 from jiyi.compression import Extract, PruneTokens, Relevance, ToolOutput
 from jiyi.compression.sentences import protected_spans
@@ -15,18 +16,7 @@ from jiyi.text import counter_for
 COUNT = counter_for().count_text
 QUERY = "which port does edge-02 listen on 端口"
 
-PROSE = st.sampled_from(
-    [
-        "The port of edge-02 is 8443, not 8080.",
-        "Thank you so much, that is really great!",
-        "nginx 又 502 了，重启之后还是不行。",
-        "我们决定把发布改到 3 月 14 日，别忘了通知老韩。",
-        "How are you doing? 你好呀，谢谢！",
-        "Remember: I never eat peanuts, and my sister Ana lives in Lyon.",
-        "TODO: renew the certificate before Friday.",
-        "错误：连接 db-west-02 超时，error code 111",
-    ]
-)
+PROSE = st.sampled_from(read_tables(__file__)["prose"])
 CODE = st.sampled_from(
     ["```\nx = [1, 2]\nif not x:\n    pass\n```", "`rm -rf /tmp/a`", "see /etc/nginx/nginx.conf"]
 )
@@ -57,8 +47,7 @@ def check(made, texts, limit) -> None:
         if before <= limit:
             assert made.text == whole(texts)
     if not isinstance(texts, str):
-        known = [message.id for message in texts]
-        assert [one for one in known if one in made.sources] == list(made.sources)
+        assert [one for one in [message.id for message in texts] if one in made.sources] == list(made.sources)
 
 
 @pytest.mark.slow
@@ -110,8 +99,7 @@ def test_extract(texts, limit):
 @given(text=TEXTS, limit=st.integers(1, 120))
 def test_tool_output(text, limit):
     message = Message(role="tool", content=text, tool_call_id="c1", id="out-1")
-    made = ToolOutput(max_tokens=limit)(message)
-    check(made, text, limit)
+    check(ToolOutput(max_tokens=limit)(message), text, limit)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from reading_model import read_fact
+from tables import read_tables
 
 from jiyi.compression import Compressor, Extract
 from jiyi.errors import InputError, LLMUnreachable
@@ -12,23 +14,10 @@ from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
 
-TALK = [
-    Message(role="user", content="Hi! My name is Ana and I live in Lyon. I prefer short answers.", id="1"),
-    Message(role="assistant", content="Nice to meet you, Ana. I will keep it short.", id="2"),
-    Message(role="user", content="We decided to move the billing service to PostgreSQL.", id="3"),
-    Message(role="assistant", content="Noted: the billing service goes to PostgreSQL.", id="4"),
-    Message(role="user", content="I have to renew the billing certificate by Friday.", id="5"),
-    Message(role="user", content="The port of edge-02 is 8443.", id="6"),
-    Message(role="user", content="Correction: the port of edge-02 is 8444.", id="7"),
-    Message(role="user", content="What is the weather like? Maybe we should move to Oracle?", id="8"),
-]
-TALK_ZH = [
-    Message(role="user", content="我叫魏知夏，住在杭州，我喜欢喝龙井。", id="1"),
-    Message(role="assistant", content="好的，记下了。", id="2"),
-    Message(role="user", content="我们决定计费模块改用 PostgreSQL。", id="3"),
-    Message(role="user", content="我要在周五前续签计费模块的证书。", id="4"),
-    Message(role="user", content="今天天气怎么样？", id="5"),
-]
+TALK, TALK_ZH = (
+    [Message(role=role, content=text, id=str(n)) for n, (role, text) in enumerate(said, 1)]
+    for said in read_tables(__file__).values()
+)
 
 
 class Model:
@@ -47,7 +36,7 @@ def texts(items) -> str:
     return " | ".join(item.text for item in items)
 
 
-def test_english_by_patterns():
+def test_english_by_patterns_has_sources_and_the_later_value():
     found = Extract().extract(TALK)
     assert "Ana" in texts(found.user_information)
     assert "Lyon" in texts(found.user_information)
@@ -57,18 +46,6 @@ def test_english_by_patterns():
     everything = texts([*found.user_information, *found.conclusions, *found.todos])
     assert "weather" not in everything
     assert "Oracle" not in everything
-
-
-def test_chinese_by_patterns():
-    found = Extract().extract(TALK_ZH)
-    assert "魏知夏" in texts(found.user_information)
-    assert "PostgreSQL" in texts(found.conclusions)
-    assert "证书" in texts(found.todos)
-    assert "天气" not in texts([*found.user_information, *found.conclusions, *found.todos])
-
-
-def test_items_name_source_confidence_and_method():
-    found = Extract().extract(TALK)
     (item,) = [item for item in found.user_information if "Lyon" in item.text]
     assert item.source == "1"
     assert 0 < item.confidence <= 1
@@ -76,12 +53,19 @@ def test_items_name_source_confidence_and_method():
     assert {item.method for item in found.topics} == {"terms"}
     sources = [item.source for item in found.conclusions]
     assert sources == sorted(sources), "in the order they were said"
-
-
-def test_the_later_value_stands():
-    found = Extract().extract(TALK)
     assert "8444" in texts(found.conclusions)
     assert "8443" not in texts(found.conclusions)
+
+
+def test_chinese_and_lines_with_speakers_by_patterns():
+    found = Extract().extract(TALK_ZH)
+    assert "魏知夏" in texts(found.user_information)
+    assert "PostgreSQL" in texts(found.conclusions)
+    assert "证书" in texts(found.todos)
+    assert "天气" not in texts([*found.user_information, *found.conclusions, *found.todos])
+    found = Extract().extract("Ana: I live in Lyon.\nBen: I live in Turin.")
+    assert "Lyon" in texts(found.user_information)
+    assert "Turin" in texts(found.user_information)
 
 
 def test_as_a_compressor_it_writes_bullets_in_the_language():
@@ -92,40 +76,20 @@ def test_as_a_compressor_it_writes_bullets_in_the_language():
     assert made.tokens == COUNT(made.text) <= made.tokens_before
     assert set(made.sources) <= {message.id for message in TALK}
     assert "5" in made.sources
-    zh = Extract()(TALK_ZH * 2)
-    assert "## 待办\n- " in zh.text
+    assert "## 待办\n- " in Extract()(TALK_ZH * 2).text
 
 
-def test_within_the_limit_the_least_certain_goes_first():
+def test_within_the_limit_the_least_certain_goes_first_and_a_small_text_comes_back():
     made = Extract()(TALK, max_tokens=30)
     assert 0 < made.tokens <= 30
     assert "did not fit" in made.notes[-1]
-
-
-def test_a_small_text_comes_back_and_an_empty_one_is_said():
     assert Extract()("hello there", max_tokens=50).text == "hello there"
     made = Extract()("How are you?")
-    assert made.text == ""
-    assert made.notes == ("nothing was found",)
-
-
-def test_lines_with_speakers_are_turns():
-    found = Extract().extract("Ana: I live in Lyon.\nBen: I live in Turin.")
-    assert "Lyon" in texts(found.user_information)
-    assert "Turin" in texts(found.user_information)
+    assert (made.text, made.notes) == ("", ("nothing was found",))
 
 
 def test_by_a_model():
-    fact = {
-        "message": 1,
-        "subject": "I",
-        "predicate": "home",
-        "object": "Lyon",
-        "category": "profile",
-        "action": "state",
-        "quote": "I live in Lyon",
-        "replaces": 0,
-    }
+    fact = read_fact(1, "I", "Lyon", "I live in Lyon", predicate="home", category="profile")
     words = "renew the billing certificate"
     todo = fact | {"message": 5, "predicate": "has to", "object": words, "category": "todo", "quote": words}
     answer = {
@@ -136,22 +100,18 @@ def test_by_a_model():
     }
     found = Extract(Model(json.dumps(answer))).extract(TALK)
     assert [item.method for item in found.user_information] == ["llm"]
-    assert found.todos[0].text == words
-    assert found.todos[0].source == "5"
+    assert (found.todos[0].text, found.todos[0].source) == (words, "5")
     assert texts(found.topics) == "billing"
     assert "PostgreSQL" in texts(found.conclusions)
     assert "dragons" not in texts(found.conclusions), "what the messages do not hold is left out"
     assert Extract(Model(json.dumps(answer)))(TALK).method == "llm"
 
 
-def test_a_model_that_fails_costs_a_note():
+def test_a_model_that_fails_costs_a_note_and_misuse_is_named():
     found = Extract(Model(LLMUnreachable("gone"))).extract(TALK)
     assert "gone" in found.notes[0]
     assert found.todos == Extract().extract(TALK).todos
     assert Extract().extract(TALK).notes == ()
-
-
-def test_misuse_is_named():
     with pytest.raises(InputError, match="text, a message"):
         Extract().extract(3)
     with pytest.raises(InputError, match="max_tokens"):

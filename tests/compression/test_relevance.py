@@ -59,8 +59,9 @@ def test_it_is_a_compressor_and_keeps_order_and_speakers():
     assert made.text.index("8444") < made.text.index("billing")
 
 
-def test_a_small_text_comes_back_as_it_is():
+def test_a_small_text_comes_back_whole_and_without_a_limit_half_of_it():
     assert Relevance()(TALK, max_tokens=1_000, query="port").text == TALK
+    assert Relevance()(TALK, query="port").tokens <= COUNT(TALK) // 2
 
 
 def test_a_result_brings_its_call():
@@ -90,36 +91,28 @@ def test_speakers_are_written_before_messages_where_there_is_room():
     ]
     messages[5] = Message(role="user", name="Mira", content="The port is 8444.", id="5")
     made = Relevance()(messages, max_tokens=15, query="port")
-    assert made.text == "Mira: The port is 8444."
-    assert made.sources == ("5",)
+    assert (made.text, made.sources) == ("Mira: The port is 8444.", ("5",))
 
 
-def test_nothing_in_common_keeps_the_newest_and_says_so():
+def test_nothing_in_common_keeps_the_newest_and_too_little_room_prunes_a_sentence():
     made = Relevance()(TALK, max_tokens=25, query="quantum chromodynamics")
     assert "noodle" in made.text
     assert "nothing in the text" in made.notes[0]
-
-
-def test_a_limit_below_one_sentence_prunes_it():
     made = Relevance()(TALK, max_tokens=4, query="port edge-02")
     assert 0 < made.tokens <= 4
     assert "no sentence fits" in made.notes[0]
 
 
-def test_a_model_names_the_numbers():
+def test_a_model_names_the_numbers_and_one_that_fails_costs_a_note():
     model = Model(json.dumps({"numbers": [1]}))
     made = Relevance(model)(TALK, max_tokens=30, query="which port does edge-02 use?")
     assert made.method == "llm"
     assert "Good morning" in made.text, "what the model names goes first"
     assert made.tokens <= 30
     assert "> Ben:" in model.asked[0]
-
-
-def test_a_model_that_fails_costs_a_note():
     query = "which port does edge-02 use?"
     made = Relevance(Model(LLMUnreachable("gone")))(TALK, max_tokens=40, query=query)
-    alone = Relevance()(TALK, max_tokens=40, query=query)
-    assert made.text == alone.text
+    assert made.text == Relevance()(TALK, max_tokens=40, query=query).text
     assert made.method == "relevance"
     assert "gone" in made.notes[0]
 
@@ -135,7 +128,3 @@ def test_misuse_is_named():
         Relevance()(TALK, query=3)
     with pytest.raises(InputError, match="max_tokens"):
         Relevance()(TALK, query="port", max_tokens=-1)
-
-
-def test_half_is_left_without_a_limit():
-    assert Relevance()(TALK, query="port").tokens <= COUNT(TALK) // 2

@@ -6,12 +6,14 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadMessage, InputError
 from jiyi.records import Message, ToolCall
 from jiyi.text import counter_for
 
+TABLES = read_tables(__file__)
 COUNTER = counter_for()
 TONGUES = pytest.mark.parametrize("language", ["zh", "en"])
 
@@ -36,38 +38,19 @@ LOGS = "09:41:02 INFO started\n09:41:05 ERROR upstream timed out (110) to 10.0.3
 LOGS_READ = tool("shell", '{"cmd": "docker logs --tail 50 pay-gw"}', LOGS)
 POOL = "/etc/order/pool.yaml"
 POOL_SET = tool("edit_config", f'{{"file": "{POOL}", "max": 120}}', f"ok: wrote {POOL}", 2)
-TALKS = {
-    "zh": [
-        user("你好！"),
-        assistant("你好，有什么可以帮你的？"),
-        user("我是运维组的小王。支付网关 pay-gw 从早上 9:40 开始间歇性报 502，能帮忙看下吗？", id="asked"),
-        assistant("好的，我先看一下日志。"),
-        *LOGS_READ,
-        assistant("日志显示连接 10.0.3.17:8080 超时，很可能是订单服务的连接池用满了。"),
-        user("嗯，对。"),
-        user("我们决定连接池调到 120，200 太激进了。记住：生产环境白天不能重启网关。", id="decided"),
-        assistant("好的，已记下。"),
-        *POOL_SET,
-        user("待办：明天给李工发复盘报告。"),
-        user("谢谢"),
-        assistant("不客气！还有什么需要随时告诉我。"),
-    ],
-    "en": [
-        user("Hi!"),
-        assistant("Hello, how can I help?"),
-        user("I'm Ana from ops. The gateway pay-gw throws 502s since 9:40. Can you take a look?", id="asked"),
-        assistant("Sure, let me check the logs first."),
-        *LOGS_READ,
-        assistant("It times out connecting to 10.0.3.17:8080; the order service's pool is probably full."),
-        user("Right."),
-        user("We decided on 120 for the pool. Remember: never restart the gateway by day.", id="decided"),
-        assistant("Noted."),
-        *POOL_SET,
-        user("TODO: send Li the post-mortem tomorrow."),
-        user("thanks"),
-        assistant("You're welcome! Let me know if you need anything else."),
-    ],
-}
+
+
+def conversation(language):
+    """A talk of the tables; a call of a tool and its result stand there by name."""
+    made = []
+    for role, said, *id_ in TABLES[f"talk {language}"]:
+        given = dict(zip(["id"], id_, strict=False))
+        made += TOOLS[said] if role == "tool" else [Message(role=role, content=said, **given)]
+    return made
+
+
+TOOLS = {"LOGS_READ": LOGS_READ, "POOL_SET": POOL_SET}
+TALKS = {language: conversation(language) for language in ("zh", "en")}
 KEPT = {
     "zh": ["用户：", "502", "连接池调到 120", "记住：生产环境白天不能重启网关", "待办：明天给李工发复盘报告",
            "工具 shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
@@ -76,26 +59,18 @@ KEPT = {
            "Tool shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
            "Assistant: It times out connecting to 10.0.3.17:8080"],
 }  # fmt: skip
-LEFT_OUT = {
-    "zh": ["你好", "谢谢", "不客气", "已记下", "嗯"],
-    "en": ["Hello", "thanks", "welcome", "Noted", "Right."],
-}
 
 
 @TONGUES
-def test_what_matters_is_kept_and_small_talk_is_not(language):
+def test_what_matters_is_kept_small_talk_is_not_and_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=230)(TALKS[language], previous="")
     for words in KEPT[language]:
         assert words in made.text
-    for words in LEFT_OUT[language]:
+    for words in TABLES[f"left out {language}"]:
         assert words not in made.text
     assert all(line.startswith("- ") for line in made.text.splitlines())
     assert (made.method, made.notes) == ("extractive", ())
     assert made.tokens == COUNTER.count_text(made.text) <= 230 < made.tokens_before
-
-
-@TONGUES
-def test_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=80)(TALKS[language], previous="")
     assert ("白天不能重启" if language == "zh" else "never restart") in made.text
     assert 40 < made.tokens <= 80
@@ -110,27 +85,9 @@ def test_sources_are_the_messages_something_is_left_of():
     assert TALKS["en"][0].id not in made.sources
 
 
-LINES = {
-    "zh": (
-        "我们决定：发布一律走蓝绿部署。",
-        "服务 svc-{n} 的端口是 {port}，日志在 /var/log/svc-{n}.log。",
-        "第 {n} 次构建失败了，报错是连接超时。",
-        "今天我们聊聊第{n}个话题吧，我觉得挺有意思。",
-        "好的，谢谢。",
-    ),
-    "en": (
-        "We decided: every release goes blue-green.",
-        "Service svc-{n} listens on port {port}, its log is /var/log/svc-{n}.log.",
-        "Build {n} failed: connection timed out.",
-        "Shall we talk about topic {n} a bit, I find it quite interesting?",
-        "ok, thanks.",
-    ),
-}
-
-
 def talk_of_400(language):
     """Chit-chat, details and small talk; one decision at the third message."""
-    decision, detail, failure, chat, nod = LINES[language]
+    decision, detail, failure, chat, nod = TABLES[f"lines {language}"]
     talk = []
     for n in range(400):
         line = detail if n % 10 == 0 else failure if n % 7 == 0 else chat if n % 3 == 0 else nod
@@ -149,8 +106,7 @@ def test_an_early_decision_survives_twenty_folds(language, decided):
         assert decided in summary
         assert COUNTER.count_text(summary) <= 300
     assert "39" in summary, "and what was said last is there too"
-    once = write(talk, previous="").text
-    assert decided in once
+    assert decided in write(talk, previous="").text
 
 
 @TONGUES
@@ -177,14 +133,10 @@ def test_a_to_do_that_is_done_goes():
     assert "给小王打电话" in zh.text
 
 
-def test_the_same_said_again_is_there_once():
+def test_the_same_said_again_is_there_once_and_a_new_number_is_not_the_same():
     text = "The staging database runs on db-west port 5433."
     talk = [user(text), assistant("ok"), user(text), user(text.upper())]
-    made = Summarize(max_tokens=200)(talk, previous="- User: " + text)
-    assert made.text.lower().count("db-west") == 1
-
-
-def test_a_new_number_is_not_taken_for_a_repetition():
+    assert Summarize(max_tokens=200)(talk, previous="- User: " + text).text.lower().count("db-west") == 1
     before = "- User: The staging database listens on port 5433 of db-west."
     said = user("The staging database listens on port 6000 of db-west.")
     made = Summarize(max_tokens=25)([said, *TALKS["en"]], previous=before)
@@ -206,35 +158,32 @@ def test_the_first_point_of_each_day_has_its_date_through_every_fold():
         (2, ["The port is 9443 now."]),
     ):
         text = summarize(said(day, *texts), previous=text).text
-    again = summarize(said(2, "The pool has 40 connections."), previous=text).text
-    assert again.splitlines() == [
-        "- [2026-03-01] User: The port is 8443.",
-        "- User: The budget is 900 euros.",
-        "- [2026-03-02] User: The port is 9443 now.",
-        "- User: The pool has 40 connections.",
-    ]
+    assert (
+        summarize(said(2, "The pool has 40 connections."), previous=text).text.splitlines()
+        == TABLES["the first point of each day has its date through every fold"]
+    )
 
 
-def test_names_of_speakers_are_kept():
+def test_speakers_keep_their_names_and_are_called_in_the_language_asked_for():
     ana, bo = user("I live in Porto.", name="Ana"), assistant("And I am from Lyon.", name="Bo")
     made = Summarize()([ana, bo], previous="")
     assert made.text == "- Ana: I live in Porto.\n- Bo: And I am from Lyon."
-    again = Summarize()([ana], previous=made.text)
-    assert again.text == made.text
-
-
-def test_speakers_are_named_in_the_language_asked_for():
+    assert Summarize()([ana], previous=made.text).text == made.text
     talk = [user("the port is 8080"), assistant("端口改到 9090 了")]
     assert "User: the port" in Summarize(language="en")(talk, previous="").text
     assert "助手：端口" in Summarize(language="zh")(talk, previous="").text
 
 
-def test_small_texts_come_back_as_they_are():
+def test_small_texts_come_back_as_they_are_and_nothing_gives_nothing():
     assert Summarize()("only this\n  and that").text == "only this\n  and that"
     made = Summarize()(["one", {"role": "assistant", "content": "two"}, user("three", id="m3")])
     assert made.text == "one\ntwo\nthree"
     assert made.tokens == made.tokens_before == COUNTER.count_text(made.text)
     assert made.sources[-1] == "m3"
+    for empty in ("", [], [user("  ")], [assistant("")]):
+        made = Summarize()(empty, previous="")
+        assert (made.text, made.tokens, made.sources) == ("", 0, ())
+    assert Summarize()([], previous="- User: the port is 8080").text == "- User: the port is 8080"
 
 
 def test_a_long_text_is_cut_to_its_points():
@@ -263,24 +212,7 @@ def test_a_call_without_its_result_and_a_result_without_its_call():
     assert made.text == "- Tool ping → …\n- Tool → 3 hosts"
 
 
-def test_nothing_gives_nothing():
-    for empty in ("", [], [user("  ")], [assistant("")]):
-        made = Summarize()(empty, previous="")
-        assert (made.text, made.tokens, made.sources) == ("", 0, ())
-    kept = Summarize()([], previous="- User: the port is 8080")
-    assert kept.text == "- User: the port is 8080"
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"max_tokens": 0},
-        {"max_tokens": "9"},
-        {"input_tokens": 999},
-        {"thinking_tokens": -1},
-        {"language": "fr"},
-    ],
-)
+@pytest.mark.parametrize("options", literals(TABLES["what cannot work is refused"]))
 def test_what_cannot_work_is_refused(options):
     with pytest.raises(InputError):
         Summarize(**options)

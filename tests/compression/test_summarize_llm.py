@@ -42,12 +42,18 @@ def prompt_of(server, number=0):
     return server.asked[number]["messages"][0]["content"]
 
 
-def test_the_summary_is_the_models(summarize):
+def test_the_summary_is_the_models_without_a_last_point_that_was_cut_off(summarize):
     with ScriptedChat(says("Summary:\n\n* Two files: a.txt, b.txt.\n2. User asked\n-\n")) as server:
         made = summarize(server.url, max_tokens=60)(TALK, previous="")
     assert made.text == "- Two files: a.txt, b.txt.\n- User asked"
     assert (made.method, made.notes, made.sources) == ("llm", (), ("m1", "m2", "m3", "m4"))
     assert made.tokens == COUNTER.count_text(made.text)
+    cut = answer("- whole point\n- half of a po")
+    cut["choices"][0]["finish_reason"] = "length"
+    with ScriptedChat(Reply(body=cut)) as server:
+        made = summarize(server.url)([user("x y z " * 100)], previous="")
+    assert made.text == "- whole point"
+    assert "cut off" in made.notes[0]
 
 
 def test_it_is_shown_everything_quoted(summarize):
@@ -83,8 +89,7 @@ def test_the_prompt_is_in_the_language_of_the_conversation(summarize, language, 
 def test_a_long_conversation_is_folded_in_pieces_and_nothing_is_cut(summarize, previous):
     talk = [user(f"message {n}: " + f"word{n} " * 40) for n in range(60)]
     talk.insert(30, user("lorem ipsum " * 1_500 + "END"))
-    answers = [says(f"- summary {n}") for n in range(30)]
-    with ScriptedChat(*answers) as server:
+    with ScriptedChat(*[says(f"- summary {n}") for n in range(30)]) as server:
         made = summarize(server.url, max_tokens=100, input_tokens=1_500)(talk, previous=previous)
         prompts = [prompt_of(server, n) for n in range(len(server.asked))]
     assert 5 < len(prompts) < 20
@@ -99,24 +104,21 @@ def test_a_long_conversation_is_folded_in_pieces_and_nothing_is_cut(summarize, p
     assert "END" in shown
 
 
-def test_a_summary_before_that_is_too_long_is_folded_in_too(summarize):
+def test_a_summary_before_is_folded_in_and_one_that_is_too_long_sent_back_once(summarize):
     long = "\n".join(f"- point {n} about host-{n}" for n in range(300))
     with ScriptedChat(*[says("- shorter")] * 9) as server:
         summarize(server.url, max_tokens=50, input_tokens=1_500)(TALK, previous=long)
         shown = "\n".join(prompt_of(server, n) for n in range(len(server.asked)))
     assert all(f"host-{n}\n" in shown for n in range(300))
-
-
-LONG = "\n".join(f"- point {n}: the host number {n} of the cluster is fine" for n in range(20))
-
-
-def test_a_summary_that_is_too_long_is_sent_back_once(summarize):
     talk = [user("which host? " * 200)]
     with ScriptedChat(says(LONG), says("- all twenty hosts are fine")) as server:
         made = summarize(server.url, max_tokens=60)(talk, previous="")
         assert len(server.asked) == 2
         assert "> - point 7: the host" in prompt_of(server, 1)
     assert (made.text, made.method, made.notes) == ("- all twenty hosts are fine", "llm", ())
+
+
+LONG = "\n".join(f"- point {n}: the host number {n} of the cluster is fine" for n in range(20))
 
 
 @pytest.mark.parametrize("second", [says(LONG), refuses("too much", status=429)])
@@ -134,20 +136,14 @@ def test_then_it_is_cut_at_its_points(summarize, second):
         assert "could not be shortened" in made.notes[0]
 
 
-def test_an_answer_that_was_cut_off_loses_its_last_point(summarize):
-    cut = answer("- whole point\n- half of a po")
-    cut["choices"][0]["finish_reason"] = "length"
-    with ScriptedChat(Reply(body=cut)) as server:
-        made = summarize(server.url)([user("x y z " * 100)], previous="")
-    assert made.text == "- whole point"
-    assert "cut off" in made.notes[0]
-
-
-def test_what_is_small_enough_asks_nobody(summarize):
+def test_what_is_small_enough_asks_nobody_and_a_model_that_is_not_there_is_done_without(summarize, dead):
     with ScriptedChat() as server:
         made = summarize(server.url)("short")
         assert server.asked == []
     assert made.text == "short"
+    assert summarize(dead)(TALK, previous="").method == "extractive"
+    with pytest.raises(LLMUnreachable):
+        summarize(dead, fallback=False)(TALK, previous="")
 
 
 BAD = {
@@ -181,12 +177,6 @@ def test_a_failure_in_the_middle_loses_nothing(summarize):
         assert len(server.asked) == 2
     assert made.method == "extractive"
     assert "bluebird" in made.text
-
-
-def test_a_model_that_is_not_there(summarize, dead):
-    assert summarize(dead)(TALK, previous="").method == "extractive"
-    with pytest.raises(LLMUnreachable):
-        summarize(dead, fallback=False)(TALK, previous="")
 
 
 def test_any_error_of_a_model_from_outside_is_an_llm_error():

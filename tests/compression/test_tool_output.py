@@ -7,6 +7,7 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.compression import Compressor, ToolOutput, page
 from jiyi.compression.json_lines import json_lines
@@ -36,21 +37,24 @@ LOG = "\n".join(
 )
 
 
-def test_short_outputs_are_unchanged():
+def test_short_outputs_are_unchanged_and_a_bare_text_has_no_handle():
     made = ToolOutput()(output("ok"))
-    assert made.text == "ok"
-    assert made.sources == ("msg-7",)
+    assert (made.text, made.sources) == ("ok", ("msg-7",))
     assert not made.notes
     assert isinstance(ToolOutput(), Compressor)
+    assert "open_output" not in ToolOutput(max_tokens=100)(LOG).text
 
 
-def test_a_log_keeps_head_tail_and_errors():
+def test_a_log_keeps_head_tail_and_errors_of_which_a_count_of_none_is_none():
     made = ToolOutput(max_tokens=250)(output(LOG))
     assert made.tokens == COUNT(made.text) <= 250 < made.tokens_before == COUNT(LOG)
     for kept in ("GET /item/0 200", "ERROR upstream app-03", "601 requests served", "more lines like this"):
         assert kept in made.text, kept
     assert 'open_output("msg-7")' in made.text
     assert "left out" in made.notes[0]
+    lines = [f"{chr(97 + n % 26) * (n % 7 + 1)} step finished" for n in range(200)]
+    lines[100] = "0 errors, 0 warnings"
+    assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
 
 
 def test_errors_amid_different_lines_are_found():
@@ -64,31 +68,22 @@ def test_errors_amid_different_lines_are_found():
     assert "lines left out" in made.text
 
 
-def test_counts_of_no_errors_are_no_errors():
-    lines = [f"{chr(97 + n % 26) * (n % 7 + 1)} step finished" for n in range(200)]
-    lines[100] = "0 errors, 0 warnings"
-    assert "0 errors" not in ToolOutput(max_tokens=120)(output("\n".join(lines))).text
-
-
 def shown(value: object, limit: int = 200) -> str:
     made = ToolOutput(max_tokens=limit)(output(json.dumps(value, ensure_ascii=False)))
     assert made.tokens <= limit
     return made.text
 
 
-def test_a_long_json_becomes_a_table_of_its_longest_list():
+def test_a_long_json_becomes_a_table_of_its_longest_list_and_a_table_keeps_its_header():
     rows = [{"id": n, "name": f"host-{n}", "tags": ["a", "b"], "ok": n % 2 == 0} for n in range(500)]
     lines = shown({"rows": rows, "next": None}).splitlines()
-    assert lines[:6] == [
-        "JSON, 500 items in rows",
-        'the same in all 500: tags: ["a", "b"]',
-        "of all 500: ok: true x 250, false x 250; id: 0..499",
-        "id | name | ok",
-        "0 | host-0 | true",
-        "1 | host-1 | false",
-    ]
+    assert lines[:6] == literals(read_tables(__file__)["a long json becomes a table of its longest list"])
     assert "next: null" in lines
     assert 'open_output("msg-7")' in lines[-1]
+    rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
+    made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
+    assert made.text.startswith("id,name,load\n")
+    assert "399 more lines like this" in made.text
 
 
 def test_rows_that_differ_and_rows_with_errors_are_shown_wherever_they_stand():
@@ -118,18 +113,17 @@ def test_what_is_said_of_a_column_is_never_shown_of_another():
             assert set(full) <= known, line
 
 
-def test_values_stand_where_there_is_room():
+def test_json_keeps_values_where_there_is_room_and_errors_and_objects_become_a_table():
     article = "Every word of it counts. " * 16
     page = {"url": "x", "text": article, "more": "And on it goes. " * 80}
     assert article.strip() in shown(page, 300)
-
-
-def test_an_object_of_objects_is_a_table():
     pods = {f"pod-{n}": {"status": {"phase": "Pending" if n == 70 else "Running"}} for n in range(100)}
     text = shown(pods, 100)
     assert '"key" | status.phase' in text
     assert 'status.phase: "Running" x 99, "Pending" x 1' in text
     assert "pod-70 | Pending" in text
+    value = {"items": list(range(2_000)), "error": "quota exceeded for tenant 42"}
+    assert "quota exceeded for tenant 42" in ToolOutput(max_tokens=150)(output(json.dumps(value))).text
 
 
 def test_a_json_with_five_megabytes_is_read_whole_within_seconds():
@@ -203,20 +197,7 @@ def test_each_row_stands_in_its_place_with_its_values(items):
     for place, item in enumerate(items):
         for name, cell in zip(names, made[place].split(" | "), strict=True):
             value = item.get(name, ...)
-            bare = "" if value is ... else value if value == "a" else json.dumps(value)
-            assert cell == bare
-
-
-def test_errors_inside_json_are_shown():
-    value = {"items": list(range(2_000)), "error": "quota exceeded for tenant 42"}
-    assert "quota exceeded for tenant 42" in ToolOutput(max_tokens=150)(output(json.dumps(value))).text
-
-
-def test_a_table_keeps_its_header():
-    rows = "\n".join(f"{n},host-{n},{n * 3}" for n in range(400))
-    made = ToolOutput(max_tokens=120)(output(f"id,name,load\n{rows}"))
-    assert made.text.startswith("id,name,load\n")
-    assert "399 more lines like this" in made.text
+            assert cell == ("" if value is ... else value if value == "a" else json.dumps(value))
 
 
 def test_chinese_outputs_are_explained_in_chinese():
@@ -229,28 +210,14 @@ def test_chinese_outputs_are_explained_in_chinese():
     assert made.tokens <= 200
 
 
-def test_a_bare_text_has_no_handle():
-    assert "open_output" not in ToolOutput(max_tokens=100)(LOG).text
-
-
-def test_one_very_long_line_is_clipped():
+def test_a_very_long_line_is_clipped_and_a_small_limit_gives_the_beginning():
     made = ToolOutput(max_tokens=100)(output("head " + "x7 " * 20_000 + "tail"))
     assert made.tokens <= 100
     assert "head" in made.text
     assert made.text.splitlines()[0].endswith("tail")
-
-
-def test_a_limit_too_small_gives_the_beginning():
     made = ToolOutput(max_tokens=5)(output(LOG))
     assert 0 < made.tokens <= 5
     assert LOG.startswith(made.text)
-
-
-def test_misuse_is_named():
-    with pytest.raises(InputError, match="one output at a time, not 2"):
-        ToolOutput()([output("a"), output("b")])
-    with pytest.raises(InputError, match="max_tokens"):
-        ToolOutput(max_tokens=0)
 
 
 @pytest.mark.parametrize("text", [LOG, "端口" * 3_000, "a" * 5_000, "👩‍👩‍👧‍👦" * 200, "short"], ids=ascii)
@@ -268,8 +235,12 @@ def test_pages_make_up_the_whole(text, size):
     assert "".join(read) == text
 
 
-def test_pages_end_behind_a_line():
+def test_pages_end_behind_a_line_and_misuse_is_named():
     assert page(LOG, 0, 200).text.endswith("\n")
+    with pytest.raises(InputError, match="one output at a time, not 2"):
+        ToolOutput()([output("a"), output("b")])
+    with pytest.raises(InputError, match="max_tokens"):
+        ToolOutput(max_tokens=0)
 
 
 @pytest.mark.parametrize("offset", [-1, 10_000, "0", True])

@@ -42,12 +42,12 @@ def cached(inner):
     return CachedEmbedder(inner)
 
 
-def test_only_misses_are_sent_on_each_once(inner, cached):
+def test_only_misses_are_sent_on_once_under_the_name_and_size_of_the_inner_one(inner, cached):
     cached.embed(["a", "b"], "passage")
     got = cached.embed(["c", "a", "c", "b", "d", "c"], "passage")
     assert inner.sent == [("passage", ["a", "b"]), ("passage", ["c", "d"])]
-    want = inner.real.embed(["c", "a", "c", "b", "d", "c"], "passage")
-    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(got, inner.real.embed(["c", "a", "c", "b", "d", "c"], "passage"))
+    assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
 
 
 def test_kinds_are_kept_apart(inner, cached):
@@ -56,7 +56,7 @@ def test_kinds_are_kept_apart(inner, cached):
     assert not np.allclose(query, passage)
 
 
-def test_the_longest_unused_is_forgotten_first(inner):
+def test_the_longest_unused_is_forgotten_first_and_a_larger_call_answered_whole(inner):
     cached = CachedEmbedder(inner, size=2)
     for text in ("a", "b", "a", "c"):
         cached.embed([text], "query")
@@ -66,16 +66,8 @@ def test_the_longest_unused_is_forgotten_first(inner):
     assert inner.sent == []
     cached.embed(["b"], "query")
     assert inner.sent == [("query", ["b"])]
-
-
-def test_a_call_larger_than_the_cache_is_answered_whole(inner):
-    cached = CachedEmbedder(inner, size=2)
     texts = list("abcde")
     np.testing.assert_array_equal(cached.embed(texts, "query"), inner.real.embed(texts, "query"))
-
-
-def test_name_and_size_are_the_inner_ones(inner, cached):
-    assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
 
 
 def test_a_failure_inside_leaves_the_cache_as_it_was(inner, cached):
@@ -88,11 +80,13 @@ def test_a_failure_inside_leaves_the_cache_as_it_was(inner, cached):
     assert cached.embed(["new"], "query").shape == (1, 384)
 
 
-def test_clear_forgets(inner, cached):
+def test_clear_forgets_and_no_room_is_refused(inner, cached):
     cached.embed(["a"], "query")
     cached.clear()
     cached.embed(["a"], "query")
     assert len(inner.sent) == 2
+    with pytest.raises(SettingsError, match="size"):
+        CachedEmbedder(E5Embedder(), size=0)
 
 
 def test_a_hit_does_not_wait_for_a_miss(inner, cached):
@@ -111,8 +105,3 @@ def test_a_hit_does_not_wait_for_a_miss(inner, cached):
     assert cached.embed(["hit"], "query").shape == (1, 384)
     release.set()
     thread.join()
-
-
-def test_no_room_is_refused():
-    with pytest.raises(SettingsError, match="size"):
-        CachedEmbedder(E5Embedder(), size=0)

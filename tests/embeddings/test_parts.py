@@ -40,21 +40,14 @@ def test_parts_end_with_sentences(text, ends):
     assert solid("".join(parts)) == solid(text)
 
 
-def test_paragraphs_are_preferred_to_sentences():
+def test_paragraphs_go_before_sentences_and_no_pause_or_scrap_hinders_a_cut():
     paragraphs = [f"{i} " + ENGLISH.strip() * 9 for i in range(5)]
     assert split_parts("\n\n".join(paragraphs)) == paragraphs
-
-
-def test_text_without_any_pause_is_cut_anyway():
     parts = split_parts("x" * 5_000)
     assert "".join(parts) == "x" * 5_000
     assert max(map(len, parts)) <= 1_500
-
-
-def test_no_scrap_is_left_at_the_end():
     for length in range(1_400, 4_000, 37):
-        parts = split_parts(("word " * 1_000)[:length])
-        assert min(map(len, parts)) > 400
+        assert min(map(len, split_parts(("word " * 1_000)[:length]))) > 400
 
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE, LOG, "昨日の夜、メモリ不足で停止しました。", "🎉"])

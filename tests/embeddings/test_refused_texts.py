@@ -49,13 +49,10 @@ def test_a_text_is_cut_at_the_limit_that_is_named_else_halved(make, case, status
     np.testing.assert_allclose(vectors, rows(*OTHERS[:2], cut, OTHERS[2]), rtol=1e-6)
 
 
-def test_a_limit_that_is_too_wide_for_the_text_is_halved(make):
+def test_a_limit_that_is_too_wide_is_halved_and_the_prefix_stays(make):
     with RefusingEndpoint(most=100, says="maximum context length is 9000 tokens") as server:
         make(server.url).embed([LONG], "query")
     assert 50 < len(server.asked[-1]["input"][0].split()) <= 100
-
-
-def test_the_prefix_stays(make):
     with RefusingEndpoint(most=100) as server:
         make(server.url, passage_prefix="passage: ").embed([LONG], "passage")
     assert server.asked[-1]["input"][0].startswith("passage: alpha alpha")
@@ -70,15 +67,12 @@ def test_a_text_that_is_refused_whatever_its_length_is_named_as_such(make, text)
         assert len(server.asked) < 20
 
 
-def test_an_endpoint_that_refuses_everything_is_told_from_that(make):
+def test_an_endpoint_that_refuses_everything_or_fails_otherwise_ends_it_at_once(make):
     with RefusingEndpoint(most=0, says="no such model") as server:
         with pytest.raises(EndpointRefused, match="no such model") as caught:
             make(server.url).embed([*OTHERS, LONG], "passage")
         assert not isinstance(caught.value, TextRefused)
         assert len(server.asked) == 2
-
-
-def test_other_failures_end_it_at_once(make):
     with RefusingEndpoint(most=100) as server, closing(make(server.url)) as embedder:
         server.replies += [Reply(status=413), Reply(), Reply(status=401)]
         with pytest.raises(EndpointRefused, match="401"):

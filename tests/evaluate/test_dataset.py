@@ -7,7 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tables import read_tables
+from refusing import refused
+from tables import literals, read_tables
 
 from jiyi.errors import ImportFailed
 from jiyi.evaluate import load_dataset, read_dataset
@@ -42,19 +43,16 @@ def test_what_a_file_means():
     assert (garden.questions[0].category, garden.questions[0].kind) == ("single", "")
 
 
-def test_the_language_of_a_file_that_names_none(data):
+def test_a_language_is_found_where_none_is_named_and_tool_calls_are_kept(data):
     del data["language"]
     assert read_dataset(data).language == "en"
-
-
-def test_tool_calls_are_kept(data):
     call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
     asks = {"id": "p1", "role": "assistant", "content": None, "tool_calls": [call]}
     data["conversations"][1]["sessions"][0]["messages"][0] = asks
     assert read_dataset(data).conversations[1].messages[0].tool_calls[0].name == "shell"
 
 
-def test_opaque_ids_say_nothing_and_lose_nothing():
+def test_opaque_ids_say_nothing_lose_nothing_and_are_in_no_order():
     plain = load_dataset(HERE / "small-en.json").conversations[0]
     hidden = hide_ids(plain, Random(1))
     text_of = {m.id: m.content for m in plain.messages}
@@ -70,10 +68,6 @@ def test_opaque_ids_say_nothing_and_lose_nothing():
     assert len({session.id for session in hidden.sessions}) == len(plain.sessions)
     assert hide_ids(plain, Random(1)) == hidden
     assert hide_ids(plain, Random(2)) != hidden
-
-
-def test_opaque_ids_are_in_no_order():
-    plain = load_dataset(HERE / "small-en.json").conversations[0]
     orders = {
         tuple(sorted(range(6), key=lambda i: hide_ids(plain, Random(seed)).messages[i].id))
         for seed in range(20)
@@ -89,8 +83,7 @@ def test_sessions_come_in_time_and_those_of_one_moment_in_any_order(data):
     for session in sessions:
         session["started_at"] = "2026-03-02T09:00:00"
     conversation = read_dataset(data).conversations[0]
-    firsts = {hide_ids(conversation, Random(seed)).messages[0].content for seed in range(20)}
-    assert len(firsts) == 2
+    assert len({hide_ids(conversation, Random(seed)).messages[0].content for seed in range(20)}) == 2
 
 
 def cut(data, *path, value=None):
@@ -121,17 +114,7 @@ def test_another_shape_is_refused_with_its_place(data, path, value, reason):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [
-        (b"", "is empty"),
-        (b" \n", "is empty"),
-        (b"{", "is not JSON"),
-        (b'{"a": 1}\n{"a": 2}', "is not JSON"),
-        (b"[" * 100_000, "is not JSON"),
-        (b"\xff\xfe", "is not UTF-8"),
-        (b"[]", "holds a list"),
-        (b"null", "holds null"),
-        (b'{"conversations": [{"conversation_id": "c"}]}', "needs a list sessions"),
-    ],
+    [*literals(read_tables(__file__)["files that are none"]), (b"[" * 100_000, "is not JSON")],
 )
 def test_files_that_are_none(tmp_path, content, reason):
     file = tmp_path / "mine.json"
@@ -140,19 +123,13 @@ def test_files_that_are_none(tmp_path, content, reason):
         load_dataset(file)
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(ImportFailed, match="cannot be read: No such file"):
-        load_dataset(tmp_path / "none.json")
-    with pytest.raises(ImportFailed, match="cannot be read: Is a directory"):
-        load_dataset(tmp_path)
-    with pytest.raises(ImportFailed, match="is no path"):
-        load_dataset("a\0b")
-
-
-def test_a_mark_at_the_beginning_is_no_part_of_the_json(tmp_path, data):
+def test_a_mark_at_the_beginning_is_no_part_of_a_file_and_what_cannot_be_read_is_named(tmp_path, data):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(data), "utf-8-sig")
     assert load_dataset(str(file)).messages == 8
+    refused(ImportFailed, "cannot be read: No such file", load_dataset, tmp_path / "none.json")
+    refused(ImportFailed, "cannot be read: Is a directory", load_dataset, tmp_path)
+    refused(ImportFailed, "is no path", load_dataset, "a\0b")
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the development files are not beside the clone")

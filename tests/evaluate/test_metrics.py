@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.evaluate import METRICS, Question
 from jiyi.evaluate.metrics import (
@@ -19,6 +20,7 @@ from jiyi.evaluate.metrics import (
     share_found,
 )
 
+TABLES = read_tables(__file__)
 LETTERS = "abcdefghijklmnopqrst"
 RANKINGS = st.permutations(LETTERS)
 SOME = st.sets(st.sampled_from(LETTERS), min_size=1, max_size=6)
@@ -39,26 +41,21 @@ def outcome(ranking="", sessions="", evidence_sessions="S", nothing_relevant=Non
     )
 
 
-@pytest.mark.parametrize(
-    ("wanted", "k", "one_is_enough", "share"),
-    [
-        ("a", 1, False, 1.0),
-        ("b", 1, False, 0.0),
-        ("ae", 4, False, 0.5),
-        ("ae", 5, False, 1.0),
-        ("axyz", 5, False, 0.25),
-        ("axyz", 5, True, 1.0),
-        ("xyz", 5, True, 0.0),
-    ],
-)
+@pytest.mark.parametrize(("wanted", "k", "one_is_enough", "share"), literals(TABLES["recall"]))
 def test_recall(wanted, k, one_is_enough, share):
     assert recall_at("abcde", wanted, k, one_is_enough=one_is_enough) == share
 
 
-def test_reciprocal_rank():
+def test_reciprocal_rank_and_auroc_by_hand():
     assert reciprocal_rank("abc", "a") == 1
     assert reciprocal_rank("abc", "cx") == pytest.approx(1 / 3)
     assert reciprocal_rank("abc", "x") == 0
+    assert auroc([0.1, 0.2], [0.3]) == 1
+    assert auroc([0.3], [0.1, 0.2]) == 0
+    assert auroc([0.5], [0.5]) == 0.5
+    assert auroc([0.1, 0.4], [0.3, 0.4]) == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+    assert auroc([], [0.5]) is None
+    assert auroc([0.5], []) is None
 
 
 @pytest.mark.parametrize(
@@ -78,29 +75,10 @@ def test_current_ok(ranking, evidence, stale, ok):
 
 
 @pytest.mark.parametrize(
-    ("ranking", "evidence", "stale", "one_is_enough", "ok"),
-    [
-        ("efs", "ef", "s", False, True),
-        ("esf", "ef", "s", False, False),
-        ("esf", "ef", "s", True, True),
-        ("sef", "ef", "s", True, False),
-        ("e", "ef", "", False, False),
-        ("e", "ef", "", True, True),
-        ("abcdhijkle", "e", "f", False, True),
-        ("abcdhijklme", "e", "f", False, False),
-    ],
+    ("ranking", "evidence", "stale", "one_is_enough", "ok"), literals(TABLES["as of ok"])
 )
 def test_as_of_ok(ranking, evidence, stale, one_is_enough, ok):
     assert as_of_ok(ranking, evidence, stale, one_is_enough=one_is_enough) is ok
-
-
-def test_auroc_by_hand():
-    assert auroc([0.1, 0.2], [0.3]) == 1
-    assert auroc([0.3], [0.1, 0.2]) == 0
-    assert auroc([0.5], [0.5]) == 0.5
-    assert auroc([0.1, 0.4], [0.3, 0.4]) == pytest.approx((1 + 1 + 0 + 0.5) / 4)
-    assert auroc([], [0.5]) is None
-    assert auroc([0.5], []) is None
 
 
 @given(
@@ -156,9 +134,13 @@ def test_measure_averages_what_applies():
     assert (figures["abstention_auroc"], figures["current_ok"], figures["as_of_ok"]) == (None, None, None)
 
 
-def test_session_recall_is_a_share_and_strict_wants_all():
+def test_session_recall_is_a_share_strict_wants_all_and_of_nothing_there_is_none():
     figures = measure([outcome("a", "STUVW", "SX", evidence=("a",))])
     assert (figures["session_recall@5"], figures["session_strict@5"]) == (0.5, 0)
+    assert set(measure([]).values()) == {None}
+    assert percentile([], 50) is None
+    assert percentile([1.0, 2.0, 3.0], 50) == 2
+    assert percentile([0.0, 10.0], 95) == pytest.approx(9.5)
 
 
 def test_change_metrics_are_those_of_their_kinds():
@@ -181,10 +163,3 @@ def test_abstention_needs_the_systems_word_on_every_question():
     assert measure([sure, unsure, none])["abstention_auroc"] == pytest.approx(0.75)
     assert measure([sure, none, silent])["abstention_auroc"] is None
     assert measure([sure, unsure])["abstention_auroc"] is None
-
-
-def test_nothing_to_measure():
-    assert set(measure([]).values()) == {None}
-    assert percentile([], 50) is None
-    assert percentile([1.0, 2.0, 3.0], 50) == 2
-    assert percentile([0.0, 10.0], 95) == pytest.approx(9.5)

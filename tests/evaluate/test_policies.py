@@ -47,43 +47,34 @@ def tokens(texts):
     return COUNTER.count_all(talk(texts))
 
 
-def test_the_token_budget_leaves_the_newest():
+def test_the_token_budget_leaves_the_newest_and_importance_what_matters():
     texts = [DECISION, *chatter(9)]
     assert by_token_budget(talk(texts), tokens(texts[-3:]), COUNTER) == {"7", "8", "9"}
     assert by_token_budget(talk(texts), tokens(texts[-3:]) - 1, COUNTER) == {"8", "9"}
     assert by_token_budget(talk(texts), tokens([]), COUNTER) == frozenset()
+    assert "0" in by_importance(talk([DECISION, *chatter(30)]), 100, COUNTER)
 
 
-def test_importance_leaves_what_matters():
-    texts = [DECISION, *chatter(30)]
-    assert "0" in by_importance(talk(texts), 100, COUNTER)
-
-
-def test_the_summary_holds_what_left_the_window_and_not_everything():
+def test_the_summary_holds_what_left_the_window_and_leaves_as_much_as_fits():
     texts = [DECISION, *chatter(80)]
-    left = by_running_summary(talk(texts), 300, COUNTER)
-    assert {"0", "80", "79", "78"} <= left
+    assert {"0", "80", "79", "78"} <= by_running_summary(talk(texts), 300, COUNTER)
     assert "0" not in by_token_budget(talk(texts), 300, COUNTER)
     decisions = [f"We decided that service {i:03} gets port {7000 + i} from 2 May on." for i in range(200)]
     assert len(by_running_summary(talk(decisions), 120, COUNTER)) < 12
-
-
-def test_a_conversation_that_fits_needs_no_summary():
     assert by_running_summary(talk(chatter(5)), 1_000, COUNTER) == {"0", "1", "2", "3", "4"}
-
-
-def test_a_summary_leaves_no_more_behind_it_than_fits():
-    long = talk([DECISION, *chatter(60), "words " * 400])
-    left = by_running_summary(long, 200, COUNTER)
+    left = by_running_summary(talk([DECISION, *chatter(60), "words " * 400]), 200, COUNTER)
     assert "61" not in left
     assert "0" in left
 
 
-def test_relevance_reads_the_question():
+def test_relevance_reads_the_question_and_is_made_for_each():
     texts = [DECISION, *chatter(20), "The canteen has noodles on Fridays."]
     assert "0" in by_relevance(talk(texts), "Which port has edge-02?", 60, COUNTER)
     assert "21" in by_relevance(talk(texts), "What does the canteen have on Fridays?", 60, COUNTER)
     assert by_relevance(talk(texts), "Which port has edge-02?", 3, COUNTER) == frozenset()
+    policy = system("relevance", [DECISION, *chatter(40)])
+    assert policy.window(asked(), 200).is_new
+    assert policy.window(asked(), 200).is_new
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -100,12 +91,6 @@ def test_what_no_question_changes_is_made_once_for_each_budget(name):
     assert (first.is_new, second.is_new) == (True, False)
     assert first.ids == second.ids
     assert policy.window(short, 500).is_new
-
-
-def test_relevance_is_made_for_each_question():
-    policy = system("relevance", [DECISION, *chatter(40)])
-    assert policy.window(asked(), 200).is_new
-    assert policy.window(asked(), 200).is_new
 
 
 def test_room_is_kept_for_the_longest_question_that_fits():

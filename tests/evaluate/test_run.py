@@ -58,10 +58,8 @@ def of_sessions(sessions, questions):
 @pytest.mark.parametrize("file", [EN, ZH], ids=["en", "zh"])
 def test_a_run_of_everything(file):
     dataset = load_dataset(file)
-    found = evaluate(dataset, embedder=HashEmbedder(), budgets=[200, 2000, 200], baselines=BASELINES)
-    told = found.as_dict()
-    assert list(told) == ["version", "runs"]
-    assert told["version"] == 1
+    told = evaluate(dataset, embedder=HashEmbedder(), budgets=[200, 2000, 200], baselines=BASELINES).as_dict()
+    assert (list(told), told["version"]) == (["version", "runs"], 1)
     assert [one["system"] for one in told["runs"]] == ["jiyi", *BASELINES]
     for one in told["runs"]:
         assert list(one) == RUN_KEYS
@@ -107,10 +105,24 @@ def test_orders_of_time_by_hand():
     assert recent.by_category["abstain"].metrics == dict.fromkeys(METRICS)
 
 
-def test_no_context_without_a_budget():
+def test_no_budget_shows_nothing_an_excerpt_counts_and_a_question_too_large_does_not():
     [jiyi] = run(load_dataset(EN))
     assert jiyi.evidence_in_context == {}
     assert jiyi.as_dict()["latency_ms"]["context_p50"] is None
+    dataset = talk(
+        ["filler words here " * 300 + "the code is maple-77. " + "more filler words " * 300],
+        [{"question": "what is the code maple-77?", "evidence": ["m0"]}],
+    )
+    [jiyi] = run(dataset, budgets=[400])
+    assert jiyi.evidence_in_context == {400: 1.0}
+    dataset = talk(
+        ["nginx"],
+        [{"question": "nginx?", "evidence": ["m0"]}, {"question": "nginx? " * 200, "evidence": ["m0"]}],
+    )
+    for one in run(dataset, budgets=[100], baselines=["bm25"]):
+        assert one.evidence_in_context == {100: 0.5}
+        assert "100 tokens are too few for 1 of the questions" in one.notes[0]
+    assert evaluate(dataset, embedder=HashEmbedder()).runs[0].notes == ()
 
 
 @pytest.mark.slow
@@ -202,28 +214,7 @@ def test_one_piece_of_evidence_is_enough_where_the_file_says_so():
     for mode, share in (("all", 0.5), ("any", 1.0)):
         dataset = talk(said, [{**one, "evidence_mode": mode} for one in questions])
         [_, bm25] = run(dataset, baselines=["bm25"], budgets=[5000])
-        assert bm25.scores.metrics["recall@20"] == share
-        assert bm25.evidence_in_context[5000] == share
-
-
-def test_an_excerpt_counts_as_shown():
-    dataset = talk(
-        ["filler words here " * 300 + "the code is maple-77. " + "more filler words " * 300],
-        [{"question": "what is the code maple-77?", "evidence": ["m0"]}],
-    )
-    [jiyi] = run(dataset, budgets=[400])
-    assert jiyi.evidence_in_context == {400: 1.0}
-
-
-def test_a_question_larger_than_the_budget_counts_as_nothing_shown():
-    dataset = talk(
-        ["nginx"],
-        [{"question": "nginx?", "evidence": ["m0"]}, {"question": "nginx? " * 200, "evidence": ["m0"]}],
-    )
-    for one in run(dataset, budgets=[100], baselines=["bm25"]):
-        assert one.evidence_in_context == {100: 0.5}
-        assert "100 tokens are too few for 1 of the questions" in one.notes[0]
-    assert evaluate(dataset, embedder=HashEmbedder()).runs[0].notes == ()
+        assert (bm25.scores.metrics["recall@20"], bm25.evidence_in_context[5000]) == (share, share)
 
 
 def test_sessions_are_looked_for_until_there_are_five():
@@ -248,7 +239,7 @@ def test_progress_ends_where_it_said():
         assert steps[-1][0] == total
 
 
-def test_a_failing_embedder():
+def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_named():
     class Failing(HashEmbedder):
         kinds = ("query", "passage")
 
@@ -264,16 +255,11 @@ def test_a_failing_embedder():
     [jiyi] = run(load_dataset(EN), embedder=halfway)
     assert any("out of order" in note for note in jiyi.notes)
 
-
-def test_an_interruption_goes_through():
     def interrupt(what, done, total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(load_dataset(EN), progress=interrupt)
-
-
-def test_bad_options():
     dataset = load_dataset(EN)
     with pytest.raises(InputError, match="no baseline 'google'"):
         run(dataset, baselines=["google"])

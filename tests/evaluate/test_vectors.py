@@ -39,12 +39,19 @@ def test_same_answers_each_text_once():
         measured.embed("bare", "query")
 
 
-def test_a_returned_matrix_is_the_callers_own():
+def test_a_returned_matrix_is_the_callers_own_and_a_failing_embedder_fails():
     measured = MeasuredEmbedder(HashEmbedder())
     matrix = measured.embed(TEXTS, "passage")
     kept = matrix.copy()
     matrix[:] = 0
     assert np.array_equal(measured.embed(TEXTS, "passage"), kept)
+
+    class Failing(HashEmbedder):
+        def embed(self, texts, kind):
+            raise EmbeddingError("out of order")
+
+    with pytest.raises(EmbeddingError, match="out of order"):
+        MeasuredEmbedder(Failing()).embed(["x"], "query")
 
 
 def test_what_a_query_took_is_known_again():
@@ -55,18 +62,8 @@ def test_what_a_query_took_is_known_again():
     assert 0 < first.query_seconds <= first.seconds
     before = measured.read()
     measured.embed(["question"], "query")
-    again = measured.read() - before
-    assert again.query_seconds == pytest.approx(first.query_seconds)
+    assert (measured.read() - before).query_seconds == pytest.approx(first.query_seconds)
     before = measured.read()
     measured.embed(["question"], "passage")
     assert (measured.read() - before).query_seconds == 0
     assert start == Reading()
-
-
-def test_a_failing_embedder_fails():
-    class Failing(HashEmbedder):
-        def embed(self, texts, kind):
-            raise EmbeddingError("out of order")
-
-    with pytest.raises(EmbeddingError, match="out of order"):
-        MeasuredEmbedder(Failing()).embed(["x"], "query")

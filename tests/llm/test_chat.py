@@ -6,8 +6,10 @@ import traceback
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import END, ScriptedChat, answer, call, calls, delta, refuses, says, sse, streams, turn
 from scripted_endpoint import Reply
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable
 from jiyi.llm import ChatLLM, OpenAILLM, Turn
@@ -43,10 +45,9 @@ def test_a_turn_has_text_calls_and_counts(make, streaming):
     with ScriptedChat(reply) as server:
         llm = make(server.url)
         found = heard(llm, tools=[SHELL])[0] if streaming else llm.chat(HELLO, tools=[SHELL])
-    second = ToolCall(id="c2", name="read", arguments='{"文": 1}')
     assert found == Turn(
         text="我看看：",
-        tool_calls=(LS, second),
+        tool_calls=(LS, ToolCall(id="c2", name="read", arguments='{"文": 1}')),
         input_tokens=7,
         output_tokens=3,
         model="m-2026",
@@ -59,19 +60,24 @@ def test_a_turn_has_text_calls_and_counts(make, streaming):
     assert (sent["role"], sent["content"], sent["tool_calls"][0]) == ("assistant", "我看看：", LS.to_openai())
 
 
-def test_without_tools_and_calls_a_message_is_plain(make):
+def test_without_tools_a_message_is_plain_and_results_of_tools_go_round(make):
     with ScriptedChat() as server:
         found = make(server.url).chat(HELLO, max_tokens=9, temperature=0.3)
     assert server.asked == [{"model": "m", "messages": HELLO, "max_tokens": 9, "temperature": 0.3}]
     assert found.to_openai() == {"role": "assistant", "content": "ok"}
     assert Turn().to_openai() == {"role": "assistant", "content": None}
+    with ScriptedChat(calls(call("shell", {"cmd": "ls"}))) as server:
+        llm = make(server.url)
+        first = llm.chat(HELLO, tools=[SHELL])
+        result = {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "a b"}
+        assert llm.chat([*HELLO, first.to_openai(), result], tools=[SHELL]).text == "ok"
+    assert server.asked[1]["messages"][1]["tool_calls"] == [LS.to_openai()]
 
 
 def test_the_text_comes_as_it_is_said(make):
     times: list[float] = []
     body = sse(*[delta(content=word) for word in ("one ", "two ", "three")], END, "[DONE]")
-    slow = Reply(body=body, drip=0.002, headers={"Content-Type": "text/event-stream"})
-    with ScriptedChat(slow) as server:
+    with ScriptedChat(Reply(body=body, drip=0.002, headers={"Content-Type": "text/event-stream"})) as server:
         threads: set[int] = set()
 
         def note(piece: str) -> None:
@@ -157,27 +163,16 @@ def test_calls_without_ids_or_names_get_some(make, streaming):
     assert all(ids)
 
 
-def test_line_ends_of_unicode_do_not_cut_an_event(make):
+def test_line_ends_of_unicode_cut_no_event_and_a_whole_answer_is_read_all_the_same(make):
     with ScriptedChat(streams(delta(content="a\u2028b\x85c\x0bd"), END)) as server:
         assert heard(make(server.url, retries=0))[0].text == "a\u2028b\x85c\x0bd"
-
-
-def test_an_endpoint_that_answers_whole_all_the_same_is_read(make):
     with ScriptedChat(says("<think>hm</think>all at once", tool_calls=WHOLE)) as server:
         found, pieces = heard(make(server.url))
     assert (found.text, found.tool_calls, pieces) == ("all at once", (LS,), ["all at once"])
 
 
 @pytest.mark.parametrize(
-    ("pieces", "text"),
-    [
-        (["<think>never ", "ended"], ""),
-        (["  <th", "e> x"], "  <the> x"),
-        (["<thin"], "<thin"),
-        ([" \n", " word"], " \n word"),
-        (["a <think> b</think>"], "a <think> b</think>"),
-        (["", "<think></think>", "", " ", "\n", "yes ", "\n"], "yes \n"),
-    ],
+    ("pieces", "text"), literals(read_tables(__file__)["thoughts are taken off as from a whole answer"])
 )
 def test_thoughts_are_taken_off_as_from_a_whole_answer(make, pieces, text):
     spoken = WithoutThoughts()
@@ -207,11 +202,15 @@ def test_what_is_refused_of_tools_and_streams_is_left_out_and_remembered(make):
     assert all(asked == {"model": "m", "messages": HELLO, "temperature": 0} for asked in server.asked[3:])
 
 
-def test_a_refused_conversation_does_not_cost_the_tools(make):
+def test_a_refused_conversation_costs_no_tools_and_what_cannot_be_sent_is_named(make):
     words = "messages with role 'tool' must follow a message with 'tool_calls'"
     with ScriptedChat(refuses(words)) as server, pytest.raises(LLMRefused, match="must follow"):
         make(server.url).chat(HELLO, tools=[SHELL])
     assert len(server.asked) == 1
+    llm = make("http://localhost")
+    refused(InputError, "tools cannot be written", llm.chat, HELLO, tools=[{"x": object()}])
+    refused(InputError, r"chat\(\) takes a list", llm.chat, [])
+    refused(InputError, "max_tokens", llm.chat, HELLO, max_tokens=0)
 
 
 # --- what fails, and when it is tried again
@@ -267,12 +266,10 @@ def test_a_stream_that_never_ends_is_left_alone(make):
         llm = make(server.url, time_limit=0.5)
         for _ in range(2):  # each stops reading once nobody waits: they do not pile up
             started = time.monotonic()
-            with pytest.raises(LLMUnreachable, match="gave no whole answer within"):
-                llm.chat(HELLO, on_text=pieces.append)
+            refused(LLMUnreachable, "gave no whole answer within", llm.chat, HELLO, on_text=pieces.append)
             assert time.monotonic() - started < 20
             seen = len(pieces)
-            with pytest.raises(LLMUnreachable, match="not asked for another"):
-                llm.chat(HELLO, on_text=pieces.append)
+            refused(LLMUnreachable, "not asked for another", llm.chat, HELLO, on_text=pieces.append)
             time.sleep(1.01)  # the pause; the next call tries it again itself: there is no other way
             assert len(pieces) == seen
     assert pieces
@@ -287,8 +284,7 @@ def test_what_the_listener_raises_ends_the_call_at_once(make, error):
         pieces.append(piece)
         raise error
 
-    slow = Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)
-    with ScriptedChat(slow) as server:
+    with ScriptedChat(Reply(body=sse(*[delta(content="x")] * 500), drip=0.002)) as server:
         started = time.monotonic()
         with pytest.raises(error):
             make(server.url).chat(HELLO, on_text=stop)
@@ -314,22 +310,3 @@ def test_junk_is_refused_at_once(make, reply, says):
     with ScriptedChat(reply) as server, pytest.raises(LLMError, match=says):
         make(server.url).chat(HELLO, on_text=lambda piece: None)
     assert len(server.asked) == 1
-
-
-def test_what_cannot_be_sent_is_named(make):
-    llm = make("http://localhost")
-    with pytest.raises(InputError, match="tools cannot be written"):
-        llm.chat(HELLO, tools=[{"x": object()}])
-    with pytest.raises(InputError, match=r"chat\(\) takes a list"):
-        llm.chat([])
-    with pytest.raises(InputError, match="max_tokens"):
-        llm.chat(HELLO, max_tokens=0)
-
-
-def test_tool_results_go_round(make):
-    with ScriptedChat(calls(call("shell", {"cmd": "ls"}))) as server:
-        llm = make(server.url)
-        first = llm.chat(HELLO, tools=[SHELL])
-        result = {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "a b"}
-        assert llm.chat([*HELLO, first.to_openai(), result], tools=[SHELL]).text == "ok"
-    assert server.asked[1]["messages"][1]["tool_calls"] == [LS.to_openai()]

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
+from tables import literals, read_tables
 
 from jiyi.errors import BadReply, InputError, LLMError, LLMRefused
 from jiyi.llm import ask_json
 
+TABLES = read_tables(__file__)
 SCHEMA = {
     "type": "object",
     "properties": {"port": {"type": "integer", "minimum": 1}, "why": {"type": "string", "default": "?"}},
@@ -18,50 +20,29 @@ SCHEMA = {
 ASK = [{"role": "user", "content": "Which port, as JSON?"}]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        '{"port": 9443}',
-        ' \n{"port":9443}\n',
-        '```json\n{"port": 9443}\n```',
-        'Here it is:\n```\n{"port": 9443}\n```\nAnything else?',
-        'The port is {"port": 9443}, as {you} asked.',
-        'First {"wrong": 1}, then {"port": 9443}.',
-        '{"port": "none"} no, {"port": 9443}',
-        '{ {"port": 9443} }',
-        '<think>{"port": 1}</think>{"port": 9443}',
-        'thinking without a beginning {"port": 1}</think>\n{"port": 9443}',
-        "{" * 40 + '{"port": 9443}',
-        '[{"port": 9443}]',
-    ],
-)
+@pytest.mark.parametrize("said", [*literals(TABLES["the object is found"]), "{" * 40 + '{"port": 9443}'])
 def test_the_object_is_found(make, said):
     with ScriptedChat(says(said)) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 9443}
-    assert len(server.asked) == 1
-    assert server.asked[0]["messages"] == ASK
+    assert (len(server.asked), server.asked[0]["messages"]) == (1, ASK)
     assert server.asked[0]["response_format"]["json_schema"]["schema"] == SCHEMA
 
 
-def test_line_breaks_and_lone_surrogates_in_strings_are_mended(make):
+def test_bad_strings_are_mended_and_nothing_is_filled_in_or_changed(make):
     with ScriptedChat(says('{"port": 1, "why": "a\nb \\ud83d \\ud83d\\ude00"}')) as server:
         assert ask_json(make(server.url), ASK, SCHEMA) == {"port": 1, "why": "a\nb \ufffd 😀"}
+    messages: list[dict[str, Any]] = [dict(ASK[0])]
+    with ScriptedChat(says("no"), says('{"port": 9}')) as server:
+        assert ask_json(make(server.url), messages, SCHEMA) == {"port": 9}
+    assert messages == ASK
 
 
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ("I do not know.", "no JSON object"),
-        ("", "no JSON object"),
-        ('{"port": "9443"}', "data.port must be integer"),
-        ('{"port": 0}', "data.port must be bigger than or equal to 1"),
-        ("{}", "must contain ['port']"),
-        ('{"port": 1, "host": "a"}', "must not contain {'host'}"),
-        ('{"port": NaN}', "no JSON object"),
-        ('{"port": 1e999}', "no JSON object"),
+        *literals(TABLES["the model sees its bad answer and why and may answer again"]),
         ('{"port": ' + "9" * 5_000 + "}", "no JSON object"),
         ('{"a":' * 3_000, "no JSON object"),
-        ('{"port": 94', "no JSON object"),
     ],
 )
 def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(make, said, reason):
@@ -75,51 +56,32 @@ def test_the_model_sees_its_bad_answer_and_why_and_may_answer_again(make, said, 
     assert again["response_format"] == first["response_format"]
 
 
-def test_an_answer_that_was_cut_off_is_called_that(make):
+def test_an_answer_that_was_cut_off_is_told_so_in_the_language_asked_for(make):
     body = answer('{"port": 94')
     body["choices"][0]["finish_reason"] = "length"
     with ScriptedChat(Reply(body=body), says('{"port": 9}')) as server:
         assert ask_json(make(server.url), ASK, SCHEMA, max_tokens=4) == {"port": 9}
     assert "cut off, be shorter" in server.asked[1]["messages"][2]["content"]
     assert [asked["max_tokens"] for asked in server.asked] == [4, 4]
-
-
-def test_the_words_around_are_in_the_language_asked_for(make):
     with ScriptedChat(says("不知道"), says('{"port": 9}')) as server:
         ask_json(make(server.url), ASK, SCHEMA, language="zh")
     assert server.asked[1]["messages"][2]["content"].startswith("你的回答无法使用：")
 
 
-def test_a_second_bad_answer_is_an_error_that_quotes_it(make):
+def test_a_second_bad_answer_is_quoted_and_what_the_endpoint_refuses_passed_on(make):
     with ScriptedChat(says("no"), says("still\nno")) as server:
         with pytest.raises(BadReply, match=r"twice: it holds no JSON object; .*begins: still no") as caught:
             ask_json(make(server.url), ASK, SCHEMA)
         assert len(server.asked) == 2
     assert isinstance(caught.value, LLMError)
-
-
-def test_what_the_endpoint_refuses_is_passed_on(make):
     with ScriptedChat(refuses("bad key", status=401)) as server, pytest.raises(LLMRefused, match="bad key"):
         ask_json(make(server.url), ASK, SCHEMA)
-
-
-def test_nothing_is_filled_in_and_nothing_handed_in_is_changed(make):
-    messages: list[dict[str, Any]] = [dict(ASK[0])]
-    with ScriptedChat(says("no"), says('{"port": 9}')) as server:
-        assert ask_json(make(server.url), messages, SCHEMA) == {"port": 9}
-    assert messages == ASK
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"type": "array"},
-        {},
-        [],
-        {"type": "object", "properties": 5},
-        {"type": "object", "properties": {"a": {"type": "nonsense"}}},
-        {"type": "object", "properties": {"a": {"pattern": "("}}},
-        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        *literals(TABLES["a schema that is none is refused before anyone is asked"]),
         {"type": "object", "properties": {"a": object()}},
     ],
 )

@@ -70,7 +70,11 @@ def test_long_replies_name_the_reserve_they_need(monitor, window_of):
     assert monitor.gauges().output_reserve == 218
 
 
-def test_slow_windows(monitor, window_of):
+def test_task_types_are_looked_at_by_themselves_and_slow_windows_told(monitor, window_of):
+    for _ in range(4):
+        monitor.window(window_of(tokens=1000), task_type="full")
+        monitor.window(window_of(tokens=10), task_type="empty")
+    assert [alert.task_type for alert in monitor.alerts()] == ["full"]
     for _ in range(4):
         monitor.window(window_of(), milliseconds=600)
     found = only(monitor, "milliseconds")
@@ -112,18 +116,14 @@ def test_runs_that_drift_and_runs_that_fail(monitor, window_of):
     assert only(monitor, "failures").level == "critical"
 
 
-def test_task_types_are_looked_at_by_themselves(monitor, window_of):
-    for _ in range(4):
-        monitor.window(window_of(tokens=1000), task_type="full")
-        monitor.window(window_of(tokens=10), task_type="empty")
-    assert [alert.task_type for alert in monitor.alerts()] == ["full"]
-
-
-def test_thresholds_are_held(window_of):
-    strict = Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2))
-    monitor = ContextMonitor(thresholds=strict)
+def test_thresholds_are_held_have_words_and_must_be_positive(window_of):
+    monitor = ContextMonitor(thresholds=Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2)))
     monitor.window(window_of(tokens=150))
     assert only(monitor, "context_share").level == "warning"
+    with pytest.raises(SettingsError, match="fewest"):
+        Thresholds(fewest=0)
+    limits = {field.name for field in fields(Thresholds) if isinstance(field.default, Limits)}
+    assert set(tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))) == limits
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Thresholds) if field.name != "fewest"])
@@ -134,13 +134,3 @@ def test_limits_that_cannot_be_meant(name, limits):
         limits = (own.critical, own.warning)
     with pytest.raises(SettingsError, match=name):
         Thresholds(**{name: Limits(warning=limits[0], critical=limits[1])})
-
-
-def test_fewest_must_be_positive():
-    with pytest.raises(SettingsError, match="fewest"):
-        Thresholds(fewest=0)
-
-
-def test_every_threshold_has_words():
-    limits = {field.name for field in fields(Thresholds) if isinstance(field.default, Limits)}
-    assert set(tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))) == limits

@@ -25,7 +25,7 @@ def all_ok(*texts: str) -> list[Step]:
 
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize("part", ["tuned on", "held out"])
-def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: str) -> None:
+def test_runs_that_drift_are_told_from_those_that_do_not(part, language):
     labelled = runs(part, language)
     assert {run["drifting"] for run in labelled} == {True, False}
     assert len(labelled) >= 6
@@ -33,12 +33,18 @@ def test_runs_that_drift_are_told_from_those_that_do_not(part: str, language: st
     assert found == [run["drifting"] for run in labelled]
 
 
-def test_a_step_in_another_language_says_nothing() -> None:
+def test_a_step_in_another_language_and_too_little_to_tell_are_no_drift():
     for run in runs("by meaning", "mixed"):
         assert find_drift(run["goal"], steps(run)).drifting is False
+    for goal in ("", "  ", "go", "502?"):
+        found = find_drift(goal, all_ok("one thing", "other stuff", "more things", "elsewhere", "further"))
+        assert not found.drifting
+        assert "too few words" in found.why
+    assert not find_drift("fix the login page", all_ok("paint", "dance", "sing")).drifting
+    assert find_drift("fix the login page", []).failures == 0
 
 
-def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None:
+def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back():
     goal = "write a unit test for parse_date"
     near = all_ok("open parse_date", "write the unit test for parse_date")
     away = all_ok(
@@ -53,24 +59,24 @@ def test_the_score_rises_with_each_step_away_and_falls_on_the_way_back() -> None
     assert "fly a kite" in lost.why
 
 
-def test_a_step_that_follows_from_a_near_one_is_near() -> None:
+def test_a_step_that_follows_from_a_near_one_is_near_and_one_run_has_one_answer():
     goal = "find out why nginx is slow"
     chain = ["read the nginx log", "the log of nginx names upstream billing", "profile upstream billing"]
     linked = find_drift(goal, all_ok(*chain, "upstream billing waits for a lock"))
-    alone = find_drift(goal, all_ok("read the nginx log", *["profile a queue"] * 3))
-    assert linked.score < alone.score
+    assert linked.score < find_drift(goal, all_ok("read the nginx log", *["profile a queue"] * 3)).score
+    run = runs("tuned on", "zh")[1]
+    assert find_drift(run["goal"], steps(run)) == find_drift(run["goal"], steps(run))
 
 
 @pytest.mark.parametrize(("failed", "drifting"), [(2, False), (3, True), (5, True)])
-def test_the_same_failure_again_and_again(failed: int, drifting: bool) -> None:
-    goal = "deploy the shop to staging"
-    found = find_drift(goal, [Step(text="deploy shop staging", ok=False)] * failed)
+def test_the_same_failure_again_and_again(failed, drifting):
+    found = find_drift("deploy the shop to staging", [Step(text="deploy shop staging", ok=False)] * failed)
     assert (found.failures, found.drifting) == (failed, drifting)
     if drifting:
         assert f"failed {failed} times: deploy shop staging" in found.why
 
 
-def test_a_success_clears_the_failures_of_its_action_alone() -> None:
+def test_a_success_clears_the_failures_of_its_action_alone():
     bad, good = Step(text="run pytest tests", ok=False), Step(text="run pytest tests")
     other = Step(text="git push origin main", ok=False)
     goal = "make pytest tests pass and git push"
@@ -79,17 +85,3 @@ def test_a_success_clears_the_failures_of_its_action_alone() -> None:
     assert (
         find_drift(goal, [bad] * 3 + all_ok(*(f"look at pytest tests {n}" for n in range(12)))).failures == 0
     )
-
-
-def test_too_little_to_tell_is_no_drift() -> None:
-    for goal in ("", "  ", "go", "502?"):
-        found = find_drift(goal, all_ok("one thing", "other stuff", "more things", "elsewhere", "further"))
-        assert not found.drifting
-        assert "too few words" in found.why
-    assert not find_drift("fix the login page", all_ok("paint", "dance", "sing")).drifting
-    assert find_drift("fix the login page", []).failures == 0
-
-
-def test_the_answer_depends_on_nothing_else() -> None:
-    run = runs("tuned on", "zh")[1]
-    assert find_drift(run["goal"], steps(run)) == find_drift(run["goal"], steps(run))

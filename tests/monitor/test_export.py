@@ -114,8 +114,11 @@ def test_prometheus_reads_how_the_background_reader_stands():
     }
 
 
-def test_nothing_seen_gives_no_text():
+def test_nothing_seen_gives_no_text_and_a_missing_package_is_named(monitor, monkeypatch):
     assert prometheus_text(ContextMonitor()) == ""
+    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
+    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
+        otel_metrics(monitor, None)
 
 
 def test_what_is_not_known_has_no_sample(window_of):
@@ -157,8 +160,7 @@ def test_opentelemetry_collects_what_was_measured(window_of):
     assert duration.unit == "s"
     assert points(duration)[ops].sum == pytest.approx(0.025)
     assert points(found["jiyi.output.tokens"])[frozenset({("task_type", ODD)})].sum == 100
-    sections = points(found["jiyi.context.section.tokens"])
-    assert sections[ops | {("section", "recalled")}].value == 400
+    assert points(found["jiyi.context.section.tokens"])[ops | {("section", "recalled")}].value == 400
     assert found["jiyi.context.section.tokens"].data.is_monotonic
     assert points(found["jiyi.context.saved.tokens"])[ops | {("by", "skills")}].value == 140
     assert points(found["jiyi.retrieved.blocks"])[ops | {("used", "true")}].value == 2
@@ -180,14 +182,7 @@ def test_both_exports_name_the_same_figures(monitor):
 
     pytest.importorskip("opentelemetry.metrics", reason="opentelemetry-api is not installed")
     otel_metrics(monitor, Meter())
-    text = prometheus_text(monitor)
-    named = {name.removesuffix("_total") for name in re.findall(r"# TYPE (\S+)", text)}
+    named = {name.removesuffix("_total") for name in re.findall(r"# TYPE (\S+)", prometheus_text(monitor))}
     dotted = {name.replace(".", "_").replace("build_duration", "build_seconds") for name in created}
     assert named - dotted == {"jiyi_context_budget_ratio"}, "a ratio of two that are there"
     assert dotted <= named
-
-
-def test_without_the_package_it_says_what_to_install(monitor, monkeypatch):
-    monkeypatch.setitem(sys.modules, "opentelemetry.metrics", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[otel\]"'):
-        otel_metrics(monitor, None)

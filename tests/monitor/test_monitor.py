@@ -3,7 +3,6 @@
 import gc
 import threading
 import tracemalloc
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import jiyi
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor import ContextMonitor
 from jiyi.monitor.figures import RecentValues
@@ -20,15 +18,13 @@ from jiyi.monitor.monitor import OTHER
 from jiyi.records import SECTIONS, Window
 from jiyi.testing import ManualClock
 
-WindowOf = Callable[..., Window]
-
 
 @pytest.fixture
 def monitor() -> ContextMonitor:
     return ContextMonitor(clock=ManualClock())
 
 
-def test_nothing_seen_is_nothing_said(monitor: ContextMonitor) -> None:
+def test_nothing_seen_is_nothing_said_and_keep_must_keep_something(monitor):
     found = monitor.gauges()
     assert (found.windows, found.replies, found.output_reserve, found.summary_rate) == (0, 0, 0, 0.0)
     assert (found.hit_rate, found.block_rate, found.drift) == (None, None, None)
@@ -36,9 +32,11 @@ def test_nothing_seen_is_nothing_said(monitor: ContextMonitor) -> None:
     assert monitor.alerts() == ()
     with pytest.raises(InputError, match="none yet"):
         monitor.gauges("chat")
+    with pytest.raises(SettingsError, match="keep must be at least 1"):
+        ContextMonitor(keep=0)
 
 
-def test_a_window_and_its_reply(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_a_window_and_its_reply(monitor, window_of):
     shown = window_of("why 502?", "the limit was 512m", "lunch at noon", tokens=400, saved={"skills": 70})
     monitor.window(shown, task_type="ops", session_id="s", milliseconds=12.5)
     monitor.reply("s", "because the limit is 512m", usage={"completion_tokens": 50})
@@ -54,9 +52,7 @@ def test_a_window_and_its_reply(monitor: ContextMonitor, window_of: WindowOf) ->
         assert (found.hit_rate, found.block_rate) == (1.0, 0.5)
 
 
-def test_a_reply_is_compared_with_the_last_window_of_its_session(
-    window_of: WindowOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reply_is_compared_with_the_last_window_of_its_session(window_of, monkeypatch):
     asked: list[tuple[str, list[str], str]] = []
 
     def judge(question: str, blocks: Any, reply: str) -> Hits:
@@ -78,12 +74,12 @@ def test_a_reply_is_compared_with_the_last_window_of_its_session(
     assert monitor.gauges().judged == len(asked) == 2
 
 
-def test_tokens_are_counted_where_they_are_not_given(monitor: ContextMonitor) -> None:
+def test_tokens_are_counted_where_they_are_not_given(monitor):
     monitor.reply("", "the quick brown fox jumps over the lazy dog")
     assert 8 <= monitor.gauges().output_tokens.total <= 12
 
 
-def test_the_question_is_the_last_user_message(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_the_question_is_the_last_user_message(monitor, window_of):
     shown = window_of("ignored")
     parts = [{"type": "text", "text": "repair the heating"}, {"type": "image_url", "image_url": {}}]
     messages = [{"role": "user", "content": "context"}, {"role": "user", "content": parts}]
@@ -96,7 +92,7 @@ def test_the_question_is_the_last_user_message(monitor: ContextMonitor, window_o
     assert drift.drifting
 
 
-def test_a_run_is_measured_against_its_newest_request(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_a_run_is_measured_against_its_newest_request(monitor, window_of):
     def away(session: str) -> bool:
         found = monitor.drift(session)
         assert found is not None
@@ -120,7 +116,7 @@ def test_a_run_is_measured_against_its_newest_request(monitor: ContextMonitor, w
     assert found.drift < 0.2
 
 
-def test_a_run_without_steps_is_over_after_half_an_hour(window_of: WindowOf) -> None:
+def test_a_run_without_steps_is_over_after_half_an_hour(window_of):
     clock = ManualClock()
     monitor = ContextMonitor(clock=clock)
     monitor.window(window_of("paint the fence"), session_id="s")
@@ -134,7 +130,7 @@ def test_a_run_without_steps_is_over_after_half_an_hour(window_of: WindowOf) -> 
 
 
 @given(values=st.lists(st.integers(0, 10_000), min_size=1, max_size=120), keep=st.integers(1, 40))
-def test_percentiles_are_exact_for_what_is_kept(values: list[int], keep: int) -> None:
+def test_percentiles_are_exact_for_what_is_kept(values, keep):
     ring = RecentValues(keep)
     for value in values:
         ring.add(value)
@@ -148,7 +144,7 @@ def test_percentiles_are_exact_for_what_is_kept(values: list[int], keep: int) ->
         assert sum(k < value for k in kept) < ceil(part * len(kept))
 
 
-def test_many_threads_add_up(window_of: WindowOf) -> None:
+def test_many_threads_add_up(window_of):
     monitor = ContextMonitor(keep=10_000)
     shown = window_of("?", "the limit is 512m", tokens=40)
     rounds, workers = 300, 8
@@ -187,7 +183,7 @@ def test_many_threads_add_up(window_of: WindowOf) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_bounded(window_of: WindowOf) -> None:
+def test_memory_is_bounded(window_of):
     monitor = ContextMonitor(keep=20, clock=ManualClock())
     shown = [window_of(f"what is {n}?", f"the number {n} " * 20, tokens=n) for n in range(20)]
 
@@ -212,12 +208,11 @@ def test_memory_is_bounded(window_of: WindowOf) -> None:
         tracemalloc.stop()
     assert grown < 5_000 * 8, "less than a reference for each window"
     found = monitor.gauges()
-    assert found.windows == 14_500
-    assert found.judged == 100
+    assert (found.windows, found.judged) == (14_500, 100)
     assert found.unjudged == found.replies - 100
 
 
-def test_task_types_beyond_fifty_are_counted_together(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_task_types_beyond_fifty_are_counted_together(monitor, window_of):
     for n in range(60):
         monitor.window(window_of(), task_type=f"t{n}", session_id=f"s{n}")
         monitor.reply(f"s{n}", "ok", usage={"completion_tokens": 1})
@@ -227,9 +222,7 @@ def test_task_types_beyond_fifty_are_counted_together(monitor: ContextMonitor, w
         monitor.gauges("t59")
 
 
-def test_a_summary_belongs_to_the_task_type_of_its_session(
-    monitor: ContextMonitor, window_of: WindowOf
-) -> None:
+def test_a_summary_belongs_to_the_task_type_of_its_session(monitor, window_of):
     monitor.window(window_of(), task_type="chat", session_id="s")
     monitor.summarised("s")
     monitor.summarised("s", task_type="code")
@@ -238,7 +231,7 @@ def test_a_summary_belongs_to_the_task_type_of_its_session(
     assert monitor.gauges("chat").summary_rate == 1.0
 
 
-def test_listeners_hear_each_value(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_listeners_hear_each_value(monitor, window_of):
     heard: list[tuple[str, float, str]] = []
     monitor.listen(lambda figure, value, kind: heard.append((figure, value, kind)))
     monitor.window(window_of(tokens=9), task_type="chat", session_id="s")
@@ -252,7 +245,7 @@ def test_listeners_hear_each_value(monitor: ContextMonitor, window_of: WindowOf)
     ]
 
 
-def test_reset_forgets_all(monitor: ContextMonitor, window_of: WindowOf) -> None:
+def test_reset_forgets_all(monitor, window_of):
     monitor.window(window_of("why 502?", "1g"), task_type="chat", session_id="s")
     monitor.reply("s", "1g")
     monitor.step("s", "x")
@@ -264,12 +257,7 @@ def test_reset_forgets_all(monitor: ContextMonitor, window_of: WindowOf) -> None
     assert monitor.task_types == ("",)
 
 
-def test_keep_must_keep_something() -> None:
-    with pytest.raises(SettingsError, match="keep must be at least 1"):
-        ContextMonitor(keep=0)
-
-
-def test_windows_of_a_real_memory(memory: jiyi.MemoryManager) -> None:
+def test_windows_of_a_real_memory(memory):
     monitor = ContextMonitor()
     memory.save_message("old", role="user", content="the gateway listens on 8443")
     for question in ("which port has the gateway?", "where does the gateway listen?"):

@@ -81,8 +81,7 @@ def test_a_window_says_what_it_took(memory, spans):
     window = memory.build_context("t", "When does the harbour gate open?", 300)
     ((name, found),) = told(spans)
     assert name == "build_context"
-    assert found["jiyi.window.tokens"] == window.report.tokens
-    assert found["jiyi.window.max_tokens"] == 300
+    assert (found["jiyi.window.tokens"], found["jiyi.window.max_tokens"]) == (window.report.tokens, 300)
     assert found["jiyi.window.tokens.recalled"] == window.report.sections["recalled"] > 0
     assert found["jiyi.window.left_out"] == len(window.report.left_out)
     assert found["gen_ai.memory.record.count"] == len(window.blocks) == 1

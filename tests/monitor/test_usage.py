@@ -1,9 +1,9 @@
 """What endpoints counted, and nothing that is no count."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from tables import literals, read_tables
 
 from jiyi.errors import InputError
 from jiyi.monitor import ContextMonitor, Usage, prometheus_text
@@ -21,36 +21,25 @@ CHAT = {"prompt_tokens": 100, "completion_tokens": 9, "prompt_tokens_details": {
         ({"completion_tokens": 9, "prompt_tokens_details": None}, Usage(completion_tokens=9)),
     ],
 )
-def test_an_object_and_a_dict_are_understood(given: Any, meant: Usage) -> None:
+def test_an_object_and_a_dict_are_understood(given, meant):
     assert Usage.of(given) == meant
 
 
-def test_the_object_of_the_package_openai_is_understood() -> None:
-    types = pytest.importorskip("openai.types")
-    assert Usage.of(types.CompletionUsage(**CHAT, total_tokens=109)) == FULL
+def test_the_object_of_the_package_openai_is_understood():
+    assert Usage.of(pytest.importorskip("openai.types").CompletionUsage(**CHAT, total_tokens=109)) == FULL
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        "9",
-        9,
-        {"tokens": 9},
-        {"prompt_tokens": -1},
-        {"completion_tokens": "9"},
-        {"completion_tokens": True},
-        {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4}},
-    ],
+    "given", literals(read_tables(__file__)["what is no usage is refused and nothing is noted"])
 )
-def test_what_is_no_usage_is_refused_and_nothing_is_noted(given: Any) -> None:
+def test_what_is_no_usage_is_refused_and_nothing_is_noted(given):
     monitor = ContextMonitor()
     with pytest.raises(InputError):
         monitor.reply("s", "x", usage=given)
     assert monitor.gauges().replies == 0
 
 
-def test_what_was_counted_is_in_the_figures_and_the_export() -> None:
+def test_what_was_counted_is_in_the_figures_and_the_export():
     monitor = ContextMonitor()
     monitor.reply("s", "one", usage=CHAT)
     monitor.reply("s", "two", usage={"prompt_tokens": 50, "completion_tokens": 1})
@@ -61,7 +50,7 @@ def test_what_was_counted_is_in_the_figures_and_the_export() -> None:
     assert 'jiyi_prompt_tokens_sum{task_type=""} 150' in prometheus_text(monitor)
 
 
-def test_a_reply_that_is_handed_over_and_saved_counts_once() -> None:
+def test_a_reply_that_is_handed_over_and_saved_counts_once():
     monitor = ContextMonitor()
     for one in (CHAT, None):
         monitor.reply("s", "the port is 9443, and the host is app-03 in rack 12 of the hall", usage=one)
@@ -72,7 +61,7 @@ def test_a_reply_that_is_handed_over_and_saved_counts_once() -> None:
     assert found.output_tokens.largest == 9
 
 
-def test_users_with_the_same_session_id_are_apart() -> None:
+def test_users_with_the_same_session_id_are_apart():
     monitor = ContextMonitor(user_id="ana")
     for _ in range(3):
         monitor.step("s", "deploy", ok=False)

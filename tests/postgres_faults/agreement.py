@@ -96,8 +96,7 @@ def _check_found(memory: jiyi.MemoryManager, user: str, message: Message, embedd
     found = memory._store.match(Query(scope=scope, text=word, kinds=("message",), limit=5))
     assert ("message", message.id) in found.keys, f"{message.id} is not found by its word"
     own = embedder.embed(split_parts(message.search_text)[:1], "query")[0]
-    nearest = Query(scope=scope, kinds=("message",), limit=5)
-    best = memory._long_term.indexer._vectors.nearest(nearest, own)
+    best = memory._long_term.indexer._vectors.nearest(Query(scope=scope, kinds=("message",), limit=5), own)
     assert best, f"{message.id} is not found by its vector"
     assert best[0].score > 0.999
     assert message.id in {match.id for match in best} or best[-1].score > 0.999

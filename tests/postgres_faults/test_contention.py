@@ -147,8 +147,7 @@ def test_of_two_that_wait_for_each_other_one_is_undone_as_a_whole(open_memory, p
 
 def test_a_deadlock_of_what_can_be_repeated_is_solved_unseen(open_memory, postgres_url):
     memory = open_memory()
-    ends = two_at_once(memory, memory._store.together)
-    assert ends == {"one": None, "two": None}
+    assert two_at_once(memory, memory._store.together) == {"one": None, "two": None}
     ids = [f"{name}-{user}" for name in ("one", "two") for user in ("ana", "ben")]
     assert check_whole(postgres_url, ids) == 4
 

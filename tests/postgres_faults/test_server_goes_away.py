@@ -35,8 +35,7 @@ def test_of_a_killed_program_all_that_was_acknowledged_is_there(postgres_server,
         savers.wait_for(savers.expected // 3)
         savers.kill(0)
         savers.finish()
-    assert savers.closed == 1
-    assert savers.failed == []
+    assert (savers.closed, savers.failed) == (1, [])
     there = check_whole(postgres_url, savers.saved, every=7)
     assert len(savers.saved) <= there <= len(savers.saved) + THREADS, "each thread had one at hand"
     wait_until_alone(postgres_server.superuser_url, postgres_url)

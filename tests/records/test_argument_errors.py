@@ -13,9 +13,17 @@ from jiyi.records import ForgetWeights, Message, Scope, Skill, Window
 from jiyi.records.argument_errors import explain_mismatch
 
 
-def test_a_record_of_wrong_fields_is_refused():
+def test_records_of_wrong_or_unprintable_fields_are_refused_in_a_typed_error():
     with pytest.raises(InputError, match="Skill: description must be a valid string, not 5"):
         Skill(name="one", description=5, folder=None)
+    nested: dict[str, object] = {}
+    for _ in range(3_000):
+        nested = {"in": nested}
+    for value in (10**5_000, nested):
+        with pytest.raises(InputError):
+            Message(role="user", content="x", id=value)
+        with pytest.raises(InputError):
+            ForgetWeights(success=value)
 
 
 @pytest.mark.parametrize(
@@ -54,17 +62,6 @@ def test_what_fits(value, hint):
 )
 def test_what_does_not_fit(value, hint, said):
     assert said in explain_mismatch(value, hint, "it")
-
-
-def test_records_say_in_a_typed_error_what_python_itself_cannot_print():
-    nested: dict[str, object] = {}
-    for _ in range(3_000):
-        nested = {"in": nested}
-    for value in (10**5_000, nested):
-        with pytest.raises(InputError):
-            Message(role="user", content="x", id=value)
-        with pytest.raises(InputError):
-            ForgetWeights(success=value)
 
 
 def test_every_argument_of_a_verb_can_be_held_against_its_annotation():

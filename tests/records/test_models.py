@@ -31,25 +31,19 @@ def test_a_name_that_begins_alike_is_another_model(name):
     assert (model_size(name) is None) == (name in ("", "gpt-4o-of-my-own"))
 
 
-def test_the_budget_of_a_model():
+def test_the_budget_of_a_model_says_what_was_assumed_and_refuses_what_names_none():
     budget = Budget.for_model("gpt-4o")
     assert (budget.max_input_tokens, budget.max_output_tokens) == (128_000 - 16_384, 16_384)
     assert budget.note == ""
     small = Budget.for_model("gpt-4")
     assert (small.max_input_tokens, small.max_output_tokens) == (8_192 - 2_048, 2_048)
     assert Budget.for_model("gpt-4", 500).max_output_tokens == 500
-
-
-def test_an_unknown_model_says_what_was_assumed():
     budget = Budget.for_model("my-own-model")
     assert budget.max_input_tokens + budget.max_output_tokens == ASSUMED.context_window
     assert budget.note == (
         "the limits of the model 'my-own-model' are not known: a context window of 8,192 tokens was assumed"
     )
     assert budget.shared_as("analysis").note == budget.note
-
-
-def test_what_names_no_model_is_refused():
     with pytest.raises(BadBudget, match="named by text"):
         Budget.for_model(5)
     with pytest.raises(BadBudget, match="no room"):

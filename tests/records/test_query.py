@@ -52,18 +52,12 @@ def test_impossible_queries_are_refused(parts):
     assert next(iter(parts)).rstrip("s") in str(caught.value) or "text" in str(caught.value)
 
 
-def test_dates_need_a_zone():
+def test_kinds_are_a_set_in_order_dates_need_a_zone_and_filters_have_names():
+    assert Query(scope=ANA, kinds="message").kinds == ("message",)
+    assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
     for name in ("since", "until", "asked_at", "as_of"):
         with pytest.raises(NaiveDatetime, match=name):
             Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
-
-
-def test_kinds_are_a_set_in_order():
-    assert Query(scope=ANA, kinds="message").kinds == ("message",)
-    assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
-
-
-def test_filters_by_name():
     asked = Query(scope=ANA).with_filters({"role": ["user", "tool"], "since": NOW, "pinned": True})
     assert (asked.roles, asked.since, asked.pinned) == (("user", "tool"), NOW, True)
     assert Query(scope=ANA).with_filters({"role": "user"}).roles == ("user",)
@@ -91,15 +85,8 @@ def test_filters_with_impossible_values_are_refused(filters):
         max_input_tokens=[0, -5, 1.5, True, "100"],
         max_output_tokens=[-1, None],
         shares=[
-            {"history": -0.1},
-            {"history": 1.1},
-            {"history": float("nan")},
-            {"history": "half"},
-            {"history": 0.6, "recalled": 0.6},
-            {"system": 0.5},
-            {"dreams": 0.5},
-            [0.5],
-            None,
+            *({"history": bad} for bad in (-0.1, 1.1, float("nan"), "half")),
+            *({"history": 0.6, "recalled": 0.6}, {"system": 0.5}, {"dreams": 0.5}, [0.5], None),
         ],
     ),
 )
@@ -131,13 +118,18 @@ def test_times_survive_to_the_microsecond(moment):
     assert utc_from_micros(to_micros(moment)) == moment
 
 
-def test_ids_are_new_and_sort_by_time_and_stable_ones_are_stable():
+def test_new_ids_sort_by_time_and_those_of_a_task_and_stable_ones_stay():
     made = [new_id() for _ in range(2000)]
     assert len(set(made)) == 2000
     assert [i[:12] for i in made] == sorted(i[:12] for i in made)
     assert all(len(i) == 32 for i in made)
     assert stable_id("a", "bc") != stable_id("ab", "c")
     assert stable_id("a\ud800") == stable_id("a\ud800") != stable_id("a")
+    mine = job(outcome="success", target="web", id="t")
+    theirs = job(Scope(user_id="ben"), outcome="success", id="t")
+    assert Episode.of_task(mine) == Episode.of_task(mine)
+    assert Episode.of_task(mine).target == "web"
+    assert Episode.of_task(mine).id != Episode.of_task(theirs).id
 
 
 def job(scope=ANA, **fields):
@@ -153,11 +145,3 @@ def test_the_step_in_work_is_the_first_in_progress_else_the_first_pending():
     assert current("completed", "pending", "pending").description == "1"
     assert current("completed", "failed") is None
     assert current() is None
-
-
-def test_an_episode_of_a_task_is_always_the_same():
-    mine = job(outcome="success", target="web", id="t")
-    theirs = job(Scope(user_id="ben"), outcome="success", id="t")
-    assert Episode.of_task(mine) == Episode.of_task(mine)
-    assert Episode.of_task(mine).target == "web"
-    assert Episode.of_task(mine).id != Episode.of_task(theirs).id

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from scripted_chat import ScriptedChat, answer, refuses, says
+from tables import read_tables
 
 from jiyi.errors import InputError, LLMError, RerankError, SettingsError
 from jiyi.rerank import LLMReranker, Reranker, rerank
 from jiyi.text import counter_for
+
+TABLES = read_tables(__file__)
 
 
 class Judge(ScriptedChat):
@@ -80,35 +83,24 @@ def test_texts_are_cut_to_a_bound_of_tokens(judge, llm):
 
 
 @pytest.mark.parametrize(
-    ("language", "query", "begins"),
-    [
-        ("auto", "现在用哪个端口？", "判断每段资料"),
-        ("auto", "which port?", "Judge how well"),
-        ("zh", "which port?", "判断每段资料"),
-        ("en", "现在用哪个端口？", "Judge how well"),
-    ],
+    ("language", "query", "begins"), TABLES["the prompt is in the language of the query"]
 )
 def test_the_prompt_is_in_the_language_of_the_query(judge, llm, language, query, begins):
     assert LLMReranker(llm, language=language).score(query, ["a"]) == [1.0]
     assert prompt_of(judge.asked[0]).startswith(begins)
 
 
-def test_many_passages_go_in_batches(judge, llm):
+def test_many_passages_go_in_batches_and_misuse_is_named(judge, llm):
     assert LLMReranker(llm, batch_size=3).score("q", list("abcdefg")) == [1, 2, 3, 1, 2, 3, 1]
     assert [len(passages_of(prompt_of(asked))) for asked in judge.asked] == [3, 3, 1]
+    with pytest.raises(InputError, match="list of texts"):
+        LLMReranker(llm).score("q", "one string")
+    for options in ({"batch_size": 0}, {"passage_tokens": 0}):
+        with pytest.raises(SettingsError, match="at least 1"):
+            LLMReranker(llm, **options)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        '{"1": 5}',
-        '{"1": 5, "2": 11}',
-        '{"1": 5, "2": 5, "3": 5}',
-        '{"1": 5, "2": "high"}',
-        "[5, 5]",
-        "5 and 5",
-    ],
-)
+@pytest.mark.parametrize("bad", TABLES["an answer that does not fit is mended or an error"])
 def test_an_answer_that_does_not_fit_is_mended_or_an_error(llm_at, bad):
     with ScriptedChat(says(bad), says('{"1": 5, "2": 0}'), says(bad), says(bad)) as server:
         llm = llm_at(server.url)
@@ -127,14 +119,6 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at):
         found = rerank(LLMReranker(llm), "q", ["a"], time_limit=10)
     assert found.scores is None
     assert "llm:openai:m failed: the language model gave no scores" in found.note
-
-
-def test_misuse_is_named(llm):
-    with pytest.raises(InputError, match="list of texts"):
-        LLMReranker(llm).score("q", "one string")
-    for options in ({"batch_size": 0}, {"passage_tokens": 0}):
-        with pytest.raises(SettingsError, match="at least 1"):
-            LLMReranker(llm, **options)
 
 
 # --- a real model

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError, RerankError, SettingsError
 from jiyi.rerank import CrossEncoderReranker, Reranker, rerank
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("models") / "tiny", labels=1)
 
 
-def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: list[object]) -> None:
+def test_scores_are_one_per_text_and_depend_on_both(folder, no_network):
     reranker = CrossEncoderReranker(folder)
     texts = ["the disk is full", "nginx port", "磁盘满", "the disk is full"]
     scores = reranker.score("disk full", texts)
@@ -59,13 +60,17 @@ def test_scores_are_one_per_text_and_depend_on_both(folder: Path, no_network: li
     assert no_network == []
 
 
-def test_batches_do_not_change_scores(folder: Path) -> None:
+def test_batches_do_not_change_scores_and_misuse_is_named(folder):
     texts = ["nginx " * n for n in range(1, 8)]
     one, many = (CrossEncoderReranker(folder, batch_size=n).score("port", texts) for n in (1, 16))
     assert one == pytest.approx(many, abs=1e-5)
+    refused(InputError, "list of texts", CrossEncoderReranker(folder).score, "q", "one string")
+    for options in ({"batch_size": 0}, {"max_length": 0}):
+        refused(SettingsError, "at least 1", CrossEncoderReranker, folder, **options)
+    refused(SettingsError, "name a model", CrossEncoderReranker, " ")
 
 
-def test_any_text_is_accepted_and_long_ones_are_cut(folder: Path) -> None:
+def test_any_text_is_accepted_and_long_ones_are_cut(folder):
     reranker = CrossEncoderReranker(folder, "cpu", max_length=16)
     odd = ["", " \n", "a\0b", "\ud83d x", "disk " * 100_000, "disk " * 50_000]
     scores = reranker.score("nginx " * 10_000, odd)
@@ -75,7 +80,7 @@ def test_any_text_is_accepted_and_long_ones_are_cut(folder: Path) -> None:
     assert len(wide.score("nginx", ["disk " * 100_000])) == 1
 
 
-def test_several_threads_get_what_one_gets(folder: Path) -> None:
+def test_several_threads_get_what_one_gets(folder):
     reranker = CrossEncoderReranker(folder)
     expected = {n: reranker.score("port", ["disk " * n, "nginx"]) for n in range(1, 7)}
     got: dict[int, list[float]] = {}
@@ -92,25 +97,12 @@ def test_several_threads_get_what_one_gets(folder: Path) -> None:
         assert got[n] == pytest.approx(scores, abs=1e-5)
 
 
-def test_nothing_is_downloaded(folder: Path, tmp_path: Path, no_network: list[object]) -> None:
+def test_nothing_is_downloaded_and_a_model_with_several_scores_is_refused(folder, tmp_path, no_network):
     for source in ("nobody/no-such-model", "no-such-model", str(tmp_path / "nowhere"), str(tmp_path)):
         with pytest.raises(RerankError, match="failed"):
             CrossEncoderReranker(source).score("q", ["a"])
     assert no_network == []
-
-
-def test_a_model_with_several_scores_is_refused(folder: Path, tmp_path: Path) -> None:
     model = saved(tmp_path / "three", labels=3)
     with pytest.raises(RerankError, match="cross-encoder:three failed"):
         CrossEncoderReranker(model).score("q", ["a"])
     assert "cross-encoder:three failed" in rerank(CrossEncoderReranker(model), "q", ["a"], time_limit=60).note
-
-
-def test_misuse_is_named(folder: Path) -> None:
-    with pytest.raises(InputError, match="list of texts"):
-        CrossEncoderReranker(folder).score("q", "one string")
-    for options in ({"batch_size": 0}, {"max_length": 0}):
-        with pytest.raises(SettingsError, match="at least 1"):
-            CrossEncoderReranker(folder, **options)
-    with pytest.raises(SettingsError, match="name a model"):
-        CrossEncoderReranker(" ")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank, scores
 
@@ -67,10 +68,12 @@ def test_an_address_that_ends_in_the_verb_is_taken_as_it_is(path):
     assert server.paths == [path.rstrip("/") + "?v=1"]
 
 
-def test_without_a_key_none_is_sent():
+def test_without_a_key_none_is_sent_and_a_success_without_content_is_none():
     with ScriptedRerank() as server:
         EndpointReranker("m", endpoint=Endpoint(base_url=server.url, api_key="")).score("q", ["a"])
     assert server.keys == [None]
+    with ScriptedRerank(Reply(status=204, body=b"")) as server, pytest.raises(RerankError, match="HTTP 204"):
+        make(server.url).score("q", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -133,11 +136,6 @@ def test_something_that_speaks_no_http_is_an_error():
 # --- what is not tried again
 
 
-def test_a_success_without_content_is_none():
-    with ScriptedRerank(Reply(status=204, body=b"")) as server, pytest.raises(RerankError, match="HTTP 204"):
-        make(server.url).score("q", ["a"])
-
-
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_texts_are_not_sent_on_to_another_place(status):
     with ScriptedRerank() as elsewhere:
@@ -175,14 +173,9 @@ def test_junk_is_refused_at_once(body, says):
 
 def test_misuse_is_named():
     reranker = make("http://localhost")
-    with pytest.raises(InputError, match="list of texts"):
-        reranker.score("q", "one string")
-    with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])
-    with pytest.raises(InputError, match="NoneType"):
-        reranker.score(None, ["a"])
+    refused(InputError, "list of texts", reranker.score, "q", "one string")
+    refused(InputError, "int", reranker.score, "q", [502])
+    refused(InputError, "NoneType", reranker.score, None, ["a"])
     for options in ({"time_limit": 0}, {"time_limit": float("nan")}, {"max_chars": 0}):
-        with pytest.raises(SettingsError, match="time_limit"):
-            make("http://localhost", **options)
-    with pytest.raises(SettingsError, match="no user and password"):
-        make("http://user:word@localhost")
+        refused(SettingsError, "time_limit", make, "http://localhost", **options)
+    refused(SettingsError, "no user and password", make, "http://user:word@localhost")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
@@ -40,16 +41,14 @@ class Judge(ScriptedChat):
 
     @staticmethod
     def honest(asked):
-        prompt = asked["messages"][0]["content"]
-        found = re.findall(r"^\[(\d+)\]\n((?:^>.*\n?)+)", prompt, re.MULTILINE)
+        found = re.findall(r"^\[(\d+)\]\n((?:^>.*\n?)+)", asked["messages"][0]["content"], re.MULTILINE)
         return answer(json.dumps({number: min(text.count(">"), 10) for number, text in found}))
 
 
 @pytest.fixture(scope="module", params=["endpoint", "llm"])
 def reranker(request):
     if request.param == "endpoint":
-        url = request.getfixturevalue("local_reranker")
-        endpoint = Endpoint(base_url=url, api_key="", timeout=60)
+        endpoint = Endpoint(base_url=request.getfixturevalue("local_reranker"), api_key="", timeout=60)
         yield EndpointReranker("smollm2", endpoint=endpoint, time_limit=120, max_chars=100)
         return
     with Judge() as server:
@@ -58,10 +57,16 @@ def reranker(request):
         llm.close()
 
 
-def test_follows_the_protocol(reranker):
+def test_it_follows_the_protocol_gives_nothing_scores_that_are_taken_and_names_misuse(reranker):
     assert isinstance(reranker, Reranker)
     assert reranker.name == reranker.name
     assert reranker.name.strip()
+    assert list(reranker.score("q", [])) == []
+    found = rerank(reranker, "q", ["a\nb", "c"], time_limit=60)
+    assert found.note == ""
+    assert len(found.scores or ()) == 2
+    refused(InputError, "list of texts", reranker.score, "q", "one string")
+    refused(InputError, "int", reranker.score, "q", [502])
 
 
 @pytest.mark.slow
@@ -72,12 +77,7 @@ def test_one_finite_score_per_text_in_their_order(reranker):
     assert all(type(score) is float and isfinite(score) for score in scores)
     assert scores[0] == pytest.approx(scores[3], abs=1e-3)
     assert len({round(score, 6) for score in scores}) > 1
-    backwards = reranker.score("磁盘满了怎么办", texts[::-1])
-    assert list(backwards) == pytest.approx(list(scores[::-1]), abs=1e-3)
-
-
-def test_no_texts_give_no_scores(reranker):
-    assert list(reranker.score("q", [])) == []
+    assert list(reranker.score("磁盘满了怎么办", texts[::-1])) == pytest.approx(list(scores[::-1]), abs=1e-3)
 
 
 @pytest.mark.slow
@@ -95,19 +95,6 @@ def test_several_threads_get_what_one_gets(reranker):
         together = list(pool.map(lambda texts: reranker.score("q", texts), lists))
     for found, scores in zip(together, expected, strict=True):
         assert list(found) == pytest.approx(list(scores), abs=1e-3)
-
-
-def test_its_scores_are_taken(reranker):
-    found = rerank(reranker, "q", ["a\nb", "c"], time_limit=60)
-    assert found.note == ""
-    assert len(found.scores or ()) == 2
-
-
-def test_misuse_is_named(reranker):
-    with pytest.raises(InputError, match="list of texts"):
-        reranker.score("q", "one string")
-    with pytest.raises(InputError, match="int"):
-        reranker.score("q", [502])
 
 
 def test_a_real_server_without_a_reranker_says_so_once(local_llm):
@@ -132,14 +119,11 @@ class Own:
         return self.answer(texts) if callable(self.answer) else self.answer
 
 
-def test_scores_come_back_as_plain_numbers():
+def test_scores_come_back_as_plain_numbers_and_nothing_to_rank_asks_nobody():
     assert rerank(Own([1, 2.5]), "q", ["a", "b"], time_limit=5) == Reranked(scores=(1.0, 2.5))
     found = rerank(Own(np.array([1, 2], np.float32)), "q", ("a", "b"), time_limit=5)
     assert found == Reranked(scores=(1.0, 2.0), note="")
     assert {type(score) for score in found.scores or ()} == {float}
-
-
-def test_nothing_to_rank_asks_nobody():
     reranker = Own([])
     assert rerank(reranker, "q", [], time_limit=5) == Reranked(scores=())
     assert reranker.calls == 0
@@ -228,8 +212,6 @@ def test_a_stuck_reranker_does_not_keep_the_process_alive():
 
 
 def test_misuse_is_an_error_all_the_same():
-    with pytest.raises(InputError, match="list of texts"):
-        rerank(Own([1.0]), "q", "one string", time_limit=5)
+    refused(InputError, "list of texts", rerank, Own([1.0]), "q", "one string", time_limit=5)
     reranker = EndpointReranker("m", endpoint=Endpoint(base_url="http://localhost", api_key=""))
-    with pytest.raises(InputError, match="int"):
-        rerank(reranker, "q", [5], time_limit=5)
+    refused(InputError, "int", rerank, reranker, "q", [5], time_limit=5)

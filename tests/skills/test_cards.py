@@ -2,6 +2,7 @@ from pathlib import Path
 
 import fastjsonschema
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError
 from jiyi.records.skill import Skill
@@ -27,12 +28,9 @@ def test_a_line_for_each_skill():
     assert "open_skill" in cards(some(2), COUNTER, "zh", 1000).text.splitlines()[0]
 
 
-def test_a_description_takes_one_line():
+def test_a_description_takes_one_line_and_no_skills_show_nothing():
     skill = Skill(name="a", description="one\n\n# two", when_to_use="On\nMondays.", folder=Path("a"))
     assert cards([skill], COUNTER, "en", 1000).text.splitlines()[1:] == ["- a: one # two On Mondays."]
-
-
-def test_no_skills_show_nothing():
     assert cards([], COUNTER, "en", 1).text == ""
 
 
@@ -50,9 +48,10 @@ def test_of_300_skills_only_the_names_are_shown(text):
     assert "department" not in names.text
 
 
-def test_an_unknown_language_is_refused():
-    with pytest.raises(InputError, match="language"):
-        cards(some(3), COUNTER, "fr", 500)
+def test_no_skills_and_an_unknown_language_are_refused(tmp_path, examples):
+    refused(InputError, "language", cards, some(3), COUNTER, "fr", 500)
+    refused(InputError, "no skills", open_skill_tool, SkillRegistry(tmp_path))
+    refused(InputError, "language", open_skill_tool, SkillRegistry(examples), "fr")
 
 
 # --- the tool that opens one
@@ -62,8 +61,7 @@ def test_an_unknown_language_is_refused():
 def test_only_skills_there_are_can_be_asked_for(examples, language):
     registry = SkillRegistry(examples)
     tool = open_skill_tool(registry, language)
-    assert tool["type"] == "function"
-    assert tool["function"]["name"] == OPEN_SKILL
+    assert (tool["type"], tool["function"]["name"]) == ("function", OPEN_SKILL)
     check = fastjsonschema.compile(tool["function"]["parameters"])
     for arguments in ({"name": name} for name in registry.names):
         assert Disclosure(registry).open(**check(arguments))
@@ -78,12 +76,4 @@ def test_the_cards_name_the_tool(examples):
     from jiyi.text import counter_for
 
     for language in ("zh", "en"):
-        disclosure = Disclosure(SkillRegistry(examples))
-        assert OPEN_SKILL in disclosure.blocks(counter_for(), language)[0].text
-
-
-def test_no_tool_without_skills(tmp_path, examples):
-    with pytest.raises(InputError, match="no skills"):
-        open_skill_tool(SkillRegistry(tmp_path))
-    with pytest.raises(InputError, match="language"):
-        open_skill_tool(SkillRegistry(examples), "fr")
+        assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(counter_for(), language)[0].text

@@ -2,6 +2,7 @@ import os
 
 import pytest
 from at_once import at_once
+from refusing import refused
 
 from jiyi.errors import InputError, NotFound
 from jiyi.skills import SkillRegistry
@@ -14,13 +15,11 @@ def reasons(registry):
 
 def test_the_examples_are_sound(examples):
     registry = SkillRegistry(examples)
-    assert registry.names == ("code-review", "nginx-502", "weekly-report")
-    assert registry.problems == ()
+    assert (registry.names, registry.problems) == (("code-review", "nginx-502", "weekly-report"), ())
     card = registry.get("code-review")
     assert card.body is None
     assert card.description.startswith("Reviews a pull request or diff: correctness")
-    assert card.allowed_tools == ("Bash(git:*)", "Read")
-    assert card.metadata["version"] == "1.0"
+    assert (card.allowed_tools, card.metadata["version"]) == (("Bash(git:*)", "Read"), "1.0")
     assert registry.get("nginx-502").tags == ("nginx", "运维", "网关")
     whole = registry.open("nginx-502")
     assert whole.body.startswith("# 排查 nginx")
@@ -29,8 +28,7 @@ def test_the_examples_are_sound(examples):
 
 
 def test_a_body_is_read_when_it_is_opened_and_not_before(write_skill):
-    folder = write_skill("late", body=b"\xff\xfe not text")
-    registry = SkillRegistry(folder.parent)
+    registry = SkillRegistry(write_skill("late", body=b"\xff\xfe not text").parent)
     assert registry.names == ("late",)
     with pytest.raises(InputError, match=r"late cannot be opened: the body .* UTF-8"):
         registry.open("late")
@@ -45,10 +43,8 @@ def test_fields_that_are_optional(write_skill):
         "metadata:\n  author: me\n  version: '2'\n  deep: {x: y}\nunknown: [1]"
     )
     card = SkillRegistry(write_skill(head=head).parent).get("one")
-    assert card.when_to_use == "On Mondays."
-    assert card.tags == ("a", "b")
-    assert card.allowed_tools == ("Read", "Bash(jq:*)")
-    assert card.compatibility == "Requires jq"
+    assert (card.when_to_use, card.tags) == ("On Mondays.", ("a", "b"))
+    assert (card.allowed_tools, card.compatibility) == (("Read", "Bash(jq:*)"), "Requires jq")
     assert card.metadata == {"author": "me", "version": "2"}
 
 
@@ -103,8 +99,7 @@ def test_a_bad_skill_hides_no_good_one(write_skill, tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_a_problem(tmp_path, write_skill):
-    good = write_skill().parent
-    registry = SkillRegistry(tmp_path / "nowhere", good)
+    registry = SkillRegistry(tmp_path / "nowhere", write_skill().parent)
     assert registry.names == ("one",)
     assert "cannot be listed" in reasons(registry)["nowhere"]
     assert len(SkillRegistry()) == 0
@@ -129,32 +124,25 @@ def test_of_two_with_one_name_the_first_stays(write_skill):
     assert SkillRegistry(first.parent, first.parent).names == ("same",)
 
 
-def test_skills_of_all_folders_stand_in_the_order_of_their_names(write_skill):
+def test_names_of_all_folders_stand_in_order_and_a_skills_own_folder_may_be_given(write_skill):
     last, first = write_skill("zeta", inside="project"), write_skill("alpha", inside="user")
     assert SkillRegistry(last.parent, first.parent).names == ("alpha", "zeta")
+    folder = write_skill("one", scripts__sub__SKILL_md="---\nname: x\ndescription: y\n---\n")
+    assert SkillRegistry(folder).names == ("one",)
 
 
 def test_a_name_unlike_its_folder_is_noted_and_used(write_skill):
-    folder = write_skill("folder", head="name: other\ndescription: x")
-    registry = SkillRegistry(folder.parent)
+    registry = SkillRegistry(write_skill("folder", head="name: other\ndescription: x").parent)
     assert registry.names == ("other",)
     assert registry.problems[0].usable
     assert "'other'" in registry.problems[0].reason
 
 
-def test_a_skills_own_folder_may_be_given(write_skill):
-    folder = write_skill("one", scripts__sub__SKILL_md="---\nname: x\ndescription: y\n---\n")
-    assert SkillRegistry(folder).names == ("one",)
-
-
 def test_what_is_unknown_names_what_there_is(write_skill):
     registry = SkillRegistry(write_skill("one", references__codes_md="42").parent)
-    with pytest.raises(NotFound, match="there are one"):
-        registry.open("two")
-    with pytest.raises(NotFound, match=r"it has references/codes\.md"):
-        registry.resource("one", "codes.md")
-    with pytest.raises(NotFound, match="give folders"):
-        SkillRegistry().get("one")
+    refused(NotFound, "there are one", registry.open, "two")
+    refused(NotFound, r"it has references/codes\.md", registry.resource, "one", "codes.md")
+    refused(NotFound, "give folders", SkillRegistry().get, "one")
 
 
 @pytest.mark.parametrize(
@@ -167,10 +155,15 @@ def test_a_name_that_leads_out_is_refused(write_skill, name):
         SkillRegistry(folder.parent).resource("one", name)
 
 
-def test_an_absolute_name_is_refused(write_skill):
+def test_an_absolute_name_is_refused_and_a_skill_may_be_a_link_as_a_whole(write_skill, tmp_path):
     folder = write_skill(inner_md="42")
     with pytest.raises(InputError, match="inside the folder"):
         SkillRegistry(folder.parent).resource("one", str(folder / "inner.md"))
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "one").symlink_to(folder)
+    registry = SkillRegistry(tmp_path / "links")
+    assert registry.resource("one", "inner.md") == "42"
+    assert registry.open("one").resources == ("inner.md",)
 
 
 def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_path):
@@ -198,15 +191,6 @@ def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_pat
     assert "leads out" in reasons(SkillRegistry(folder.parent))["linked"]
 
 
-def test_a_skill_may_be_a_link_as_a_whole(write_skill, tmp_path):
-    folder = write_skill(inner_md="42")
-    (tmp_path / "links").mkdir()
-    (tmp_path / "links" / "one").symlink_to(folder)
-    registry = SkillRegistry(tmp_path / "links")
-    assert registry.resource("one", "inner.md") == "42"
-    assert registry.open("one").resources == ("inner.md",)
-
-
 def test_resources_must_be_text_of_a_sane_size(write_skill):
     folder = write_skill()
     (folder / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
@@ -219,11 +203,9 @@ def test_resources_must_be_text_of_a_sane_size(write_skill):
         "zeros.bin": "no text",
         "huge.txt": "larger than 1,000,000",
     }.items():
-        with pytest.raises(InputError, match=complaint):
-            registry.resource("one", name)
+        refused(InputError, complaint, registry.resource, "one", name)
     write_skill("big", body="x" * 1_000_001)
-    with pytest.raises(InputError, match="larger than"):
-        SkillRegistry(folder.parent).open("big")
+    refused(InputError, "larger than", SkillRegistry(folder.parent).open, "big")
 
 
 def test_reload_reads_everything_again(write_skill):

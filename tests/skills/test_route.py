@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from at_once import at_once
+from tables import literals, read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import EmbeddingError, InputError
@@ -66,8 +67,7 @@ def test_limit_and_order(registry):
 
 def test_why_names_the_words(registry):
     (found,) = Router(registry).route("certbot cannot renew the certificate")
-    assert found.skill.name == "tls-certificate"
-    assert found.why == "words: certbot, renew, certif"
+    assert (found.skill.name, found.why) == ("tls-certificate", "words: certbot, renew, certif")
 
 
 @pytest.mark.parametrize("query", ["", "  ", "？", "the of and", "🎉"])
@@ -75,17 +75,7 @@ def test_nothing_to_go_by_gives_nothing(registry, query):
     assert Router(registry).route(query) == []
 
 
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [
-        ("use csv-charts for this", True),
-        ("/csv-charts", True),
-        ("请用csv-charts处理", True),
-        ("$csv-charts please", True),
-        ("see docs/csv-charts.md", False),
-        ("my-csv-charts-old", False),
-    ],
-)
+@pytest.mark.parametrize(("query", "named"), literals(read_tables(__file__)["a skill named in the query"]))
 def test_a_skill_named_in_the_query(registry, query, named):
     found = Router(registry).route(query)
     assert (bool(found) and found[0].why == "named in the query") == named
@@ -97,14 +87,11 @@ def test_a_name_of_one_word_needs_a_sign(write_skill):
     assert Router(registry).route("review")[0].why != "named in the query"
 
 
-def test_one_skill_alone_is_still_not_for_everything():
+def test_one_skill_alone_is_not_for_everything_and_tags_and_when_to_use_count():
     skill = Skill(name="tea", description="Brews green tea at the right heat.", folder=Path("tea"))
     assert route("how do I brew green tea?", [skill])[0].skill is skill
     assert route("what is the capital of Portugal?", [skill]) == []
     assert route("anything", []) == []
-
-
-def test_tags_and_when_to_use_count():
     skill = Skill(
         name="a", description="Does it.", tags=("kubernetes",), when_to_use="每周五发布。", folder=Path()
     )

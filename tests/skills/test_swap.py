@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.records.skill import Skill
@@ -103,16 +103,9 @@ def scored(**scores):
 @pytest.mark.parametrize(
     ("scores", "opened", "routed", "expected"),
     [
-        ({"a": 1.0, "b": 0.0}, (), (), (("a",), ())),
-        ({"a": 0.99, "b": 0.0}, (), (), ((), ())),
-        ({"a": 0.99, "b": 0.0}, ("b",), ("b",), ((), ())),
+        *literals(TABLES["the margin"]),
         ({"a": 1.0 + MARGIN, "b": 1.0}, ("b",), ("b",), (("a",), ("b",))),
         ({"a": 0.99 + MARGIN, "b": 1.0}, ("b",), ("b",), ((), ())),
-        ({"a": 1.0, "b": -3.0}, ("b",), ("b",), (("a",), ("b",))),
-        ({"a": 2.0, "b": 0.0}, ("b",), (), (("a",), ())),
-        ({"a": 2.0, "b": 0.0}, ("a", "b"), ("b",), ((), ("b",))),
-        ({"a": 2.0, "b": 1.9, "c": 0.0}, ("b", "c"), ("c",), ((), ())),
-        ({}, (), (), ((), ())),
     ],
 )
 def test_the_margin(scores, opened, routed, expected):

@@ -45,16 +45,10 @@ def test_a_query_of_stop_words_keeps_them(query):
     assert set(query_terms(query)) <= set(analyse(query))
 
 
-def test_query_terms_are_distinct_and_analysed_ones_are_not():
+def test_terms_of_a_query_are_distinct_and_words_inside_long_ones_are_found_once():
     assert query_terms("重启 nginx，再重启 nginx") == ["重启", "nginx"]
     assert analyse("nginx nginx").count("nginx") == 2
-
-
-def test_words_inside_long_words_are_found():
     assert {"中华人民共和国", "共和国"} <= set(analyse("中华人民共和国成立了"))
-
-
-def test_a_two_character_word_counts_once():
     assert analyse("我们重启服务").count("重启") == 1
 
 
@@ -83,11 +77,8 @@ def test_every_pair_of_neighbours_is_found(text):
     assert all(text[i : i + 2] in terms for i in range(len(text) - 1))
 
 
-def test_long_terms_are_cut():
+def test_long_terms_are_cut_and_encoded_binary_is_not_taken_apart():
     assert analyse("x" * 1000) == ["x" * MAX_TERM]
-
-
-def test_encoded_binary_is_not_taken_apart():
     random.seed(1)
     blob = base64.b64encode(random.randbytes(30_000)).decode().replace("+", "/")
     assert len(analyse(f"image: {blob} end")) < 10

@@ -3,27 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tables import literals, read_tables
 
 from jiyi.text import counter_for, excerpt, query_terms
 from jiyi.text.cut import clip, word_break
 
+TABLES = read_tables(__file__)
 COUNT = counter_for("gpt-4o").count_text
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "kept"),
-    [
-        ("raise the limit to 1g", 12, "raise the "),
-        ("raise the limit", 9, "raise the"),
-        ("raise the limit", 10, "raise the "),
-        ("改到服务器机房里面", 4, "改到"),
-        ("端口是9443，旧的停用", 5, "端口是"),
-        ("把数据库迁移到上海", 4, "把数据库"),
-        ("x" * 60, 50, "x" * 50),
-        ("a b", 0, ""),
-        ("a b", 3, "a b"),
-        ("a b", 9, "a b"),
-    ],
+    ("text", "place", "kept"), [*literals(TABLES["the break is between words"]), ("x" * 60, 50, "x" * 50)]
 )
 def test_the_break_is_between_words(text, place, kept):
     assert text[: word_break(text, place)] == kept
@@ -36,13 +26,7 @@ def test_a_break_is_a_place_at_or_before_the_one_given(text, place):
 
 @pytest.mark.parametrize(
     ("text", "most", "shown"),
-    [
-        ("Limit raised to 1g. All is well again since then.", 30, "Limit raised to 1g.…"),
-        ("The memory limit was raised to 1g for all", 27, "The memory limit was…"),
-        ("限额提到 1g。之后没有再出现过 502 报错。", 14, "限额提到 1g。…"),
-        ("short", 9, "short"),
-        ("x" * 50, 10, "x" * 9 + "…"),
-    ],
+    [*literals(TABLES["a long text ends with a sentence or a word"]), ("x" * 50, 10, "x" * 9 + "…")],
 )
 def test_a_long_text_ends_with_a_sentence_or_a_word(text, most, shown):
     assert clip(text, most) == shown
@@ -57,8 +41,7 @@ def test_what_is_clipped_is_never_longer(text, most):
 @pytest.mark.parametrize("limit", [8, 15, 40, 90])
 @pytest.mark.parametrize("asked", ["zebra", "quota exceeded"])
 def test_an_excerpt_has_whole_words_at_both_ends(limit, asked):
-    words = [f"word{n} quota{'-exceeded' if n == 300 else ''}" for n in range(500)]
-    text = " ".join(words)
+    text = " ".join([f"word{n} quota{'-exceeded' if n == 300 else ''}" for n in range(500)])
     found = excerpt(text, query_terms(asked), limit, COUNT)
     assert found
     assert set(found.replace("…", " ").split()) <= set(text.split())

@@ -39,11 +39,8 @@ def test_what_a_pattern_requires():
         assert not requires(_parse(pattern), hints.split())
 
 
-def test_no_sign_of_injection_matches_a_text_without_its_hints():
+def test_no_sign_matches_without_its_hints_and_places_are_those_whose_hints_stand_there():
     for sign in read_toml("jiyi.text", "suspicious")["signs"]:
         assert "hints" not in sign or requires(_parse(sign["all"][0]), sign["hints"]), sign["hints"]
-
-
-def test_places_are_those_whose_hints_stand_in_the_text():
     hints = Hints([["ab", "忽略"], [""], ["b"], ["x"]])
     assert [hints.places(text) for text in ("ab", "请忽略", "")] == [[0, 1, 2], [0, 1], [1]]

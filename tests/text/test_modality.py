@@ -1,7 +1,7 @@
 """What a text does: the signs, in both languages, and what must not set them off."""
 
 import pytest
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.text import Mode, modes
 
@@ -13,17 +13,7 @@ def test_a_sign_shows_what_a_text_does(mode, text):
     assert mode in modes(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "edge-02 网关监听 8443。",
-        "我爸的生日是 9 月 12 日。",
-        "The rack holding db-west is D14.",
-        "My sister lives in Lyon.",
-        "GET /items?page=2 returned 200",
-    ],
-)
+@pytest.mark.parametrize("text", literals(read_tables(__file__)["a plain statement shows nothing"]))
 def test_a_plain_statement_shows_nothing(text):
     assert modes(text) == Mode(0)
 

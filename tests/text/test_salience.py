@@ -31,13 +31,10 @@ def test_each_kind_of_text_has_its_place(text, low, high):
     assert low <= salience(text) <= high
 
 
-def test_more_kinds_of_detail_are_worth_more():
+def test_more_kinds_of_detail_are_worth_more_and_a_question_decides_nothing():
     plain, one, three = "看一下日志", "看一下 8080 端口", "看一下 8080 端口，/var/log/app.log 里有超时"
     assert salience(plain) < salience(one) < salience(three)
     assert salience("look at it") < salience("look at port 8080") < salience("port 8080 timed out in app.log")
-
-
-def test_a_question_decides_nothing():
     assert salience("你还记得我们决定了什么吗？") < 0.6
     assert salience("Do you remember what we decided?") < 0.6
 
@@ -59,22 +56,10 @@ def test_a_long_text_costs_no_more_than_its_beginning(text):
     assert time.thread_time() - started < 0.5
 
 
-def test_sentences_of_both_languages():
+def test_sentences_of_both_languages_are_found_and_code_is_one_piece():
     text = "Dr. Smith said v1.2.3 is out. 看这里！“好的。”他说。See a.py? Yes."
     text += "\n1. first\n- b: http://x.y/z?q=1 ok"
-    assert sentences(text) == [
-        "Dr. Smith said v1.2.3 is out.",
-        "看这里！",
-        "“好的。”",
-        "他说。",
-        "See a.py?",
-        "Yes.",
-        "1. first",
-        "- b: http://x.y/z?q=1 ok",
-    ]
-
-
-def test_code_is_one_piece():
+    assert sentences(text) == TABLES["sentences of both languages"]
     text = "Run this:\n```py\nx = 1. \nprint('a. b')\n```\nDone. 好。"
     assert sentences(text) == ["Run this:", "```py\nx = 1. \nprint('a. b')\n```", "Done.", "好。"]
     assert sentences("open\n```\nnever. closed") == ["open", "```\nnever. closed"]

@@ -64,9 +64,13 @@ def test_hostile_texts_cost_no_more_than_their_length(unit):
     )
 
 
-def test_nothing_is_found_in_nothing():
+def test_nothing_is_found_in_nothing_and_another_wording_shows_a_secret():
     for text in ("", " ", "\0", "\ud800", "密", "::::", "password:", "密码：", "PIN "):
         assert secrets(text) == ()
+    text, clause = "garage · value: tulip-88", "The code for the garage door: password tulip-88"
+    assert secrets(text) == ()
+    assert [text[one.start : one.end] for one in secrets(text, clause)] == ["tulip-88"]
+    assert Secrecy("bread?", [text], "en")(text, clause) == "garage · value: [password hidden]"
 
 
 WIFI, BANK = "The wifi password is tulip-88.", "Bank card PIN is 4821."
@@ -104,10 +108,3 @@ def test_what_is_hidden_is_named_in_the_language_of_the_window():
     text = "身份证 11010519491231002X，wifi 密码 tulip-88，卡 4111 1111 1111 1111"
     hidden = Secrecy("怎么烤面包？", [text], "zh")(text)
     assert hidden == "身份证 [证件号已隐藏]，wifi 密码 [密码已隐藏]，卡 [卡号已隐藏]"
-
-
-def test_what_another_wording_shows_to_be_a_secret_is_one():
-    text, clause = "garage · value: tulip-88", "The code for the garage door: password tulip-88"
-    assert secrets(text) == ()
-    assert [text[one.start : one.end] for one in secrets(text, clause)] == ["tulip-88"]
-    assert Secrecy("bread?", [text], "en")(text, clause) == "garage · value: [password hidden]"

@@ -9,11 +9,9 @@ from tables import read_tables
 
 from jiyi.text import Trait, traits
 
-TABLES = read_tables(__file__)
-
 
 def texts_of(sign, table):
-    return [text for name, *texts in TABLES[table] if name == sign.name for text in texts]
+    return [text for name, *texts in read_tables(__file__)[table] if name == sign.name for text in texts]
 
 
 @pytest.mark.parametrize("sign", list(Trait), ids=lambda sign: sign.name)
@@ -25,8 +23,7 @@ def test_signs_are_where_they_are_meant(sign):
 
 
 def test_a_text_can_carry_several_and_none():
-    found = traits("Do you remember what I decided on 3 May about Anna?")
-    assert found == (
+    assert traits("Do you remember what I decided on 3 May about Anna?") == (
         Trait.QUESTION | Trait.ASKS_LAST | Trait.MOSTLY_ASKS | Trait.FIRST_PERSON | Trait.SECOND_PERSON
         | Trait.DECISION | Trait.NUMBER | Trait.DATE | Trait.NAME
     )  # fmt: skip
