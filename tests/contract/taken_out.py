@@ -10,14 +10,8 @@ __all__ = ["KINDS", "MAKE", "S", "discard", "embed", "find", "ids", "in_a_row", 
 
 S = ANA.in_session("s")
 KINDS = (*SEARCHABLE, "task")
-MAKE = {
-    "message": message,
-    "episode": episode,
-    "knowledge": knowledge,
-    "fact": fact,
-    "item": item,
-    "task": task,
-}
+SEARCHED = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
+MAKE = SEARCHED | {"task": task}
 
 
 def ids(records):
@@ -37,9 +31,8 @@ def lying(trash, scope=ANA, **parts):
 
 
 def embed(vectors):
-    rows = [
-        VectorRow(key=p.key, vectors=np.ones((2, 4), np.float32)) for p in vectors.pending(100, leased=False)
-    ]
+    ones = np.ones((2, 4), np.float32)
+    rows = [VectorRow(key=p.key, vectors=ones) for p in vectors.pending(100, leased=False)]
     return vectors.add(rows)
 
 

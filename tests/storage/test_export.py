@@ -64,49 +64,24 @@ SOURCES = st.lists(IDS, max_size=2, unique=True).map(tuple)
 NOTES = st.dictionaries(TEXT, JSON, max_size=2)
 SOON = st.integers(0, 10)
 SCOPES = st.builds(Scope, user_id=st.just("ana"), agent_id=st.none() | IDS, session_id=IDS)
-MESSAGES = st.builds(
-    message,
-    TEXT,
-    session=IDS,
-    at=st.integers(-(10**6), 10**6),
-    role=st.sampled_from(["user", "assistant", "system"]),
-    agent=st.none() | IDS,
-    pinned=st.booleans(),
-    importance=st.none() | st.floats(0, 1),
-    name=st.none() | TEXT,
-)
+PLACED = {"scope": SCOPES, "at": SOON}
+SAID = {"session": IDS, "at": st.integers(-(10**6), 10**6), "agent": st.none() | IDS, "pinned": st.booleans()}
+SAID |= {"importance": st.none() | st.floats(0, 1), "name": st.none() | TEXT}
+MESSAGES = st.builds(message, TEXT, role=st.sampled_from(["user", "assistant", "system"]), **SAID)
 STEPS = st.builds(
     Step, scope=SCOPES, task_id=st.just("?"), description=TEXT, args=NOTES,
     result=st.none() | TEXT, tool_name=st.none() | TEXT, started_at=st.none() | MOMENTS,
     status=st.sampled_from(["pending", "completed"]), seq=st.just(0),
 )  # fmt: skip
+PAST = {"tags": TEXTS, "target": st.none() | TEXT, "importance": st.floats(0, 1)}
+HELD = {"valid_from": st.none() | MOMENTS, "valid_to": st.none() | MOMENTS, "confidence": st.floats(0, 1)}
+HELD |= {"subject": TEXT, "predicate": TEXT, "sources": SOURCES, "supersedes": st.none() | IDS}
+HELD |= {"status": st.sampled_from(["active", "superseded", "retracted", "expired"])}
 OTHERS = st.one_of(
-    st.builds(
-        episode,
-        TEXT,
-        at=SOON,
-        scope=SCOPES,
-        tags=TEXTS,
-        target=st.none() | TEXT,
-        importance=st.floats(0, 1),
-        steps=st.lists(STEPS, max_size=2).map(tuple),
-    ),
+    st.builds(episode, TEXT, steps=st.lists(STEPS, max_size=2).map(tuple), **PLACED, **PAST),
     st.builds(knowledge, TEXT, at=SOON, source_episodes=SOURCES),
-    st.builds(task, TEXT, at=SOON, scope=SCOPES, context=NOTES),
-    st.builds(
-        fact,
-        TEXT,
-        at=SOON,
-        scope=SCOPES,
-        subject=TEXT,
-        predicate=TEXT,
-        valid_from=st.none() | MOMENTS,
-        valid_to=st.none() | MOMENTS,
-        confidence=st.floats(0, 1),
-        sources=SOURCES,
-        supersedes=st.none() | IDS,
-        status=st.sampled_from(["active", "superseded", "retracted", "expired"]),
-    ),
+    st.builds(task, TEXT, context=NOTES, **PLACED),
+    st.builds(fact, TEXT, **PLACED, **HELD),
 )
 
 
