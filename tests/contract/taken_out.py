@@ -1,12 +1,13 @@
 """Short ways to take records out, to list them, and to see who stands beside whom."""
 
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 from samples import ANA, START, episode, fact, item, knowledge, message, task
 
 from jiyi.records import SEARCHABLE, Query
 from jiyi.storage import VectorRow
-
-__all__ = ["KINDS", "MAKE", "S", "discard", "embed", "find", "ids", "in_a_row", "lying", "neighbours"]
 
 S = ANA.in_session("s")
 KINDS = (*SEARCHABLE, "task")
@@ -46,3 +47,15 @@ def neighbours(store, text):
 
 def in_a_row(*names):
     return {b: (a, c) for a, b, c in zip([None, *names], names, [*names[1:], None], strict=False)}
+
+
+class Undo(Exception):
+    """Raised to take a transaction back."""
+
+
+@contextmanager
+def undone(store):
+    """A transaction that fails in the end: nothing of it may be left."""
+    with pytest.raises(Undo), store.transaction():  # noqa: PT012
+        yield
+        raise Undo
