@@ -37,6 +37,13 @@ def embed(vectors):
     return vectors.add(rows)
 
 
+def cone(count, dims):
+    """Vectors as embedding models give them: all in one narrow cone, in loose groups."""
+    rng = np.random.default_rng(7)
+    rows = 2 + rng.normal(size=(60, dims))[rng.integers(60, size=count)] + rng.normal(size=(count, dims))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+
+
 def neighbours(store, text):
     """Who stands before and after each message that search shows."""
     found = store.match(Query(scope=S, text=text, limit=100))

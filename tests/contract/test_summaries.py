@@ -103,17 +103,10 @@ def test_versions_are_found_by_the_messages_they_cover(store):
 
 def test_filters_of_other_kinds_find_none(store):
     chain(store, 2)
-    for part in (
-        {"roles": ("user",)},
-        {"pinned": True},
-        {"after_seq": 0},
-        {"target": "x"},
-        {"subject": "x"},
-        {"task_id": "t"},
-        {"status": "failed"},
-        {"until": START},
-    ):
-        assert find(store, **part) == [], part
+    others = {"roles": ("user",), "pinned": True, "after_seq": 0, "target": "x", "subject": "x"}
+    others |= {"task_id": "t", "status": "failed", "until": START}
+    for part, value in others.items():
+        assert find(store, **{part: value}) == [], part
     assert len(find(store, since=START, pinned=False)) == 2
 
 

@@ -13,16 +13,10 @@ from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope
-from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 from jiyi.testing import HashEmbedder
 
-
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    """Several pieces of everything."""
-    for module in (copy, batches):
-        monkeypatch.setattr(module, "BATCH_SIZE", 4)
+pytestmark = pytest.mark.usefixtures("small_batches")
 
 
 @pytest.fixture
@@ -256,7 +250,6 @@ import os, signal, sys
 from dataclasses import replace
 sys.path += {paths!r}
 from copying import both_ends
-from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 copy.BATCH_SIZE = batches.BATCH_SIZE = 4
 left = int(sys.argv[3])

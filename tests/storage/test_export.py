@@ -19,8 +19,8 @@ from jiyi.records import Query, Scope, Step
 
 
 @pytest.fixture
-def memory(opened, tmp_path):
-    return opened(tmp_path / "one.db")
+def memory(one):
+    return one
 
 
 @pytest.fixture
@@ -28,11 +28,6 @@ def full(memory):
     """The memory with something of every kind."""
     fill(memory)
     return memory
-
-
-@pytest.fixture
-def fresh(opened, tmp_path):
-    return opened(tmp_path / "two.db")
 
 
 @pytest.mark.parametrize("text", ["你好 world", *AWKWARD.values()], ids=["plain", *AWKWARD])

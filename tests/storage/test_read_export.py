@@ -10,16 +10,8 @@ from jiyi.errors import ImportFailed
 
 
 @pytest.fixture
-def memory(opened, tmp_path):
-    return opened(tmp_path / "one.db")
-
-
-@pytest.fixture
-def fresh(opened, tmp_path):
-    return opened(tmp_path / "two.db")
-
-
-# --- what is wrong with a file
+def memory(one):
+    return one
 
 
 @pytest.fixture
