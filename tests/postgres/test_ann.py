@@ -38,9 +38,8 @@ def asked_of_index(url: str) -> int:
     until = time.monotonic() + 30
     while True:
         with psycopg.connect(url, autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname ~ '^vectors_ann_'"
-            ).fetchone()
+            words = "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname ~ '^vectors_ann_'"
+            row = connection.execute(words).fetchone()
         assert row is not None
         if row[0] or time.monotonic() > until:
             return int(row[0])
@@ -179,12 +178,9 @@ def test_records_with_many_parts_leave_room_for_others(database):
     one = np.eye(1, DIMS, dtype=np.float32)
     near = one + 0.1 * random_rows(5, 20)
     near /= np.linalg.norm(near, axis=1, keepdims=True)
-    vectors.add(
-        [
-            VectorRow(key=p.key, vectors=np.repeat(one, 300, axis=0) if p.text == "long" else near[n : n + 1])
-            for n, p in enumerate(vectors.pending(30), start=-1)
-        ]
-    )
+    for n, p in enumerate(vectors.pending(30), start=-1):
+        rows = np.repeat(one, 300, axis=0) if p.text == "long" else near[n : n + 1]
+        vectors.add([VectorRow(key=p.key, vectors=rows)])
     found = vectors.nearest(Query(scope=ANA, limit=5), one[0])
     assert len(found) == 5
     assert found[0].id == "long"

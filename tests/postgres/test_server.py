@@ -76,8 +76,7 @@ def test_it_keeps_data_port_and_password_over_a_restart(server, folder):
     server.stop()
     assert server.pid is None
     assert not psutil.pid_exists(pid)
-    again = LocalServer(folder, programs=server.programs)
-    with again:
+    with LocalServer(folder, programs=server.programs) as again:
         assert again.url == url
         assert asked(url, "SELECT count(*) FROM kept") == (1,)
         again.start()
@@ -135,20 +134,15 @@ def test_a_server_that_does_not_start_says_why(server, folder):
         assert asked(again.url, "SELECT 1") == (1,)
 
 
-def test_data_of_another_version_are_refused(server, folder):
+def test_data_of_another_version_and_data_without_the_password_are_refused(server, folder):
     server.stop()
     version = folder / "data" / "PG_VERSION"
     mode = version.read_text()
     version.write_text("14\n")
-    with pytest.raises(
-        StorageError, match=r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
-    ):
+    refused = r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
+    with pytest.raises(StorageError, match=refused):
         LocalServer(folder, programs=server.programs).start()
     version.write_text(mode)
-
-
-def test_data_without_the_password_are_refused(server, folder):
-    server.stop()
     (folder / "server.json").unlink()
     with pytest.raises(StorageError, match=r"server\.json; it holds the password"):
         LocalServer(folder, programs=server.programs).start()
@@ -206,8 +200,7 @@ def test_the_server_runs_as_the_user_named(folder, postgres_server):
     with LocalServer(folder, run_as="nobody", programs=postgres_server.programs) as server:
         assert psutil.Process(server.pid).username() == "nobody"
         server.stop()
-        again = LocalServer(folder, programs=postgres_server.programs)  # whose the data are is remembered
-        with again:
+        with LocalServer(folder, programs=postgres_server.programs) as again:  # whose they are is remembered
             assert psutil.Process(again.pid).username() == "nobody"
 
 
