@@ -1,14 +1,12 @@
 """What every embedder promises, run on each of them; see `jiyi.embeddings.Embedder`."""
 
 import hashlib
-import json
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 from samples import AWKWARD
+from scripted_endpoint import ScriptedEndpoint
 
 from jiyi.embeddings import CachedEmbedder, E5Embedder, Embedder, Endpoint, OpenAIEmbedder
 from jiyi.errors import InputError
@@ -21,45 +19,26 @@ ODD = AWKWARD | {
 }
 
 
-class HashEmbeddings(BaseHTTPRequestHandler):
-    """An honest /embeddings endpoint whose vectors are hashes of the texts."""
+class HashEndpoint(ScriptedEndpoint):
+    """An /embeddings endpoint whose vectors are hashes of the texts."""
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        data = []
-        for index, text in enumerate(asked["input"]):
-            assert text, "endpoints refuse empty texts"
-            digest = hashlib.sha256(text.encode("utf-8")).digest()
-            data.append({"object": "embedding", "index": index, "embedding": [b - 127.5 for b in digest]})
-        body = json.dumps({"object": "list", "model": asked["model"], "data": data}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-@pytest.fixture(scope="module")
-def hash_server():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), HashEmbeddings)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    @staticmethod
+    def honest(asked):
+        assert all(asked["input"]), "endpoints refuse empty texts"
+        digests = [hashlib.sha256(text.encode("utf-8")).digest() for text in asked["input"]]
+        vectors = enumerate([byte - 127.5 for byte in digest] for digest in digests)
+        data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in vectors]
+        return {"object": "list", "model": asked["model"], "data": data}
 
 
 @pytest.fixture(scope="module", params=["e5", "cached", "openai"])
 def embedder(request):
     if request.param == "openai":
-        endpoint = Endpoint(base_url=request.getfixturevalue("hash_server"), api_key="")
-        remote = OpenAIEmbedder("hash", endpoint=endpoint, query_prefix="query: ", batch_size=3)
-        yield remote
-        remote.close()
+        with HashEndpoint() as server:
+            endpoint = Endpoint(base_url=server.url, api_key="")
+            remote = OpenAIEmbedder("hash", endpoint=endpoint, query_prefix="query: ", batch_size=3)
+            yield remote
+            remote.close()
     elif request.param == "cached":
         yield CachedEmbedder(E5Embedder(), size=50)
     else:

@@ -81,18 +81,15 @@ def conditions(draw):
     return {name + draw(WAYS) if name == "value." else name: asked}
 
 
-FILTERS = st.recursive(
-    conditions(),
-    lambda inner: (
-        st.builds(
-            lambda word, parts: {word: parts},
-            st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"]),
-            st.lists(inner, min_size=1, max_size=3),
-        )
-        | st.builds(lambda one, other: {**one, **other}, inner, inner)
-    ),
-    max_leaves=6,
-)
+def combined(inner):
+    words, parts = (
+        st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"]),
+        st.lists(inner, min_size=1, max_size=3),
+    )
+    return st.builds(lambda word, of: {word: of}, words, parts) | st.builds(operator.or_, inner, inner)
+
+
+FILTERS = st.recursive(conditions(), combined, max_leaves=6)
 
 
 @st.composite

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from opening import run_elsewhere
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, full, knowledge, message
-from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours
+from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours, undone
 
 from jiyi.errors import BadQuery, DuplicateId
 from jiyi.records import SEARCHABLE, Fact, Knowledge, Query, Step
@@ -174,19 +174,13 @@ def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
     store, vectors, trash, _ = one_of_each
     before, word = find(store), Query(scope=ANA, text="word")
     keys = [(kind, kind) for kind in KINDS]
-
-    def undone():
-        with store.transaction():
-            discard(trash, *keys)
-            assert len(lying(trash)) == len(KINDS)
-            assert len(find(store)) == 2
-            assert {*by_words(store, word)} == {"built"}
-            trash.restore(ANA, keys[:1])
-            trash.erase(ANA)
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        undone()
+    with undone(store):
+        discard(trash, *keys)
+        assert len(lying(trash)) == len(KINDS)
+        assert len(find(store)) == 2
+        assert {*by_words(store, word)} == {"built"}
+        trash.restore(ANA, keys[:1])
+        trash.erase(ANA)
     assert find(store) == before
     assert lying(trash) == []
     assert {*by_words(store, word)} == {*SEARCHABLE, "built"}
@@ -196,14 +190,8 @@ def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
         with pytest.raises(BadQuery):
             discard(trash, *keys[1:], ("step", "x"))
     assert [e.record.id for e in lying(trash)] == ["message"]
-
-    def restored():
-        with store.transaction():
-            trash.restore(ANA, keys)
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        restored()
+    with undone(store):
+        trash.restore(ANA, keys)
     assert [e.record.id for e in lying(trash)] == ["message"]
     assert len(find(store)) == len(before) - 1
 

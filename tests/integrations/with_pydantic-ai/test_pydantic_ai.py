@@ -84,19 +84,12 @@ async def test_what_another_conversation_said_is_shown_before_the_question(memor
 
 
 PICTURE = BinaryContent(b"a" * 40_000, media_type="image/png")
+CALLS = [ToolCallPart("look", {"what": "蓝"}, "c1"), ToolCallPart("look", '{"what": "绿"}', "c2")]
+TOLD = [ToolReturnPart("look", {"n": 42}, "c1"), ToolReturnPart("look", "42", "c2")]
 TALK: list[Any] = [
     ModelRequest([SystemPromptPart("Be kind."), UserPromptPart(["蓝色门", CachePoint(), PICTURE])]),
-    ModelResponse(
-        [
-            ThinkingPart("hm", signature="c2ln"),
-            TextPart("So"),
-            ToolCallPart("look", {"what": "蓝"}, "c1"),
-            ToolCallPart("look", '{"what": "绿"}', "c2"),
-        ]
-    ),
-    ModelRequest(
-        [ToolReturnPart("look", {"n": 42}, "c1"), ToolReturnPart("look", "42", "c2"), UserPromptPart("Well?")]
-    ),
+    ModelResponse([ThinkingPart("hm", signature="c2ln"), TextPart("So"), *CALLS]),
+    ModelRequest([*TOLD, UserPromptPart("Well?")]),
     ModelResponse([TextPart("It is 42.")]),
 ]
 
