@@ -26,20 +26,13 @@ class Row:
 def rows_of(found):
     """Return the rows of candidates by id; neighbours by their ids."""
     names = [*(id_ for _, id_ in found.keys), None]  # -1 is nobody, and no speaker, and no role
-    beside = [[names[place] for place in links] for links in (found.previous, found.following)]
-    whose = (
-        [[*found.speakers, None][place] for place in found.speaker],
-        [[*ROLES, None][r] for r in found.roles],
-    )
-    scored = (
-        found.text.tolist(),
-        map(tuple, found.words.tolist()),
-        found.eligible.tolist(),
-        found.session.tolist(),
-    )
-    said = found.created_at.tolist(), map(Trait, found.traits.tolist()), found.length.tolist()
-    rows = zip(*scored, *beside, *said, strict=True)
-    return {id_: Row(*row) for id_, row in zip(names, rows, strict=False)}
+    named = [(names, found.previous), (names, found.following)]
+    named += [([*found.speakers, None], found.speaker), ([*ROLES, None], found.roles)]
+    columns = [found.text.tolist(), map(tuple, found.words.tolist())]
+    columns += [found.eligible.tolist(), found.session.tolist()]
+    columns += [[known[place] for place in places] for known, places in named]
+    columns += [found.created_at.tolist(), map(Trait, found.traits.tolist()), found.length.tolist()]
+    return {id_: Row(*row) for id_, *row in zip(names[:-1], *columns, strict=True)}
 
 
 def naive_bm25(records, question):

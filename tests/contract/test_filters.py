@@ -82,11 +82,9 @@ def conditions(draw):
 
 
 def combined(inner):
-    words, parts = (
-        st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"]),
-        st.lists(inner, min_size=1, max_size=3),
-    )
-    return st.builds(lambda word, of: {word: of}, words, parts) | st.builds(operator.or_, inner, inner)
+    words = st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"])
+    grouped = st.builds(lambda word, parts: {word: parts}, words, st.lists(inner, min_size=1, max_size=3))
+    return grouped | st.builds(operator.or_, inner, inner)
 
 
 FILTERS = st.recursive(conditions(), combined, max_leaves=6)

@@ -4,6 +4,8 @@ A policy that asks a function plays the machine: it raises what Citus raises whe
 of its users is looked at.
 """
 
+from pathlib import Path
+
 import numpy as np
 import psycopg
 import pytest
@@ -58,18 +60,7 @@ def test_ones_own_server_going_is_no_lost_machine(postgres_url, postgres_server)
     assert not isinstance(found, MachineLost)
 
 
-AWAY = """
-CREATE FUNCTION answers(tenant text) RETURNS boolean LANGUAGE plpgsql COST 1 AS $$
-BEGIN
-  IF tenant LIKE 'dead%' THEN
-    RAISE EXCEPTION 'connection to the remote node jiyi@east:5432 failed' USING ERRCODE = '08006';
-  END IF;
-  RETURN true;
-END $$;
-CREATE POLICY machine ON pending AS RESTRICTIVE USING (answers(tenant_id));
-CREATE POLICY machine ON documents AS RESTRICTIVE USING (answers(tenant_id));
-CREATE POLICY machine ON owners AS RESTRICTIVE USING (answers(tenant_id));
-"""
+AWAY = (Path(__file__).parent / "machines.sql").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -83,7 +74,7 @@ def lose(database):
 
     def lose():
         with psycopg.connect(database.url, autocommit=True) as server:
-            server.execute(AWAY)
+            server.execute(AWAY.encode())
 
     return lose
 

@@ -66,14 +66,7 @@ def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_serv
 
 def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
     with psycopg.connect(postgres_url) as connection:
-        walled = connection.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' "
-            "AND relrowsecurity AND relforcerowsecurity"
-        ).fetchall()
-        keys = connection.execute(
-            "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint "
-            "WHERE connamespace = 'public'::regnamespace AND contype IN ('p', 'u', 'f')"
-        ).fetchall()
+        walled, keys = (connection.execute(asked).fetchall() for asked in TABLES["walls and keys"])
     assert {name for (name,) in walled} == set(tables()) - {"meta"}
     assert len(keys) > 25
     for table, key in keys:
@@ -84,16 +77,7 @@ def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
 
 def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginning(empty_postgres_url):
     order(empty_postgres_url, *statements(load_migrations("postgres")[1]))
-    order(
-        empty_postgres_url,
-        "INSERT INTO meta VALUES ('application', 'jiyi'), ('schema', '1')",
-        "SELECT set_config('jiyi.tenant', 'ana', false)",
-        "INSERT INTO owners (tenant_id, next_doc) VALUES ('ana', 2)",
-        "INSERT INTO sessions VALUES ('ana', 's', 1000000, 2000000, 1, 1)",
-        "INSERT INTO documents (tenant_id, doc, kind, id, session_id, role, seq, created_at, pinned, has_text"
-        ", length, traits, entry, body) VALUES ('ana', 1, 'message', 'm', 's', 'user', 0, 1000000, false"
-        """, true, 1, 0, '\\x00', '{"role":"user","content":"tea"}')""",
-    )
+    order(empty_postgres_url, *TABLES["a memory of the first schema"])
     assert pending_steps(empty_postgres_url) == ALL_STEPS[1:]
     database = PostgresDatabase(empty_postgres_url)
     (kept,) = Store(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
