@@ -95,18 +95,15 @@ def indexed(database):
     return PostgresVectors(database)
 
 
-def test_it_is_asked_for_large_scopes_only(indexed):
+def test_it_is_asked_for_large_scopes_only(indexed, monkeypatch):
     plan = indexed._ann.plan("ana", 28)
     assert plan is not None
     assert (plan.space, plan.dims, plan.kinds) == (0, DIMS, frozenset({"message"}))
     assert dict(plan.settings)["hnsw.ef_search"] == "360", "as many more as there are others'"
     assert indexed._ann.plan("ben", 28) is None
     assert indexed._ann.plan("ana", 2_000) is None, "more than it can keep in view"
-
-
-def test_what_is_small_in_the_table_is_compared_whole(indexed, monkeypatch):
     monkeypatch.setattr(ann, "ANN_SHARE", 0.9)
-    assert indexed._ann.plan("ana", 28) is None
+    assert indexed._ann.plan("ana", 28) is None, "what is small in the table is compared whole"
 
 
 @pytest.mark.slow

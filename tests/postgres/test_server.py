@@ -35,15 +35,13 @@ def asked(url: str, query: str) -> tuple:
         return connection.execute(query.encode()).fetchone()
 
 
-def test_it_is_ready_for_a_plain_role_with_the_extension(server):
+def test_it_is_ready_for_a_plain_role_with_the_extension_and_closed_to_other_machines(server):
     assert asked(server.url, "SELECT current_user, current_database()") == ("jiyi", "jiyi")
     rights = "SELECT rolsuper, rolbypassrls, rolcreaterole FROM pg_roles WHERE rolname = current_user"
     assert asked(server.url, rights) == (False, False, False)
     assert asked(server.url, "SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec") == (0.0,)
     assert asked(server.superuser_url, rights)[0] is True
-
-
-def test_it_listens_on_this_machine_only_and_asks_for_a_password(server):
+    # It listens on this machine only, and asks for a password.
     assert asked(server.superuser_url, "SHOW listen_addresses") == ("127.0.0.1",)
     (password,) = asked(server.superuser_url, "SELECT rolpassword FROM pg_authid WHERE rolname = 'jiyi'")
     assert password.startswith("SCRAM-SHA-256$")
@@ -88,9 +86,6 @@ def test_a_second_one_says_where_the_first_is(server, folder):
         LocalServer(folder, programs=server.programs).start()
     assert (refused.value.url, refused.value.pid) == (server.url, server.pid)
     assert asked(server.url, "SELECT 1") == (1,), "the first one is not disturbed"
-
-
-def test_one_that_outlived_its_keeper_is_found_too(server, folder):
     os.close(server._lock)  # as when the process that started it is killed
     server._lock = None
     with pytest.raises(ServerRuns):
