@@ -37,6 +37,10 @@ def embed(vectors):
     return vectors.add(rows)
 
 
+def pending(store, scope=ANA):
+    return store.count(Query(scope=scope))["vectors_pending"]
+
+
 def cone(count, dims):
     """Vectors as embedding models give them: all in one narrow cone, in loose groups."""
     rng = np.random.default_rng(7)

@@ -31,9 +31,8 @@ def keys(*ids, kind="message"):
 
 def talk(count, session="s", user="ana", **fields):
     """Messages of one session, whose ids are session and place; each says its word of `SAID`."""
-    return [
-        message(SAID[i], session=session, user=user, id=f"{session}{i}", at=i, **fields) for i in range(count)
-    ]
+    own = {"session": session, "user": user, **fields}
+    return [message(SAID[i], id=f"{session}{i}", at=i, **own) for i in range(count)]
 
 
 def check_scores(found, records, question):

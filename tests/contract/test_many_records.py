@@ -46,9 +46,8 @@ def test_a_scan_gives_everything_oldest_first_in_pieces(store, kind, size):
 
 
 def test_a_scan_goes_by_all_conditions(store):
-    store.put(
-        [episode(f"e{i}", id=f"e{i}", at=i, consolidated=i % 2 == 0, target=f"t{i % 3}") for i in range(9)]
-    )
+    past = [{"id": f"e{i}", "at": i, "consolidated": i % 2 == 0, "target": f"t{i % 3}"} for i in range(9)]
+    store.put([episode(**one) for one in past])
     store.put([message(f"m{i}", id=f"m{i}", session=f"{i % 2}", agent="ab"[i % 3 == 0]) for i in range(9)])
     assert ids(scanned(store, kinds=("episode",), consolidated=True, target="T1")) == ["e4"]
     assert ids(scanned(store, kinds=("episode",), consolidated=False)) == ["e1", "e3", "e5", "e7"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opening import run_elsewhere
 from samples import ANA, BEN, by_words, episode, knowledge, message
 from tables import read_tables
-from taken_out import ids, in_a_row, neighbours, undone
+from taken_out import ids, in_a_row, neighbours, pending, undone
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.records import Query, Scope
@@ -39,10 +39,6 @@ def fill(vectors, by_text):
 
 def nearest(vectors, vector, scope=ANA, limit=10, **parts):
     return vectors.nearest(Query(scope=scope, limit=limit, **parts), vector)
-
-
-def pending(store, scope=ANA):
-    return store.count(Query(scope=scope))["vectors_pending"]
 
 
 def test_the_first_claim_with_a_size_binds(backend):

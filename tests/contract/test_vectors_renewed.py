@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from samples import ANA, START, episode, knowledge, message
+from taken_out import pending
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Query, Scope
@@ -33,10 +34,6 @@ def fill_all(vectors, by_text, name):
 
 def nearest(vectors, vector, user="ana"):
     return [m.id for m in vectors.nearest(Query(scope=Scope(user_id=user), limit=10), vector[0])]
-
-
-def pending(store, user="ana"):
-    return store.count(Query(scope=Scope(user_id=user)))["vectors_pending"]
 
 
 def texts(vectors, name, limit=100):

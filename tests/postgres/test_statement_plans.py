@@ -82,10 +82,8 @@ def test_every_statement_that_runs_goes_by_the_tenant(asked, postgres_url):
 
 
 def test_a_reader_of_plans_sees_what_reads_all(asked, postgres_url):
-    bad = (
-        "SELECT body FROM documents WHERE kind = 'fact'",
-        "SELECT tenant_id FROM trash WHERE discarded_at = 7",
-    )
+    all_users = "SELECT tenant_id FROM trash WHERE discarded_at = 7"
+    bad = ("SELECT body FROM documents WHERE kind = 'fact'", all_users)
     with connect(postgres_url) as server:
         for statement in bad:
             ask = UserStatement(user_id=SMALL, statement=statement, values={})

@@ -79,15 +79,12 @@ def test_dates_are_those_of_the_zone(store, tmp_path):
     assert "9999-12-31 23:59" in text
 
 
-def test_only_a_session(store, tmp_path):
+def test_an_empty_memory_has_a_title_and_a_session_can_be_shown_alone(store, tmp_path):
+    assert written(store, tmp_path)[0] == "# Memory of ana\n"
     talk(store)
     text, receipt = written(store, tmp_path, ANA.in_session("two"))
     assert receipt.total == receipt.counts["message"] == 1
     assert headings(text) == ["# Memory of ana", "## Conversations", "### two (2026-03-01 12:01)"]
-
-
-def test_an_empty_memory_has_a_title(store, tmp_path):
-    assert written(store, tmp_path)[0] == "# Memory of ana\n"
 
 
 @pytest.mark.parametrize("text", AWKWARD.values(), ids=list(AWKWARD))
