@@ -25,26 +25,14 @@ class Row:
 
 def rows_of(found):
     """Return the rows of candidates by id; neighbours by their ids."""
-
-    def named(place):
-        return found.keys[place][1] if place >= 0 else None
-
-    return {
-        found.keys[i][1]: Row(
-            float(found.text[i]),
-            tuple(found.words[i].tolist()),
-            bool(found.eligible[i]),
-            int(found.session[i]),
-            named(found.previous[i]),
-            named(found.following[i]),
-            found.speakers[found.speaker[i]] if found.speaker[i] >= 0 else None,
-            ROLES[found.roles[i]] if found.roles[i] >= 0 else None,
-            int(found.created_at[i]),
-            Trait(int(found.traits[i])),
-            int(found.length[i]),
-        )
-        for i in range(len(found))
-    }
+    names = [*(id_ for _, id_ in found.keys), None]  # -1 is nobody, and no speaker, and no role
+    named = [(names, found.previous), (names, found.following)]
+    named += [([*found.speakers, None], found.speaker), ([*ROLES, None], found.roles)]
+    columns = [found.text.tolist(), map(tuple, found.words.tolist())]
+    columns += [found.eligible.tolist(), found.session.tolist()]
+    columns += [[known[place] for place in places] for known, places in named]
+    columns += [found.created_at.tolist(), map(Trait, found.traits.tolist()), found.length.tolist()]
+    return {id_: Row(*row) for id_, *row in zip(names[:-1], *columns, strict=True)}
 
 
 def naive_bm25(records, question):

@@ -20,10 +20,8 @@ EVERYDAY = ("test_store", "test_transactions", "test_trash", "test_vectors")  # 
 if os.environ.get("JIYI_TEST_CITUS_URL"):
     BACKENDS.append("citus")
 # Where vectors matter: FAISS for a file, pgvector itself, and Chroma in a folder and on a server.
-CHROMA = [
-    pytest.param(name, marks=pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT)))
-    for name in ("chroma", "chroma-server")
-]
+WITH_CHROMA = pytest.mark.skipif(bool(ABSENT), reason=str(ABSENT))
+CHROMA = [pytest.param(name, marks=WITH_CHROMA) for name in ("chroma", "chroma-server")]
 
 
 @dataclass
@@ -51,13 +49,11 @@ class Backend:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test on every database, and what is about vectors with other indexes too."""
     if "backend" in metafunc.fixturenames:
-        about = {"vectors", "both", "one_of_each"}.intersection(metafunc.fixturenames)
+        about = {"vectors", "one_of_each"}.intersection(metafunc.fixturenames)
         more = ["faiss", "pgvector", *CHROMA] if about or "test_vectors" in metafunc.module.__name__ else []
         everyday = metafunc.module.__name__.rpartition(".")[2] in EVERYDAY
-        backends = [
-            pytest.param(name, marks=[] if everyday or name == "sqlite" else pytest.mark.slow)
-            for name in BACKENDS
-        ]
+        slow = [[] if everyday or name == "sqlite" else pytest.mark.slow for name in BACKENDS]
+        backends = [pytest.param(name, marks=marks) for name, marks in zip(BACKENDS, slow, strict=True)]
         metafunc.parametrize("backend", [*backends, *more], indirect=True)
 
 
@@ -98,11 +94,6 @@ def backend(request, tmp_path, monkeypatch):
 @pytest.fixture
 def every(backend):
     return backend.open_all()
-
-
-@pytest.fixture
-def both(every):
-    return every[:2]
 
 
 @pytest.fixture

@@ -79,37 +79,25 @@ def found(side, query_text, user="ana"):
 def fill(side, user="ana", messages=30, embedder=None):
     """Two sessions and something of every kind; forgotten, purged, folded, given again, pending."""
     scope = Scope(user_id=user)
-    said = [
-        message(
-            f"消息 {i} about disks" if i % 3 else "x" * 700 + f" {i}",
-            session=f"s{i % 2}",
-            at=i,
-            id=f"m{i}",
-            user=user,
-            agent="ops" if i % 5 == 0 else None,
-            pinned=i % 7 == 0,
-            tokens=i,
-            tokens_by="counted",
-        )
-        for i in range(messages)
-    ]
+    own, said = {"user": user}, []
+    for i in range(messages):
+        text = f"消息 {i} about disks" if i % 3 else "x" * 700 + f" {i}"
+        where = {"session": f"s{i % 2}", "agent": "ops" if i % 5 == 0 else None}
+        counted = {"tokens": i, "tokens_by": "counted"}
+        said.append(message(text, at=i, id=f"m{i}", pinned=i % 7 == 0, **where, **counted, **own))
     side.store.put(said)
     job = task("清理磁盘", id="job", user=user)
-    side.store.put(
-        [job, *(Step(scope=job.scope, task_id="job", id=f"step{n}", description="d") for n in "ab")]
-    )
+    steps = [Step(scope=job.scope, task_id="job", id=f"step{n}", description="d") for n in "ab"]
+    side.store.put([job, *steps])
     side.store.put([task("gone", id="gone", user=user, at=1)])
     side.store.put([Step(scope=job.scope, task_id="gone", id="its step", description="d")])
-    side.store.put(
-        [episode(id=f"e{n}", user=user, at=n, consolidated=n == 1, importance=n / 4) for n in range(3)]
-    )
+    past = [episode(id=f"e{n}", at=n, consolidated=n == 1, importance=n / 4, **own) for n in range(3)]
+    side.store.put(past)
     side.store.put([knowledge(id="k", user=user, source_episodes=("e0", "e1"), confidence=0.5)])
     side.store.put([fact("redis", "port", str(n), id=f"f{n}", user=user, at=n) for n in range(2)])
     kept = item("mountain tea", user=user, former=FORMER, ttl=60.5, at=3)
     side.store.put([kept, item("disks", user=user, key="gone")])
-    first = summary(
-        covers=("m0", "m2"), upto=1, user=user, scope=Scope(user_id=user, session_id="s0"), id="v1"
-    )
+    first = summary(covers=("m0", "m2"), upto=1, scope=Scope(user_id=user, session_id="s0"), id="v1")
     side.store.put([first])
     side.store.put([summary(first, covers=("m4",), upto=2, user=user, at=9, id="v2")])
     own = Scope(user_id=user, session_id="s0", agent_id="ops")

@@ -7,8 +7,6 @@ import apsw
 from jiyi.storage.sql import load_migrations
 from jiyi.text import analyse
 
-__all__ = ["add_to_session", "make_first_schema", "write_file"]
-
 _APPLICATION_ID = 0x6A697969
 
 

@@ -42,9 +42,8 @@ def fact(value="8443", at=0, **fields):
 def fill(memory, text="你好 world"):
     """Every kind, every field, sessions whose order is not that of time, a gap."""
     memory.store.put(full(text))
-    said = [
-        message(f"{text} {n}", session=f"s{n % 3}", at=-n, agent="ops" if n % 2 else None) for n in range(9)
-    ]
+    agents = (None, "ops")
+    said = [message(f"{text} {n}", session=f"s{n % 3}", at=-n, agent=agents[n % 2]) for n in range(9)]
     memory.store.put(said)
     memory.store.delete(Query(scope=ANA, kinds=("message",), ids=(said[3].id,)))
     old = fact("8443", valid_to=START, status="superseded", superseded_by="new", sources=(said[0].id,))

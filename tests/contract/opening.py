@@ -15,8 +15,6 @@ from jiyi.storage.place import locate
 if TYPE_CHECKING:
     from jiyi.storage.chroma import ChromaVectors
 
-__all__ = ["Opened", "open_place", "run_elsewhere"]
-
 
 class Opened(NamedTuple):
     """All protocols on one connection."""

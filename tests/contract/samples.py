@@ -30,51 +30,26 @@ def message(text="hi", session="s", user="ana", at=0, role="user", **fields):
 
 
 def episode(text="the disk was full", user="ana", at=0, **fields):
-    scope = fields.pop("scope", Scope(user_id=user, session_id="s"))
-    return Episode(
-        scope=scope,
-        trigger_summary=text,
-        outcome=fields.pop("outcome", "success"),
-        created_at=START + timedelta(seconds=at),
-        **fields,
-    )
+    own = {"scope": Scope(user_id=user, session_id="s"), "created_at": START + timedelta(seconds=at)}
+    return Episode(**({"trigger_summary": text, "outcome": "success"} | own | fields))
 
 
 def knowledge(text="clean the logs first", user="ana", at=0, **fields):
     moment = START + timedelta(seconds=at)
-    return Knowledge(
-        scope=fields.pop("scope", Scope(user_id=user)),
-        topic=fields.pop("topic", "disks"),
-        content=text,
-        created_at=moment,
-        updated_at=moment,
-        **fields,
-    )
+    own = {"scope": Scope(user_id=user), "topic": "disks", "created_at": moment, "updated_at": moment}
+    return Knowledge(content=text, **(own | fields))
 
 
 def fact(subject="edge-02 网关", predicate="监听端口", object="8444", user="ana", at=0, **fields):
-    return Fact(
-        scope=fields.pop("scope", Scope(user_id=user)),
-        subject=subject,
-        predicate=predicate,
-        object=object,
-        created_at=START + timedelta(seconds=at),
-        **fields,
-    )
+    own = {"scope": Scope(user_id=user), "created_at": START + timedelta(seconds=at)}
+    return Fact(subject=subject, predicate=predicate, object=object, **(own | fields))
 
 
 def item(text="tea", user="ana", at=0, **fields):
     moment = START + timedelta(seconds=at)
-    return Item(
-        scope=fields.pop("scope", Scope(user_id=user)),
-        namespace=fields.pop("namespace", ("notes", "of/all%")),
-        key=fields.pop("key", fields.get("id", "k")),
-        value=fields.pop("value", {"n": [1, 1.0, None, {"x": True}]}),
-        text=text,
-        created_at=moment,
-        updated_at=fields.pop("updated_at", moment),
-        **fields,
-    )
+    own = {"scope": Scope(user_id=user), "namespace": ("notes", "of/all%"), "key": fields.get("id", "k")}
+    own |= {"value": {"n": [1, 1.0, None, {"x": True}]}, "created_at": moment, "updated_at": moment}
+    return Item(text=text, **(own | fields))
 
 
 def task(request="restart nginx", user="ana", at=0, **fields):
@@ -85,17 +60,10 @@ def task(request="restart nginx", user="ana", at=0, **fields):
 
 def summary(after=None, covers=(), upto=0, text="they spoke of disks", user="ana", at=0, **fields):
     """The next version after another, of session "s" unless told."""
-    return Summary(
-        scope=after.scope if after else fields.pop("scope", Scope(user_id=user, session_id="s")),
-        text=text,
-        version=after.version + 1 if after else 1,
-        previous=after.id if after else None,
-        covers=tuple(covers),
-        upto_seq=upto,
-        method=fields.pop("method", "extractive"),
-        created_at=START + timedelta(seconds=at),
-        **fields,
-    )
+    version, previous = (after.version + 1, after.id) if after else (1, None)
+    own = {"scope": after.scope if after else Scope(user_id=user, session_id="s"), "method": "extractive"}
+    own |= {"created_at": START + timedelta(seconds=at), "version": version, "previous": previous}
+    return Summary(text=text, covers=tuple(covers), upto_seq=upto, **(own | fields))
 
 
 def by_words(store, query):
@@ -106,73 +74,26 @@ def by_words(store, query):
 
 
 def _outliving(text, scope, step, odd_zone):
-    return [
-        episode(
-            text,
-            scope=scope,
-            outcome="partial",
-            outcome_summary=text,
-            task_id=step.task_id,
-            trigger_type="scheduled",
-            steps=(step,),
-            target=text,
-            tags=(text,),
-            importance=0.75,
-            access_count=3,
-            last_accessed_at=odd_zone,
-            pinned=True,
-            consolidated=True,
-        ),
-        knowledge(
-            text,
-            scope=scope,
-            topic=text,
-            key_points=(text, ""),
-            source_episodes=("e1",),
-            confidence=0.9,
-            access_count=2,
-            last_accessed_at=START,
-            pinned=True,
-        ),
-        fact(
-            text,
-            text,
-            text,
-            scope=scope,
-            category="plan",
-            text=text,
-            speaker=text,
-            sources=("m1", text, "m1"),
-            valid_from=odd_zone,
-            valid_to=START + timedelta(days=9),
-            status="superseded",
-            confidence=0.35,
-            supersedes="f1",
-            superseded_by="f2",
-            method="llm",
-            access_count=4,
-            last_accessed_at=odd_zone,
-            pinned=True,
-        ),
-        _kept(text, scope, odd_zone),
-    ]
+    used = {"scope": scope, "last_accessed_at": odd_zone, "pinned": True}
+    past = {"outcome": "partial", "outcome_summary": text, "task_id": step.task_id, "access_count": 3}
+    past |= {"trigger_type": "scheduled", "steps": (step,), "target": text, "tags": (text,)}
+    past |= {"importance": 0.75, "consolidated": True}
+    known = {"topic": text, "key_points": (text, ""), "source_episodes": ("e1",), "confidence": 0.9}
+    known |= {"access_count": 2, "last_accessed_at": START}
+    said = {"category": "plan", "text": text, "speaker": text, "sources": ("m1", text, "m1"), "method": "llm"}
+    said |= {"valid_from": odd_zone, "valid_to": START + timedelta(days=9), "status": "superseded"}
+    said |= {"confidence": 0.35, "supersedes": "f1", "superseded_by": "f2", "access_count": 4}
+    outliving = [episode(text, **used, **past), knowledge(text, **(used | known))]
+    return [*outliving, fact(text, text, text, **used, **said), _kept(text, scope, odd_zone)]
 
 
 def _kept(text, scope, odd_zone):
     plain = re.sub("[\0\ud800-\udfff]", "", text)
-    return item(
-        text,
-        scope=scope,
-        namespace=(plain or "n", "a/b%"),
-        key=plain or "k",
-        value={plain: [plain, {"deep": [10**20, -0.0, 1.5, None, {plain: plain}]}]},
-        updated_at=odd_zone,
-        expires_at=START + timedelta(days=9),
-        version=7,
-        ttl=777_600.5,
-        pinned=True,
-        former=({"version": 6, "value": {plain: 1}, "text": text, "updated_at": odd_zone.isoformat()},),
-    )
+    own = {"scope": scope, "namespace": (plain or "n", "a/b%"), "key": plain or "k", "updated_at": odd_zone}
+    own |= {"value": {plain: [plain, {"deep": [10**20, -0.0, 1.5, None, {plain: plain}]}]}, "version": 7}
+    former = {"version": 6, "value": {plain: 1}, "text": text, "updated_at": odd_zone.isoformat()}
+    end = START + timedelta(days=9)
+    return item(text, expires_at=end, ttl=777_600.5, pinned=True, former=(former,), **own)
 
 
 def full(text):
@@ -186,25 +107,10 @@ def full(text):
     parts = ({"type": "text", "text": text}, {"type": "image_url", "image_url": nested})
     odd_zone = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     said = message(text, agent="ops", importance=0.25, pinned=True, tokens=7, tokens_by="o200k_base")
-    job = replace(
-        task(text or "x", scope=scope, target=text, trigger_type="alert", tags=(text, "b"), context=nested),
-        summary=text,
-        outcome="partial",
-        status="completed",
-        completed_at=odd_zone,
-    )
-    step = Step(
-        scope=scope,
-        task_id=job.id,
-        description=text,
-        tool_name=text,
-        args=nested,
-        result=text,
-        status="failed",
-        started_at=odd_zone,
-        completed_at=START,
-        seq=0,
-    )
+    job = task(text or "x", scope=scope, target=text, trigger_type="alert", tags=(text, "b"), context=nested)
+    job = replace(job, summary=text, outcome="partial", status="completed", completed_at=odd_zone)
+    told = {"description": text, "tool_name": text, "args": nested, "result": text, "status": "failed"}
+    step = Step(scope=scope, task_id=job.id, started_at=odd_zone, completed_at=START, seq=0, **told)
     return [
         said,
         replace(said, id="parts", content=parts, name="Ana", extra={"annotations": nested, "audio": None}),

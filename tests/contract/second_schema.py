@@ -7,8 +7,6 @@ from first_schema import add_to_session, write_file
 from jiyi.storage.words import pack
 from jiyi.text import analyse
 
-__all__ = ["TARGETS", "make_second_schema"]
-
 _MOMENT = 1_700_000_000_000_000
 TARGETS = {"e0": "nginx 容器", "e1": "the nginx container", "e2": "web-7", "e3": None}
 """What each episode of a user is about."""

@@ -1,23 +1,18 @@
 """Short ways to take records out, to list them, and to see who stands beside whom."""
 
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 from samples import ANA, START, episode, fact, item, knowledge, message, task
 
 from jiyi.records import SEARCHABLE, Query
 from jiyi.storage import VectorRow
 
-__all__ = ["KINDS", "MAKE", "S", "discard", "embed", "find", "ids", "in_a_row", "lying", "neighbours"]
-
 S = ANA.in_session("s")
 KINDS = (*SEARCHABLE, "task")
-MAKE = {
-    "message": message,
-    "episode": episode,
-    "knowledge": knowledge,
-    "fact": fact,
-    "item": item,
-    "task": task,
-}
+SEARCHED = {"message": message, "episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
+MAKE = SEARCHED | {"task": task}
 
 
 def ids(records):
@@ -37,10 +32,20 @@ def lying(trash, scope=ANA, **parts):
 
 
 def embed(vectors):
-    rows = [
-        VectorRow(key=p.key, vectors=np.ones((2, 4), np.float32)) for p in vectors.pending(100, leased=False)
-    ]
+    ones = np.ones((2, 4), np.float32)
+    rows = [VectorRow(key=p.key, vectors=ones) for p in vectors.pending(100, leased=False)]
     return vectors.add(rows)
+
+
+def pending(store, scope=ANA):
+    return store.count(Query(scope=scope))["vectors_pending"]
+
+
+def cone(count, dims):
+    """Vectors as embedding models give them: all in one narrow cone, in loose groups."""
+    rng = np.random.default_rng(7)
+    rows = 2 + rng.normal(size=(60, dims))[rng.integers(60, size=count)] + rng.normal(size=(count, dims))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
 
 
 def neighbours(store, text):
@@ -53,3 +58,15 @@ def neighbours(store, text):
 
 def in_a_row(*names):
     return {b: (a, c) for a, b, c in zip([None, *names], names, [*names[1:], None], strict=False)}
+
+
+class Undo(Exception):
+    """Raised to take a transaction back."""
+
+
+@contextmanager
+def undone(store):
+    """A transaction that fails in the end: nothing of it may be left."""
+    with pytest.raises(Undo), store.transaction():  # noqa: PT012
+        yield
+        raise Undo

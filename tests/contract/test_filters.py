@@ -35,37 +35,23 @@ MOMENTS = st.integers(0, 2).map(lambda days: START + timedelta(days=days))
 SHARES = st.sampled_from([0.5, 0.7, 1.0])
 FACT_STATUS = st.sampled_from(["active", "superseded"])
 EVERY = (*SEARCHABLE, "task")
-FIELDS = {
-    "kind": st.sampled_from(EVERY),
-    "role": st.sampled_from(["user", "assistant"]),
-    "created_at": MOMENTS,
-    "pinned": st.booleans(),
-    "session_id": st.sampled_from(["s", "t"]),
-    "agent_id": st.sampled_from(["bot", "b"]),
-    "importance": SHARES,
-    "confidence": SHARES,
-    "access_count": st.integers(0, 2),
-    "subject": TEXTS,
-    "speaker": TEXTS,
-    "category": st.sampled_from(["attribute", "note"]),
-    "status": st.sampled_from(["active", "superseded", "completed"]),
-    "valid_to": MOMENTS,
-    "topic": TEXTS,
-    "text": TEXTS,
-    "outcome": st.sampled_from(["success", "failed"]),
-    "target": TEXTS,
-    "consolidated": st.booleans(),
-}
-ORDERED = {
-    "created_at",
-    "valid_to",
-    "importance",
-    "confidence",
-    "access_count",
-    "subject",
-    "speaker",
-    "topic",
-}
+ALIKE = [
+    (st.sampled_from(EVERY), "kind"),
+    (st.sampled_from(["user", "assistant"]), "role"),
+    (st.booleans(), "pinned consolidated"),
+    (st.sampled_from(["s", "t"]), "session_id"),
+    (st.sampled_from(["bot", "b"]), "agent_id"),
+    (SHARES, "importance confidence"),
+    (st.integers(0, 2), "access_count"),
+    (TEXTS, "subject speaker topic text target"),
+    (st.sampled_from(["attribute", "note"]), "category"),
+    (st.sampled_from(["active", "superseded", "completed"]), "status"),
+    (MOMENTS, "created_at valid_to"),
+    (st.sampled_from(["success", "failed"]), "outcome"),
+]
+FIELDS = {name: values for values, names in ALIKE for name in names.split()}
+ORDERED = {"created_at", "valid_to", "importance", "confidence", "access_count", "subject", "speaker"}
+ORDERED |= {"topic"}
 HOLDING = ("contains", "icontains")
 TEXTUAL = {"subject", "speaker", "topic", "text", "category", "role"}
 COMPARED = {"gt": "gt", "gte": "ge", "lt": "lt", "lte": "le"}
@@ -86,29 +72,22 @@ def conditions(draw):
         asked = {kind: draw(NUMBERS | TEXTS if metadata else values)}
     elif kind in ("in", "nin"):
         asked = {kind: draw(st.lists(values | st.none(), max_size=3))}
+    elif kind == "exists":
+        asked = {kind: draw(st.booleans())}
     else:
-        asked = draw(
-            {"plain": values, "exists": st.booleans().map(lambda v: {"exists": v})}.get(
-                kind, values.map(lambda v: {kind: v})
-            )
-        )
+        asked = draw(values) if kind == "plain" else {kind: draw(values)}
     if name in ("metadata", "value"):
         return {name: {draw(KEYS if name == "metadata" else WAYS): asked}}
     return {name + draw(WAYS) if name == "value." else name: asked}
 
 
-FILTERS = st.recursive(
-    conditions(),
-    lambda inner: (
-        st.builds(
-            lambda word, parts: {word: parts},
-            st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"]),
-            st.lists(inner, min_size=1, max_size=3),
-        )
-        | st.builds(lambda one, other: {**one, **other}, inner, inner)
-    ),
-    max_leaves=6,
-)
+def combined(inner):
+    words = st.sampled_from(["and", "or", "not", "AND", "OR", "NOT"])
+    grouped = st.builds(lambda word, parts: {word: parts}, words, st.lists(inner, min_size=1, max_size=3))
+    return grouped | st.builds(operator.or_, inner, inner)
+
+
+FILTERS = st.recursive(conditions(), combined, max_leaves=6)
 
 
 @st.composite

@@ -6,9 +6,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, fact, knowledge, message, task
+from tables import read_tables
 from taken_out import embed, find
 
-from jiyi.records import SEARCHABLE, Query, Step, read_filter
+from jiyi.records import SEARCHABLE, Query, Scope, Step, read_filter
 
 ODD = """ "quoted" $.a\\u0000 渠道 🎉 'x' % :name {0} """
 LABELS = {"channel": "slack", "n": 1, "ok": True, "none": None, "list": ["a"], ODD: ODD}
@@ -16,93 +17,28 @@ MAIL = {"metadata": {"channel": "mail", "inner": {"metadata": {"channel": "slack
 EVERY = (*SEARCHABLE, "task")
 LATER = START + timedelta(seconds=10)
 NARROW = {
-    "ids": ({"ids": ("m",)}, "m"),
-    "no ids": ({"ids": ()}, ""),
-    "roles": ({"roles": ("user",)}, "m"),
-    "since": ({"since": LATER}, "n f h u t.2"),
-    "until": ({"until": LATER}, "m e g k t t.1 s"),
-    "without": ({"without": ("m", "g", "t", "t.1", "s", "x")}, "n e f k h u t.2"),
-    "pinned": ({"pinned": True}, "n f h"),
-    "unpinned": ({"pinned": False}, "m e g k t u t.1 t.2 s"),
-    "metadata": ({"where": read_filter({"metadata": {"channel": "slack"}})}, "m"),
-    "two of the metadata": ({"where": read_filter({"metadata": {"ok": True, "n": 1.0}})}, "m"),
-    "metadata that is null": ({"where": read_filter({"metadata": {"none": None}})}, "m"),
-    "an odd key of metadata": ({"where": read_filter({"metadata": {ODD: ODD}})}, "m"),
-    "other metadata": ({"where": read_filter({"metadata": {"channel": "mail"}})}, "n"),
-    "one of two": ({"where": read_filter({"metadata": {"channel": "slack", "n": 2}})}, ""),
-    "true is not one": ({"where": read_filter({"metadata": {"n": True}})}, ""),
-    "one is not true": ({"where": read_filter({"metadata": {"ok": 1}})}, ""),
-    "a number is no text": ({"where": read_filter({"metadata": {"n": "1"}})}, ""),
-    "no such key": ({"where": read_filter({"metadata": {"none of these": None}})}, ""),
-    "a list is no value": ({"where": read_filter({"metadata": {"list": "a"}})}, ""),
-    "a field of its own": ({"where": read_filter({"subject": "w edge-02 网关"})}, "g"),
-    "one of a task": ({"where": read_filter({"status": ["completed", "superseded"]})}, "h u"),
-    "later": ({"where": read_filter({"created_at": {"gte": LATER}})}, "n f h u"),
-    "task": ({"task_id": "t"}, "e t t.1"),
-    "status": ({"status": "completed"}, "u t.2"),
-    "after": ({"after_seq": 0}, "n"),
-    "before": ({"before_seq": 1}, "m"),
-    "a stretch": ({"stretches": (("s", 1, 9),)}, "n"),
-    "two stretches": ({"stretches": (("s", 0, 0), ("x", 0, 9), ("s", 1, 1))}, "m n"),
-    "a stretch of nothing": ({"stretches": (("half \ud800", 0, 9), ("s", 5, 9))}, ""),
-    "no stretches": ({"stretches": ()}, ""),
-    "target": ({"target": "The nginx container"}, "e"),
-    "unknown target": ({"target": "nginx"}, ""),
-    "no target": ({"target": ""}, "f"),
-    "consolidated": ({"consolidated": True}, "f"),
-    "not consolidated": ({"consolidated": False}, "e"),
-    "entity as subject": ({"entity": "w EDGE-02 的网关"}, "g"),
-    "entity as object": ({"entity": "Ana"}, "h"),
-    "unknown entity": ({"entity": "edge-03"}, ""),
-    "subject": ({"subject": "w edge-02 网关"}, "g"),
-    "an object is no subject": ({"subject": "ana"}, ""),
-    "predicate": ({"predicate": "listening port"}, "g"),
-    "unknown predicate": ({"predicate": "version"}, ""),
-    "held from when it was said": ({"as_of": START}, "g"),
-    "held before it was said": ({"as_of": START - timedelta(days=1)}, "h"),
-    "ended": ({"as_of": START + timedelta(days=1)}, ""),
-    "a moment before its end": ({"as_of": START + timedelta(days=1, microseconds=-1)}, "g"),
-    "active": ({"fact_status": ("active",)}, "g"),
-    "not active": ({"fact_status": ("superseded", "retracted", "expired")}, "h"),
-    "no status": ({"fact_status": ()}, ""),
-    "sources": ({"sources": ("m", "x")}, "g"),
-    "sources of both": ({"sources": ("n", "e")}, "g k"),
-    "unknown source": ({"sources": ("x",)}, ""),
-    "half a source": ({"sources": ("half \ud800",)}, ""),
-    "no sources": ({"sources": ()}, ""),
-    "two at once": ({"predicate": "port", "as_of": START, "sources": ("n",)}, "g"),
-    "two that no kind has both": ({"target": "nginx 容器", "subject": "w edge-02 网关"}, ""),
+    name: (eval(asked), names)
+    for name, asked, names in read_tables(__file__)["parts of a query, and which records they leave"]
 }
 
 
 def fill(store, user="ana"):
-    scope = ANA if user == "ana" else BEN
-    store.put(
-        [
-            message("w", id="m", user=user, extra={"metadata": LABELS}),
-            message("w", id="n", at=10, role="assistant", pinned=True, user=user, extra=MAIL),
-            episode("w", id="e", task_id="t", target="nginx 容器", user=user),
-            episode("w", id="f", at=20, pinned=True, consolidated=True, user=user),
-            knowledge("w", id="k", source_episodes=("e", "e"), user=user),
-            fact("w edge-02 网关", id="g", sources=("m", "n"), valid_to=START + timedelta(days=1), user=user),
-            fact(
-                "w Ben",
-                "likes",
-                "Ana",
-                id="h",
-                at=20,
-                valid_from=START - timedelta(days=2),
-                valid_to=START - timedelta(days=1, microseconds=-1),
-                status="superseded",
-                pinned=True,
-                user=user,
-            ),
-            task(id="t", user=user),
-            replace(task(id="u", at=30, user=user), status="completed"),
-            Step(scope=scope, task_id="t", id="t.1", description="x"),
-            Step(scope=scope, task_id="u", id="t.2", description="x"),
-        ]
-    )
+    own, day = {"user": user}, timedelta(days=1)
+    gone = {"valid_from": START - 2 * day, "valid_to": START - day + timedelta(microseconds=1)}
+    records = [
+        message("w", id="m", extra={"metadata": LABELS}, **own),
+        message("w", id="n", at=10, role="assistant", pinned=True, extra=MAIL, **own),
+        episode("w", id="e", task_id="t", target="nginx 容器", **own),
+        episode("w", id="f", at=20, pinned=True, consolidated=True, **own),
+        knowledge("w", id="k", source_episodes=("e", "e"), **own),
+        fact("w edge-02 网关", id="g", sources=("m", "n"), valid_to=START + day, **own),
+        fact("w Ben", "likes", "Ana", id="h", at=20, status="superseded", pinned=True, **gone, **own),
+        task(id="t", **own),
+        replace(task(id="u", at=30, **own), status="completed"),
+    ]
+    places = (("t", "t.1"), ("u", "t.2"))
+    steps = [Step(scope=Scope(user_id=user), task_id=job, id=id_, description="x") for job, id_ in places]
+    store.put(records + steps)
 
 
 @pytest.mark.parametrize("part", NARROW)

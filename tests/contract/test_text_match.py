@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import ANA, AWKWARD, by_words, episode, knowledge, message
+from tables import read_tables
 
 from jiyi.records import Query, new_id
 from jiyi.text import query_terms
@@ -20,17 +21,7 @@ def test_any_word_is_enough_in_chinese_and_english(store):
         "mixed": "kubectl rollout restart deployment/web 之后磁盘满了",
     }
     store.put([message(text, id=key) for key, text in said.items()])
-    for word, key in [
-        ("502", "zh"),
-        ("重启", "zh"),
-        ("容器", "zh"),
-        ("恢复 banana", "zh"),
-        ("Certificates", "en"),
-        ("TIMED apple", "en"),
-        ("磁盘", "mixed"),
-        ("rollout", "mixed"),
-        ("deployment/web", "mixed"),
-    ]:
+    for word, key in read_tables(__file__)["words, and whose they are"]:
         assert found(store, word) == [key], word
     assert set(found(store, "证书 certificate 磁盘 502")) == {"zh", "en", "mixed"}
 
@@ -59,11 +50,7 @@ def test_awkward_texts_are_found_by_their_words(store, text):
 
 
 @pytest.mark.slow
-@settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    deadline=None,
-    max_examples=60,
-)
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=60)
 @given(st.text(max_size=60))
 def test_every_text_is_found_by_itself(store, text):
     key = new_id()
@@ -76,11 +63,8 @@ def test_every_searchable_kind_is_found_by_all_its_words(store):
     past = episode("certificate expired", outcome_summary="renewed it", target="web-7", tags=("urgent",))
     lesson = knowledge("renew early", topic="certificates", key_points=("certbot timer",))
     call = {"id": "c", "type": "function", "function": {"name": "certbot", "arguments": '{"force": true}'}}
-    said = type(message()).from_openai(
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        scope=message().scope,
-        created_at=message().created_at,
-    )
+    asked, like = {"role": "assistant", "content": None, "tool_calls": [call]}, message()
+    said = type(like).from_openai(asked, scope=like.scope, created_at=like.created_at)
     store.put([past, lesson, said])
     assert set(found(store, "certificate")) == {past.id, lesson.id}
     assert set(found(store, "certbot")) == {said.id, lesson.id}

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from opening import run_elsewhere
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, full, knowledge, message
-from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours
+from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours, undone
 
 from jiyi.errors import BadQuery, DuplicateId
-from jiyi.records import SEARCHABLE, Query
+from jiyi.records import SEARCHABLE, Fact, Knowledge, Query, Step
 from jiyi.storage import VectorRow
 
 
@@ -45,10 +45,7 @@ def test_what_is_taken_out_is_found_nowhere_and_comes_back_as_it_was(one_of_each
 def test_what_rests_on_what_follows(one_of_each):
     store, _, trash, _ = one_of_each
     resting = Query(scope=ANA, sources=("message", "episode"))
-    assert [(type(r).__name__, r.id) for r in store.find(resting)] == [
-        ("Knowledge", "built"),
-        ("Fact", "built"),
-    ]
+    assert {(type(r), r.id) for r in store.find(resting)} == {(Knowledge, "built"), (Fact, "built")}
     discard(trash, ("knowledge", "built"), ("fact", "built"))
     assert store.find(resting) == []
     trash.restore(ANA, [("fact", "built")])
@@ -57,10 +54,8 @@ def test_what_rests_on_what_follows(one_of_each):
 
 @pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD.keys())
 def test_every_kind_lies_and_comes_back_as_it_was(store, trash, text):
-    stored = store.put([r for r in full(text) if type(r).__name__ != "Step"])
-    store.put(
-        [r for r in full(text) if type(r).__name__ == "Step" for r in [replace(r, task_id=stored[4].id)]]
-    )
+    stored = store.put([r for r in full(text) if not isinstance(r, Step)])
+    store.put([replace(r, task_id=stored[4].id) for r in full(text) if isinstance(r, Step)])
     before = find(store)
     keys = [(type(r).__name__.lower(), r.id) for r in before]
     counts = discard(trash, *keys, reason=text)
@@ -179,19 +174,13 @@ def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
     store, vectors, trash, _ = one_of_each
     before, word = find(store), Query(scope=ANA, text="word")
     keys = [(kind, kind) for kind in KINDS]
-
-    def undone():
-        with store.transaction():
-            discard(trash, *keys)
-            assert len(lying(trash)) == len(KINDS)
-            assert len(find(store)) == 2
-            assert {*by_words(store, word)} == {"built"}
-            trash.restore(ANA, keys[:1])
-            trash.erase(ANA)
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        undone()
+    with undone(store):
+        discard(trash, *keys)
+        assert len(lying(trash)) == len(KINDS)
+        assert len(find(store)) == 2
+        assert {*by_words(store, word)} == {"built"}
+        trash.restore(ANA, keys[:1])
+        trash.erase(ANA)
     assert find(store) == before
     assert lying(trash) == []
     assert {*by_words(store, word)} == {*SEARCHABLE, "built"}
@@ -201,14 +190,8 @@ def test_what_is_undone_was_never_taken_out_or_brought_back(one_of_each):
         with pytest.raises(BadQuery):
             discard(trash, *keys[1:], ("step", "x"))
     assert [e.record.id for e in lying(trash)] == ["message"]
-
-    def restored():
-        with store.transaction():
-            trash.restore(ANA, keys)
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        restored()
+    with undone(store):
+        trash.restore(ANA, keys)
     assert [e.record.id for e in lying(trash)] == ["message"]
     assert len(find(store)) == len(before) - 1
 

@@ -1,15 +1,15 @@
 """What every vector index promises; see `jiyi.storage.VectorIndex`."""
 
 from dataclasses import replace
-from datetime import timedelta
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opening import run_elsewhere
-from samples import ANA, BEN, START, by_words, episode, knowledge, message
-from taken_out import ids
+from samples import ANA, BEN, by_words, episode, knowledge, message
+from tables import read_tables
+from taken_out import ids, in_a_row, neighbours, pending, undone
 
 from jiyi.errors import EmbedderMismatch
 from jiyi.records import Query, Scope
@@ -39,10 +39,6 @@ def fill(vectors, by_text):
 
 def nearest(vectors, vector, scope=ANA, limit=10, **parts):
     return vectors.nearest(Query(scope=scope, limit=limit, **parts), vector)
-
-
-def pending(store, scope=ANA):
-    return store.count(Query(scope=scope))["vectors_pending"]
 
 
 def test_the_first_claim_with_a_size_binds(backend):
@@ -121,17 +117,13 @@ def test_add_counts_what_it_completed_and_passes_over_the_rest(store, vectors):
     assert pending(store) == 1
 
 
-def test_a_vector_of_old_words_never_lands_on_new_ones(store, vectors):
+def test_other_words_need_a_new_vector_and_other_fields_do_not(store, vectors):
     store.put([knowledge("old", id="k")])
     late = [VectorRow(key=p.key, vectors=one(0)) for p in vectors.pending(10)]
-    store.put([knowledge("new", id="k")])
-    assert vectors.add(late) == 0
-    assert [p.text for p in vectors.pending(10)] == ["disks\nnew"]
-
-
-def test_other_words_need_a_new_vector_and_other_fields_do_not(store, vectors):
     lesson = knowledge("words", id="k")
     store.put([lesson])
+    assert vectors.add(late) == 0, "nor one of old words on new ones"
+    assert [p.text for p in vectors.pending(10)] == ["disks\nwords"]
     fill(vectors, {"disks\nwords": one(3)})
     store.put([replace(lesson, access_count=5, pinned=True)])
     assert vectors.pending(10) == []
@@ -150,20 +142,7 @@ def test_a_record_counts_with_its_best_part_and_once(store, vectors):
     assert ids(nearest(vectors, one(1)[0], limit=1)) == ["long"]
 
 
-FILTERS = [
-    {},
-    {"scope": ANA.in_session("s1")},
-    {"scope": Scope(user_id="ana", agent_id="b")},
-    {"scope": Scope(user_id="ana", agent_id="a", session_id="s2")},
-    {"roles": ("user",)},
-    {"roles": ("user", "tool")},
-    {"since": START + timedelta(seconds=100), "until": START + timedelta(seconds=300)},
-    {"pinned": True},
-    {"kinds": ("episode",)},
-    {"kinds": ("message", "knowledge")},
-    {"kinds": ("task",)},
-    {"ids": ("m7", "m9", "e3", "k4", "nobody")},
-]
+FILTERS = [eval(asked) for asked in read_tables(__file__)["filters"]]
 
 
 @pytest.fixture
@@ -279,22 +258,19 @@ def test_a_snapshot_is_of_one_moment(store, vectors):
 
 
 def test_a_snapshot_inside_a_transaction_keeps_nothing(store):
-    def undone():
-        with store.transaction():
-            store.put([message("undone", id="a")])
-            snapshot = store.snapshot("ana")
-            assert store.match(Query(scope=ANA, text="undone"), snapshot=snapshot).keys == (("message", "a"),)
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        undone()
+    with undone(store):
+        store.put([message("undone", id="a")])
+        snapshot = store.snapshot("ana")
+        assert store.match(Query(scope=ANA, text="undone"), snapshot=snapshot).keys == (("message", "a"),)
     assert store.match(Query(scope=ANA, text="undone")).keys == ()
 
 
-def test_newer_records_win_ties(store, vectors):
+def test_newer_records_win_ties_and_a_question_of_another_size_is_an_error(store, vectors):
     store.put([message("same", id=f"m{i}", at=i) for i in range(50)])
     fill(vectors, {"same": one(0)})
     assert ids(nearest(vectors, one(0)[0], limit=4)) == ["m49", "m48", "m47", "m46"]
+    with pytest.raises(EmbedderMismatch, match="16 numbers"):
+        nearest(vectors, np.ones(3, np.float32))
 
 
 def test_users_are_walled_off(store, vectors):
@@ -336,41 +312,32 @@ vectors.add([VectorRow(key=p.key, vectors=row) for p in vectors.pending(10, leas
 
 @pytest.mark.slow
 def test_a_second_process_is_seen_at_once(backend, store, vectors):
-    store.put([message("old", id="gone"), message("stays", id="stays")])
-    fill(vectors, {"old": one(5), "stays": one(1)})
+    store.put([message("first", id="first"), message("old", id="gone"), message("stays", id="stays")])
+    fill(vectors, {"old": one(5), "stays": one(1), "first": one(2)})
     assert nearest(vectors, one(5)[0])[0].id == "gone"
+    assert neighbours(store, "old") == in_a_row("first", "gone", "stays")
     run_elsewhere(ELSEWHERE, backend.place)
-    assert ids(nearest(vectors, one(5)[0])) == ["new", "stays"]
+    assert {*ids(nearest(vectors, one(5)[0]))} == {"new", "stays", "first"}
+    assert nearest(vectors, one(5)[0])[0].id == "new"
     assert by_words(store, Query(scope=ANA, text="elsewhere")) == ["new"]
-    assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["stays", "new"]
+    assert by_words(store, Query(scope=ANA, text="old")) == []
+    assert neighbours(store, "elsewhere") == in_a_row("first", "stays", "new")
+    assert ids(store.find(Query(scope=ANA, kinds=("message",)))) == ["first", "stays", "new"]
 
 
 def test_what_was_undone_leaves_no_trace_in_memory(store, vectors):
     store.put([message("a", id="a"), message("b", id="b")])
     fill(vectors, {"a": one(0), "b": one(1)})
-
-    def undone():
-        with store.transaction():
-            store.delete(Query(scope=ANA, ids=("a",)))
-            store.put([message("c", id="c")])
-            fill(vectors, {"c": one(2)})
-            assert set(ids(nearest(vectors, one(2)[0]))) == {"b", "c"}
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        undone()
+    with undone(store):
+        store.delete(Query(scope=ANA, ids=("a",)))
+        store.put([message("c", id="c")])
+        fill(vectors, {"c": one(2)})
+        assert set(ids(nearest(vectors, one(2)[0]))) == {"b", "c"}
     store.delete(Query(scope=ANA, ids=("b",)))
     store.put([message("d", id="d")])
     fill(vectors, {"d": one(3)})
     assert set(ids(nearest(vectors, one(0)[0]))) == {"a", "d"}
     assert nearest(vectors, one(3)[0])[0].score == pytest.approx(1, abs=1e-3)
-
-
-def test_a_question_of_another_size_is_an_embedder_error(store, vectors):
-    store.put([message("a")])
-    fill(vectors, {"a": one(0)})
-    with pytest.raises(EmbedderMismatch, match="16 numbers"):
-        nearest(vectors, np.ones(3, np.float32))
 
 
 def test_a_record_without_parts_is_complete_without_vectors(store, vectors):

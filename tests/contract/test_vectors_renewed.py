@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from samples import ANA, START, episode, knowledge, message
+from taken_out import pending
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Query, Scope
@@ -35,10 +36,6 @@ def nearest(vectors, vector, user="ana"):
     return [m.id for m in vectors.nearest(Query(scope=Scope(user_id=user), limit=10), vector[0])]
 
 
-def pending(store, user="ana"):
-    return store.count(Query(scope=Scope(user_id=user)))["vectors_pending"]
-
-
 def texts(vectors, name, limit=100):
     """One walk through what the second set lacks."""
     found = []
@@ -65,7 +62,9 @@ def test_claim_says_whose_the_data_is(store, vectors):
     with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
         vectors.claim("new")
     assert vectors.switch("new") == 0
-    assert vectors.claim() == Binding(name="new", dims=NEW)
+    assert vectors.claim() == Binding(name="new", dims=NEW), "an empty memory switches at once"
+    store.put([message("a", id="a")])
+    assert fill(vectors, {"a": axis(0, NEW)}, None) == 1
 
 
 def test_the_old_set_is_searched_until_the_switch(backend, store, old):
@@ -205,14 +204,6 @@ def test_a_switch_that_was_done_can_be_asked_for_again(store, old):
     assert fill(old, {text: axis(place, NEW) for place, text in enumerate("abc")}) == 4
     assert old.switch("new") == 0
     assert nearest(old, axis(0, NEW))[0] == "a"
-
-
-def test_an_empty_memory_switches_at_once(store, vectors):
-    vectors.claim("old", OLD)
-    assert vectors.renew("new", NEW) == 0
-    assert vectors.switch("new") == 0
-    store.put([message("a", id="a")])
-    assert fill(vectors, {"a": axis(0, NEW)}, None) == 1
 
 
 def test_exact_vectors_come_in_the_order_of_their_parts(store, vectors):

@@ -12,8 +12,6 @@ from jiyi.storage.sql import load_migrations
 from jiyi.storage.sqlite import connection
 from jiyi.storage.sqlite import migrate as sqlite_migrate
 
-__all__ = ["make_third_schema"]
-
 _MOMENT = 1_700_000_000_000_000
 
 

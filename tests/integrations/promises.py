@@ -77,17 +77,7 @@ class Adapter(Protocol):
     async def delete(self, memory: MemoryManager, user: str, session: str) -> None:
         """Delete the conversation with all that was derived from it."""
 
-    async def request(
-        self,
-        memory: MemoryManager,
-        user: str,
-        session: str,
-        text: str,
-        *,
-        budget: int,
-        system: str,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> list[Request]:
+    async def request(self, memory, user, session, text, *, budget, system, tools) -> list[Request]:
         """Run one turn and return what the model was sent; "use the tool" in the text makes it call one."""
 
 

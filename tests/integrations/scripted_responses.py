@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
+
+from scripted_endpoint import Reply, ScriptedEndpoint
 
 
 def says(text: str) -> dict[str, Any]:
@@ -33,28 +33,7 @@ def model(
     body: Callable[[int, Sequence[dict[str, Any]]], dict[str, Any]] = response,
 ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Give the base URL of a model that answers so, one after another, and the list of what it is asked."""
-    asked: list[dict[str, Any]] = []
-    waiting = list(answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            data = json.dumps(body(len(asked), waiting.pop(0))).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    replies = [Reply(body=body(number, answer)) for number, answer in enumerate(answers, 1)]
+    with ScriptedEndpoint(*replies) as server:
+        server.usual = lambda asked: Reply(status=500, body={})  # more is asked than was to be
+        yield server.url, server.asked

@@ -26,18 +26,10 @@ HISTORIES = [one for one in FOUND.values() if "history" in one.keeps]
 pytestmark = pytest.mark.skipif(not FOUND, reason="no framework is installed here: make test-integrations")
 
 SYSTEM = "You answer in one line. 用一句话回答。"
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "look",
-        "description": "Look something up.",
-        "parameters": {
-            "type": "object",
-            "properties": {"what": {"type": "string", "description": "what to look up"}},
-            "required": ["what"],
-        },
-    },
-}
+WHAT = {"what": {"type": "string", "description": "what to look up"}}
+PARAMETERS = {"type": "object", "properties": WHAT, "required": ["what"]}
+LOOK = {"name": "look", "description": "Look something up.", "parameters": PARAMETERS}
+TOOL = {"type": "function", "function": LOOK}
 WORKERS, EACH = 8, 5
 
 texts = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=200).filter(str.strip)
@@ -50,12 +42,8 @@ def every(promise: str) -> pytest.MarkDecorator:
 
 @contextmanager
 def new_memory(**options: Any) -> Iterator[jiyi.MemoryManager]:
-    with (
-        TemporaryDirectory() as folder,
-        jiyi.open(
-            Path(folder) / "m.db", user_id="ana", embedder=HashEmbedder(), background=False, **options
-        ) as memory,
-    ):
+    options |= {"user_id": "ana", "embedder": HashEmbedder(), "background": False}
+    with TemporaryDirectory() as folder, jiyi.open(Path(folder) / "m.db", **options) as memory:
         yield memory
 
 

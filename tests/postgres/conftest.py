@@ -6,6 +6,7 @@ import pytest
 
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase
+from jiyi.storage.postgres.connection import ReadChannel, WriteTransaction
 
 
 @pytest.fixture
@@ -29,3 +30,22 @@ def database(open_database):
 @pytest.fixture
 def store(database):
     return Store(database)
+
+
+@pytest.fixture
+def trips(monkeypatch):
+    """How many statements went in each round trip."""
+    counted: list[int] = []
+    send, ask = WriteTransaction._send, ReadChannel.execute_all
+
+    def noted_send(self, statements):
+        counted.append(len(statements))
+        return send(self, statements)
+
+    def noted_ask(self, asked, **options):
+        counted.append(len(asked))
+        return ask(self, asked, **options)
+
+    monkeypatch.setattr(WriteTransaction, "_send", noted_send)
+    monkeypatch.setattr(ReadChannel, "execute_all", noted_ask)
+    return counted

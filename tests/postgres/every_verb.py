@@ -19,23 +19,10 @@ from jiyi.testing import HashEmbedder
 
 __all__ = ["NARROW", "plain", "traced", "use_every_verb"]
 
-NARROW = {
-    "ids": ("a", "b"),
-    "roles": ("user",),
-    "since": START,
-    "pinned": True,
-    "task_id": "t",
-    "status": "failed",
-    "target": "disk",
-    "consolidated": False,
-    "entity": "edge",
-    "subject": "edge",
-    "predicate": "port",
-    "as_of": START,
-    "fact_status": ("active",),
-    "sources": ("m",),
-    "after_seq": 1,
-}  # each condition of a query, with a value
+NARROW = {"ids": ("a", "b"), "roles": ("user",), "since": START, "pinned": True, "task_id": "t"}
+NARROW |= {"status": "failed", "target": "disk", "consolidated": False, "entity": "edge", "subject": "edge"}
+NARROW |= {"predicate": "port", "as_of": START, "fact_status": ("active",), "sources": ("m",), "after_seq": 1}
+"""Each condition of a query, with a value."""
 
 
 @contextmanager
@@ -122,16 +109,15 @@ def _live(url: str, folder: Path, user_id: str) -> None:
 def _ask_of_storage(url: str, user: Scope) -> None:
     backend = open_backend(locate(url), jiyi.settings.load_settings())
     in_session = Scope(user_id=user.user_id, session_id="s", agent_id="a")
-    made = [message("x", user=user.user_id, id="a"), episode(target="disk", user=user.user_id, id="e1")]
-    made += [knowledge("x", user=user.user_id, id="k1", source_episodes=("e1",))]
-    made += [fact("edge", "port", "1", user=user.user_id, id="f1", sources=("a",))]
-    made += [item("x", user=user.user_id, id="i1")]
-    made += [task("x", user=user.user_id, id="t")]
+    own, port = {"user": user.user_id}, {"user": user.user_id, "id": "f1", "sources": ("a",)}
+    made = [message("x", id="a", **own), episode(target="disk", id="e1", **own), item("x", id="i1", **own)]
+    made += [knowledge("x", id="k1", source_episodes=("e1",), **own), task("x", id="t", **own)]
+    made += [fact("edge", "port", "1", **port)]
     try:
         store = backend.store
         store.put(made)
         store.put([Step(scope=user, task_id="t", id="st", description="x")])
-        store.put([fact("edge", "port", "1", user=user.user_id, id="f1", status="retracted", sources=("a",))])
+        store.put([fact("edge", "port", "1", status="retracted", **port)])
         store.put([message(f"bulk {n}", user=user.user_id, session="bulk") for n in range(200)])
         for kind in ("message", "episode", "knowledge", "fact", "item", "task", "step", "session", "summary"):
             for scope in (user, in_session):

@@ -38,9 +38,8 @@ def asked_of_index(url: str) -> int:
     until = time.monotonic() + 30
     while True:
         with psycopg.connect(url, autocommit=True) as connection:
-            row = connection.execute(
-                "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname ~ '^vectors_ann_'"
-            ).fetchone()
+            words = "SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname ~ '^vectors_ann_'"
+            row = connection.execute(words).fetchone()
         assert row is not None
         if row[0] or time.monotonic() > until:
             return int(row[0])
@@ -96,18 +95,15 @@ def indexed(database):
     return PostgresVectors(database)
 
 
-def test_it_is_asked_for_large_scopes_only(indexed):
+def test_it_is_asked_for_large_scopes_only(indexed, monkeypatch):
     plan = indexed._ann.plan("ana", 28)
     assert plan is not None
     assert (plan.space, plan.dims, plan.kinds) == (0, DIMS, frozenset({"message"}))
     assert dict(plan.settings)["hnsw.ef_search"] == "360", "as many more as there are others'"
     assert indexed._ann.plan("ben", 28) is None
     assert indexed._ann.plan("ana", 2_000) is None, "more than it can keep in view"
-
-
-def test_what_is_small_in_the_table_is_compared_whole(indexed, monkeypatch):
     monkeypatch.setattr(ann, "ANN_SHARE", 0.9)
-    assert indexed._ann.plan("ana", 28) is None
+    assert indexed._ann.plan("ana", 28) is None, "what is small in the table is compared whole"
 
 
 @pytest.mark.slow
@@ -179,12 +175,9 @@ def test_records_with_many_parts_leave_room_for_others(database):
     one = np.eye(1, DIMS, dtype=np.float32)
     near = one + 0.1 * random_rows(5, 20)
     near /= np.linalg.norm(near, axis=1, keepdims=True)
-    vectors.add(
-        [
-            VectorRow(key=p.key, vectors=np.repeat(one, 300, axis=0) if p.text == "long" else near[n : n + 1])
-            for n, p in enumerate(vectors.pending(30), start=-1)
-        ]
-    )
+    for n, p in enumerate(vectors.pending(30), start=-1):
+        rows = np.repeat(one, 300, axis=0) if p.text == "long" else near[n : n + 1]
+        vectors.add([VectorRow(key=p.key, vectors=rows)])
     found = vectors.nearest(Query(scope=ANA, limit=5), one[0])
     assert len(found) == 5
     assert found[0].id == "long"

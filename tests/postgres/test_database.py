@@ -8,35 +8,16 @@ import psycopg
 import pytest
 from at_once import at_once
 from samples import ANA, AWKWARD, episode, message
+from taken_out import undone
 
 from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresVectors
-from jiyi.storage.postgres.connection import ReadChannel, WriteTransaction
 from jiyi.storage.postgres.statements import get_statement, to_psycopg
 from jiyi.storage.vectors import VectorRow
 
 MINE = Query(scope=ANA, kinds=("message",), limit=10_000)
-
-
-@pytest.fixture
-def trips(monkeypatch):
-    """How many statements went in each round trip."""
-    counted: list[int] = []
-    send, ask = WriteTransaction._send, ReadChannel.execute_all
-
-    def noted_send(self, statements):
-        counted.append(len(statements))
-        return send(self, statements)
-
-    def noted_ask(self, asked, **options):
-        counted.append(len(asked))
-        return ask(self, asked, **options)
-
-    monkeypatch.setattr(WriteTransaction, "_send", noted_send)
-    monkeypatch.setattr(ReadChannel, "execute_all", noted_ask)
-    return counted
 
 
 @pytest.mark.slow
@@ -61,17 +42,12 @@ def test_verbs_cost_few_round_trips(database, store, trips):
 
 
 def test_an_inner_block_is_undone_alone(database, store):
-    def undone() -> None:
-        with store.transaction():
+    with store.transaction():
+        store.put([message("kept", id="1")])
+        with undone(store):
             store.put([message("undone", id="2")])
             with store.transaction():
                 store.put([message("undone with it", id="3")])
-            raise LookupError
-
-    with store.transaction():
-        store.put([message("kept", id="1")])
-        with pytest.raises(LookupError):
-            undone()
         with pytest.raises(DuplicateId):
             store.put([message("another", id="4"), message("not as before", id="1")])
         store.put([message("kept too", id="5")])
@@ -190,15 +166,10 @@ def test_few_and_many_are_stored_alike(database, store, count):
 
 
 def test_many_in_one_transaction_and_undone(database, store):
-    def undone() -> None:
-        with store.transaction():
-            for n in range(3):
-                store.put([message(f"word {n} {m}") for m in range(150)])
-            assert len(store.find(MINE)) == 450
-            raise LookupError
-
-    with pytest.raises(LookupError):
-        undone()
+    with undone(store):
+        for n in range(3):
+            store.put([message(f"word {n} {m}") for m in range(150)])
+        assert len(store.find(MINE)) == 450
     assert store.find(MINE) == []
     assert len(store.put([message(f"word {m}") for m in range(150)])) == 150
 

@@ -59,12 +59,8 @@ def test_all_tables_are_spread_those_of_users_in_one_group(stand_in, store, post
     assert stand_in.execute(open_ones).fetchall() == [], "the second wall stands again"
 
 
-def test_an_open_database_may_be_given(stand_in, database):
+def test_an_open_database_is_spread_and_once_more_does_nothing(stand_in, database, postgres_url):
     assert len(distribute(database)) == len(tables())
-
-
-def test_once_more_does_nothing_and_says_so(stand_in, postgres_url):
-    distribute(postgres_url)
     before = stand_in.execute("SELECT count(*) FROM calls").fetchone()
     (told,) = distribute(postgres_url)
     assert told == f"nothing to do: {len(tables()) - 1} tables are cut by tenant_id and lie on 2 machines"
@@ -163,10 +159,6 @@ def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, 
     assert single > 200
 
 
-def test_once_more_on_a_cluster(citus_url):
-    assert distribute(citus_url)[0].startswith("nothing to do: ")
-
-
 def test_who_opened_it_before_it_was_a_cluster_sees_all_afterwards(postgres_server, postgres_url, store):
     store.put([message("before", id="a")])
     url = postgres_server.url_of(postgres_url.rpartition("/")[2], superuser=True)
@@ -182,12 +174,10 @@ def test_who_opened_it_before_it_was_a_cluster_sees_all_afterwards(postgres_serv
     assert [m.id for m in store.find(Query(scope=ANA, kinds=("message",)))] == ["a", "b"]
 
 
-def test_a_cluster_has_no_vector_index(citus_url, open_database):
+def test_a_cluster_is_told_of_is_not_spread_again_and_has_no_vector_index(citus_url, open_database):
+    assert distribute(citus_url)[0].startswith("nothing to do: ")
     with pytest.raises(WrongState, match="spread over machines"):
         PostgresVectors(open_database(citus_url)).make_ann_index()
-
-
-def test_doctor_tells_of_the_cluster(citus_url):
     found = read_server_info(citus_url)
     assert found.machines >= 1
     assert found.citus is not None

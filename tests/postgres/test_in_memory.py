@@ -7,7 +7,6 @@ from samples import ANA, message
 from jiyi.records import Query
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, in_memory
-from jiyi.storage.postgres.connection import ReadChannel
 from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.vectors import VectorRow
 
@@ -28,9 +27,8 @@ class Side:
 
     def embed(self, *ids: str, parts: int = 1, name: str | None = None) -> None:
         """Give records their vectors: number n that of the axis n."""
-        waiting = {
-            p.text.removeprefix("text "): p.key for p in self.vectors.pending(100, leased=False, name=name)
-        }
+        texts = self.vectors.pending(100, leased=False, name=name)
+        waiting = {text.text.removeprefix("text "): text.key for text in texts}
         rows = [VectorRow(key=waiting[id_], vectors=np.tile(axis(int(id_)), (parts, 1))) for id_ in ids]
         self.vectors.add(rows, name=name)
 
@@ -54,19 +52,6 @@ def sides(postgres_url):
     yield both
     for side in both:
         side.database.close()
-
-
-@pytest.fixture
-def trips(monkeypatch):
-    counted: list[int] = []
-    ask = ReadChannel.execute_all
-
-    def noted(self, asks, **options):
-        counted.append(len(asks))
-        return ask(self, asks, **options)
-
-    monkeypatch.setattr(ReadChannel, "execute_all", noted)
-    return counted
 
 
 def test_what_another_program_embeds_is_seen_at_once_and_costs_no_round_trip(sides, trips):

@@ -4,10 +4,13 @@ A policy that asks a function plays the machine: it raises what Citus raises whe
 of its users is looked at.
 """
 
+from pathlib import Path
+
 import numpy as np
 import psycopg
 import pytest
 from samples import message
+from tables import read_tables
 
 from jiyi.errors import DatabaseUnreachable
 from jiyi.long_term import Indexer
@@ -18,15 +21,6 @@ from jiyi.storage.postgres.database import RecentUsers
 from jiyi.storage.postgres.errors import ConnectionLost, MachineLost, is_lost, translate
 from jiyi.testing import HashEmbedder
 
-TOLD = {
-    "no connection": ("08006", "connection to the remote node jiyi@east:5432 failed"),
-    "none in time": ("08006", "could not establish any connections to the node east:5432 after 30000 ms"),
-    "shut down": ("57P01", "terminating connection due to administrator command"),
-    "starting": ("57P03", "the database system is starting up"),
-    "in a transaction": ("XX000", "failure on connection marked as essential: east:5432"),
-    "at the end": ("XX000", "could not commit transaction for shard 102040 on at least one active node"),
-}
-
 
 def said(server, code, words):
     block = f"DO $$ BEGIN RAISE EXCEPTION '{words}' USING ERRCODE = '{code}'; END $$"
@@ -35,10 +29,12 @@ def said(server, code, words):
     return raised.value
 
 
-@pytest.mark.parametrize("case", TOLD)
-def test_what_a_cluster_says_of_a_machine_is_told_apart(postgres_url, case):
+@pytest.mark.parametrize(
+    ("_case", "code", "words"), read_tables(__file__)["what a cluster says of a machine that is lost"]
+)
+def test_what_a_cluster_says_of_a_machine_is_told_apart(postgres_url, _case, code, words):
     with psycopg.connect(postgres_url, autocommit=True) as server:
-        error = said(server, *TOLD[case])
+        error = said(server, code, words)
         found = translate(error, "here", server)
         assert isinstance(found, MachineLost)
         assert isinstance(found, DatabaseUnreachable)
@@ -64,18 +60,7 @@ def test_ones_own_server_going_is_no_lost_machine(postgres_url, postgres_server)
     assert not isinstance(found, MachineLost)
 
 
-AWAY = """
-CREATE FUNCTION answers(tenant text) RETURNS boolean LANGUAGE plpgsql COST 1 AS $$
-BEGIN
-  IF tenant LIKE 'dead%' THEN
-    RAISE EXCEPTION 'connection to the remote node jiyi@east:5432 failed' USING ERRCODE = '08006';
-  END IF;
-  RETURN true;
-END $$;
-CREATE POLICY machine ON pending AS RESTRICTIVE USING (answers(tenant_id));
-CREATE POLICY machine ON documents AS RESTRICTIVE USING (answers(tenant_id));
-CREATE POLICY machine ON owners AS RESTRICTIVE USING (answers(tenant_id));
-"""
+AWAY = (Path(__file__).parent / "machines.sql").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -89,7 +74,7 @@ def lose(database):
 
     def lose():
         with psycopg.connect(database.url, autocommit=True) as server:
-            server.execute(AWAY)
+            server.execute(AWAY.encode())
 
     return lose
 
@@ -132,11 +117,9 @@ def test_vectors_are_made_for_the_others(database, lose):
     for user in ("dead", "ana", "ben"):
         store.put([message("x", user=user, id=user)])
     lose()
-    done = Indexer(vectors, HashEmbedder()).flush()
-    assert done == 2
+    assert Indexer(vectors, HashEmbedder()).flush() == 2
     for user in ("ana", "ben"):
-        counted = store.count(Query(scope=Scope(user_id=user)))
-        assert counted["vectors_pending"] == 0
+        assert store.count(Query(scope=Scope(user_id=user)))["vectors_pending"] == 0
     assert vectors.pending(10) == []
 
 

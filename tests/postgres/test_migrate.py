@@ -1,5 +1,6 @@
 """The schema: made once by however many processes, described as it is, and refused where it is not ours."""
 
+from ast import literal_eval
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,6 +11,7 @@ import pytest
 from other_processes import begin_together
 from psycopg.rows import dict_row
 from samples import message
+from tables import read_tables
 
 from jiyi.clock import utc_from_micros
 from jiyi.errors import DatabaseReadOnly, ForeignDatabase, NewerDatabase, StorageError
@@ -20,21 +22,7 @@ from jiyi.storage.postgres import migrate as module
 from jiyi.storage.postgres.migrate import pending_steps, statements, tables
 from jiyi.storage.sql import load_migrations
 
-# Everything that makes a table what it is, as the server itself writes it down.
-CATALOG = {
-    "columns": """SELECT table_name, column_name, data_type, udt_name, collation_name, is_nullable,
-        column_default FROM information_schema.columns WHERE table_schema = 'public'""",
-    "constraints": """SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid)
-        FROM pg_constraint WHERE connamespace = 'public'::regnamespace AND contype <> 'n'""",
-    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
-    "policies": """SELECT tablename, policyname, permissive, roles::text, cmd, qual, with_check
-        FROM pg_policies WHERE schemaname = 'public'""",
-    "tables": """SELECT relname, relrowsecurity, relforcerowsecurity, reloptions::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'""",
-    "storage": """SELECT attrelid::regclass::text, attname, attstorage::text FROM pg_attribute
-        JOIN pg_class ON pg_class.oid = attrelid
-        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0""",
-}
+TABLES = read_tables(__file__)
 
 
 def migrate(url):
@@ -45,10 +33,9 @@ def migrate(url):
 
 
 def described(url: str) -> dict[str, list[str]]:
+    asked = TABLES["what makes a table what it is, as the server itself writes it down"]
     with psycopg.connect(url, row_factory=dict_row) as connection:
-        return {
-            name: sorted(map(str, connection.execute(words).fetchall())) for name, words in CATALOG.items()
-        }
+        return {name: sorted(map(str, connection.execute(words).fetchall())) for name, words in asked}
 
 
 ALL_STEPS = [f"bring the tables to schema {number}" for number in (1, 2, 3, 4, 5)]
@@ -79,14 +66,7 @@ def test_the_migrations_make_what_is_described(empty_postgres_url, postgres_serv
 
 def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
     with psycopg.connect(postgres_url) as connection:
-        walled = connection.execute(
-            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' "
-            "AND relrowsecurity AND relforcerowsecurity"
-        ).fetchall()
-        keys = connection.execute(
-            "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint "
-            "WHERE connamespace = 'public'::regnamespace AND contype IN ('p', 'u', 'f')"
-        ).fetchall()
+        walled, keys = (connection.execute(asked).fetchall() for asked in TABLES["walls and keys"])
     assert {name for (name,) in walled} == set(tables()) - {"meta"}
     assert len(keys) > 25
     for table, key in keys:
@@ -97,16 +77,7 @@ def test_every_table_of_users_has_its_tenant_in_front_and_a_wall(postgres_url):
 
 def test_a_database_of_the_first_schema_is_kept_whole_and_read_from_its_beginning(empty_postgres_url):
     order(empty_postgres_url, *statements(load_migrations("postgres")[1]))
-    order(
-        empty_postgres_url,
-        "INSERT INTO meta VALUES ('application', 'jiyi'), ('schema', '1')",
-        "SELECT set_config('jiyi.tenant', 'ana', false)",
-        "INSERT INTO owners (tenant_id, next_doc) VALUES ('ana', 2)",
-        "INSERT INTO sessions VALUES ('ana', 's', 1000000, 2000000, 1, 1)",
-        "INSERT INTO documents (tenant_id, doc, kind, id, session_id, role, seq, created_at, pinned, has_text"
-        ", length, traits, entry, body) VALUES ('ana', 1, 'message', 'm', 's', 'user', 0, 1000000, false"
-        """, true, 1, 0, '\\x00', '{"role":"user","content":"tea"}')""",
-    )
+    order(empty_postgres_url, *TABLES["a memory of the first schema"])
     assert pending_steps(empty_postgres_url) == ALL_STEPS[1:]
     database = PostgresDatabase(empty_postgres_url)
     (kept,) = Store(database).find(Query(scope=Scope(user_id="ana"), kinds=("message",)))
@@ -131,7 +102,8 @@ def test_ten_processes_start_at_once(empty_postgres_url):
     assert pending_steps(empty_postgres_url) == []
 
 
-def test_what_would_be_done_is_told_and_not_done(empty_postgres_url):
+def test_what_would_be_done_is_told_and_not_done_beside_tables_of_another_name(empty_postgres_url):
+    order(empty_postgres_url, "CREATE TABLE theirs (title text)")
     assert pending_steps(empty_postgres_url) == ALL_STEPS
     with psycopg.connect(empty_postgres_url) as connection:
         assert connection.execute("SELECT to_regclass('documents')").fetchone() == (None,)
@@ -160,25 +132,13 @@ def test_a_newer_schema_is_left_alone(postgres_url):
     assert described(postgres_url) == before
 
 
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        "CREATE TABLE documents (title text)",
-        "CREATE TABLE meta (key int)",
-        "CREATE TABLE meta (name text, value text); INSERT INTO meta VALUES ('application', 'theirs')",
-    ],
-)
+@pytest.mark.parametrize("theirs", TABLES["tables of another program"])
 def test_tables_of_another_program_are_left_alone(empty_postgres_url, theirs):
     order(empty_postgres_url, theirs)
     before = described(empty_postgres_url)
     with pytest.raises(ForeignDatabase, match=r"another program.*search_path"):
         PostgresDatabase(empty_postgres_url)
     assert described(empty_postgres_url) == before
-
-
-def test_tables_of_another_name_do_not_matter(empty_postgres_url):
-    order(empty_postgres_url, "CREATE TABLE theirs (title text)")
-    PostgresDatabase(empty_postgres_url).close()
 
 
 def test_the_extension_is_asked_for(postgres_server):
@@ -195,17 +155,7 @@ def test_who_may_makes_the_extension(postgres_server):
         assert migrate(owned) == ["make the extension vector", *ALL_STEPS]
 
 
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        ((14, "UTF8", "public", "0.8.0", "0.8.0"), "PostgreSQL 14; jiyi needs 15"),
-        ((18, "LATIN1", "public", "0.8.0", "0.8.0"), "ENCODING 'UTF8'"),
-        ((18, "UTF8", None, "0.8.0", "0.8.0"), "search_path"),
-        ((18, "UTF8", "public", None, None), "install pgvector 0.8 or later"),
-        ((18, "UTF8", "public", "0.7.4", "0.8.1"), "ALTER EXTENSION vector UPDATE"),
-        ((18, "UTF8", "public", None, "0.5.0"), "0.5.0, jiyi needs 0.8"),
-    ],
-)
+@pytest.mark.parametrize(("found", "said"), TABLES["too old or missing"])
 def test_what_is_too_old_or_missing_is_named(found, said):
     """Servers that old are not at hand: the answer of one is given instead."""
 
@@ -214,7 +164,7 @@ def test_what_is_too_old_or_missing_is_named(found, said):
             return self
 
         def fetchone(self):
-            return (*found, False, [])
+            return (*literal_eval(found), False, [])
 
     with pytest.raises(StorageError, match=said):
         module.inspect_database(Server(), "postgresql://db")

@@ -35,15 +35,13 @@ def asked(url: str, query: str) -> tuple:
         return connection.execute(query.encode()).fetchone()
 
 
-def test_it_is_ready_for_a_plain_role_with_the_extension(server):
+def test_it_is_ready_for_a_plain_role_with_the_extension_and_closed_to_other_machines(server):
     assert asked(server.url, "SELECT current_user, current_database()") == ("jiyi", "jiyi")
     rights = "SELECT rolsuper, rolbypassrls, rolcreaterole FROM pg_roles WHERE rolname = current_user"
     assert asked(server.url, rights) == (False, False, False)
     assert asked(server.url, "SELECT '[1,2]'::halfvec <=> '[1,2]'::halfvec") == (0.0,)
     assert asked(server.superuser_url, rights)[0] is True
-
-
-def test_it_listens_on_this_machine_only_and_asks_for_a_password(server):
+    # It listens on this machine only, and asks for a password.
     assert asked(server.superuser_url, "SHOW listen_addresses") == ("127.0.0.1",)
     (password,) = asked(server.superuser_url, "SELECT rolpassword FROM pg_authid WHERE rolname = 'jiyi'")
     assert password.startswith("SCRAM-SHA-256$")
@@ -76,8 +74,7 @@ def test_it_keeps_data_port_and_password_over_a_restart(server, folder):
     server.stop()
     assert server.pid is None
     assert not psutil.pid_exists(pid)
-    again = LocalServer(folder, programs=server.programs)
-    with again:
+    with LocalServer(folder, programs=server.programs) as again:
         assert again.url == url
         assert asked(url, "SELECT count(*) FROM kept") == (1,)
         again.start()
@@ -89,9 +86,6 @@ def test_a_second_one_says_where_the_first_is(server, folder):
         LocalServer(folder, programs=server.programs).start()
     assert (refused.value.url, refused.value.pid) == (server.url, server.pid)
     assert asked(server.url, "SELECT 1") == (1,), "the first one is not disturbed"
-
-
-def test_one_that_outlived_its_keeper_is_found_too(server, folder):
     os.close(server._lock)  # as when the process that started it is killed
     server._lock = None
     with pytest.raises(ServerRuns):
@@ -135,20 +129,15 @@ def test_a_server_that_does_not_start_says_why(server, folder):
         assert asked(again.url, "SELECT 1") == (1,)
 
 
-def test_data_of_another_version_are_refused(server, folder):
+def test_data_of_another_version_and_data_without_the_password_are_refused(server, folder):
     server.stop()
     version = folder / "data" / "PG_VERSION"
     mode = version.read_text()
     version.write_text("14\n")
-    with pytest.raises(
-        StorageError, match=r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
-    ):
+    refused = r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
+    with pytest.raises(StorageError, match=refused):
         LocalServer(folder, programs=server.programs).start()
     version.write_text(mode)
-
-
-def test_data_without_the_password_are_refused(server, folder):
-    server.stop()
     (folder / "server.json").unlink()
     with pytest.raises(StorageError, match=r"server\.json; it holds the password"):
         LocalServer(folder, programs=server.programs).start()
@@ -206,8 +195,7 @@ def test_the_server_runs_as_the_user_named(folder, postgres_server):
     with LocalServer(folder, run_as="nobody", programs=postgres_server.programs) as server:
         assert psutil.Process(server.pid).username() == "nobody"
         server.stop()
-        again = LocalServer(folder, programs=postgres_server.programs)  # whose the data are is remembered
-        with again:
+        with LocalServer(folder, programs=postgres_server.programs) as again:  # whose they are is remembered
             assert psutil.Process(again.pid).username() == "nobody"
 
 

@@ -12,18 +12,12 @@ from jiyi.storage.postgres.database import needs_analyze
 def test_a_user_outgrows_what_is_known_by_doubling():
     told = [needs_analyze({"ana": (first, first + 500)}) for first in range(1, 10_000, 500)]
     assert [500 * (place + 1) for place, grown in enumerate(told) if grown] == [2_500, 4_500, 8_500]
-
-
-def test_whoever_was_large_before_is_known():
+    # Whoever was large before is known.
     assert not needs_analyze({"ana": (50_001, 50_101)})
     assert needs_analyze({"ana": (50_101, 101_000)})
-
-
-def test_few_at_a_time_are_left_to_the_server():
+    # Few at a time are left to the server.
     assert not any(needs_analyze({"ana": (first, first + 99)}) for first in range(1, 100_000, 99))
-
-
-def test_one_user_of_several_is_enough():
+    # One user of several is enough.
     assert not needs_analyze({"ana": (1, 1_001), "ben": (1_001, 1_501)})
     assert needs_analyze({"ana": (1_001, 2_102), "ben": (1, 2)})
 

@@ -3,6 +3,8 @@
 import pytest
 from memory_file import File
 
+from jiyi.storage.transfer import batches, copy
+
 
 @pytest.fixture
 def opened():
@@ -15,3 +17,20 @@ def opened():
     yield make
     for file in files:
         file.database.close()
+
+
+@pytest.fixture
+def one(opened, tmp_path):
+    return opened(tmp_path / "one.db")
+
+
+@pytest.fixture
+def fresh(opened, tmp_path):
+    return opened(tmp_path / "two.db")
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    """Several pieces of everything that is copied."""
+    for module in (copy, batches):
+        monkeypatch.setattr(module, "BATCH_SIZE", 4)

@@ -13,20 +13,14 @@ from samples import AWKWARD, START, episode, fact, knowledge, message, summary, 
 from jiyi.errors import DuplicateId
 from jiyi.records import SEARCHABLE, Query, Scope, Step
 from jiyi.storage import Amendment
-from jiyi.storage.transfer import batches, copy
 from jiyi.storage.transfer.copy import copy_memory
 
+pytestmark = pytest.mark.usefixtures("small_batches")
 USERS = st.sampled_from(["ana", "ben"])
 IDS = st.sampled_from("abcdefgh")
 SESSIONS = st.sampled_from(["s", "t", "会话"])
 TEXTS = st.sampled_from(["nginx 502", "重启 nginx", "", *AWKWARD.values()])
 TIMES = st.integers(0, 5)  # many moments are the same
-
-
-@pytest.fixture(autouse=True)
-def _small_batches(monkeypatch):
-    for module in (copy, batches):
-        monkeypatch.setattr(module, "BATCH_SIZE", 3)
 
 
 def say(side, user, id_, session, text, at):

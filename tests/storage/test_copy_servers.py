@@ -8,31 +8,23 @@ import time
 
 import pytest
 from copying import both_ends, fill, found, whole
-from samples import AWKWARD, message
+from samples import ANA, AWKWARD, START, message
 
-from jiyi.records import Query, Scope
-from jiyi.storage.transfer import batches, copy
+from jiyi.records import Query
 from jiyi.storage.transfer.copy import copy_memory
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def _small_batches(monkeypatch):
-    for module in (copy, batches):
-        monkeypatch.setattr(module, "BATCH_SIZE", 7)
-
-
-@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.usefixtures("small_batches")
 def test_there_and_back_is_the_same(tmp_path, postgres_url):
     with both_ends(tmp_path / "here.db", postgres_url) as (here, there):
         fill(here)
         fill(here, "ben")
         for number, text in enumerate(AWKWARD.values()):
             here.store.put([message(text, session="awkward", id=f"odd{number}", at=number)])
-            here.trash.discard(
-                Scope(user_id="ana"), [("message", f"odd{number - 1}")], reason=text, at=message().created_at
-            )
+            before = [("message", f"odd{number - 1}")]
+            here.trash.discard(ANA, before, reason=text, at=START)
         first = copy_memory(here, there)
         before = whole(here)
         assert whole(there) == before
@@ -58,12 +50,12 @@ def test_a_killed_command_goes_on(tmp_path, postgres_url):
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONUNBUFFERED": "1"})
     with both_ends(postgres_url, tmp_path / "unused.db") as (there, _):
         deadline = time.monotonic() + 60
-        while not there.store.find(Query(scope=Scope(user_id="ana"), kinds=("message",), limit=1)):
+        while not there.store.find(Query(scope=ANA, kinds=("message",), limit=1)):
             assert process.poll() is None
             assert time.monotonic() < deadline
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert len(there.store.find(Query(scope=Scope(user_id="ana"), limit=10_000))) < 4_000
+        assert len(there.store.find(Query(scope=ANA, limit=10_000))) < 4_000
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=200)
         assert whole(there) == wanted
         there.database.check()

@@ -19,31 +19,21 @@ from jiyi.records import Query, Scope, Step
 
 
 @pytest.fixture
-def memory(opened, tmp_path):
-    return opened(tmp_path / "one.db")
-
-
-@pytest.fixture
-def full(memory):
+def full(one):
     """The memory with something of every kind."""
-    fill(memory)
-    return memory
-
-
-@pytest.fixture
-def fresh(opened, tmp_path):
-    return opened(tmp_path / "two.db")
+    fill(one)
+    return one
 
 
 @pytest.mark.parametrize("text", ["你好 world", *AWKWARD.values()], ids=["plain", *AWKWARD])
-def test_there_and_back_is_the_same(memory, fresh, tmp_path, text):
-    fill(memory, text)
-    told = memory.export(tmp_path / "a.jsonl")
+def test_there_and_back_is_the_same(one, fresh, tmp_path, text):
+    fill(one, text)
+    told = one.export(tmp_path / "a.jsonl")
     receipt = fresh.import_(tmp_path / "a.jsonl")
     assert receipt.rejected == ()
     assert (receipt.added, receipt.known, dict(receipt.counts)) == (told.total, 0, dict(told.counts))
     assert told.counts["summary"] == 4
-    assert fresh.everything() == memory.everything()
+    assert fresh.everything() == one.everything()
     assert all(m.tokens for m in fresh.store.find(Query(scope=ANA, kinds=("message",), limit=100)))
     fresh.export(tmp_path / "b.jsonl")
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
@@ -64,49 +54,24 @@ SOURCES = st.lists(IDS, max_size=2, unique=True).map(tuple)
 NOTES = st.dictionaries(TEXT, JSON, max_size=2)
 SOON = st.integers(0, 10)
 SCOPES = st.builds(Scope, user_id=st.just("ana"), agent_id=st.none() | IDS, session_id=IDS)
-MESSAGES = st.builds(
-    message,
-    TEXT,
-    session=IDS,
-    at=st.integers(-(10**6), 10**6),
-    role=st.sampled_from(["user", "assistant", "system"]),
-    agent=st.none() | IDS,
-    pinned=st.booleans(),
-    importance=st.none() | st.floats(0, 1),
-    name=st.none() | TEXT,
-)
+PLACED = {"scope": SCOPES, "at": SOON}
+SAID = {"session": IDS, "at": st.integers(-(10**6), 10**6), "agent": st.none() | IDS, "pinned": st.booleans()}
+SAID |= {"importance": st.none() | st.floats(0, 1), "name": st.none() | TEXT}
+MESSAGES = st.builds(message, TEXT, role=st.sampled_from(["user", "assistant", "system"]), **SAID)
 STEPS = st.builds(
     Step, scope=SCOPES, task_id=st.just("?"), description=TEXT, args=NOTES,
     result=st.none() | TEXT, tool_name=st.none() | TEXT, started_at=st.none() | MOMENTS,
     status=st.sampled_from(["pending", "completed"]), seq=st.just(0),
 )  # fmt: skip
+PAST = {"tags": TEXTS, "target": st.none() | TEXT, "importance": st.floats(0, 1)}
+HELD = {"valid_from": st.none() | MOMENTS, "valid_to": st.none() | MOMENTS, "confidence": st.floats(0, 1)}
+HELD |= {"subject": TEXT, "predicate": TEXT, "sources": SOURCES, "supersedes": st.none() | IDS}
+HELD |= {"status": st.sampled_from(["active", "superseded", "retracted", "expired"])}
 OTHERS = st.one_of(
-    st.builds(
-        episode,
-        TEXT,
-        at=SOON,
-        scope=SCOPES,
-        tags=TEXTS,
-        target=st.none() | TEXT,
-        importance=st.floats(0, 1),
-        steps=st.lists(STEPS, max_size=2).map(tuple),
-    ),
+    st.builds(episode, TEXT, steps=st.lists(STEPS, max_size=2).map(tuple), **PLACED, **PAST),
     st.builds(knowledge, TEXT, at=SOON, source_episodes=SOURCES),
-    st.builds(task, TEXT, at=SOON, scope=SCOPES, context=NOTES),
-    st.builds(
-        fact,
-        TEXT,
-        at=SOON,
-        scope=SCOPES,
-        subject=TEXT,
-        predicate=TEXT,
-        valid_from=st.none() | MOMENTS,
-        valid_to=st.none() | MOMENTS,
-        confidence=st.floats(0, 1),
-        sources=SOURCES,
-        supersedes=st.none() | IDS,
-        status=st.sampled_from(["active", "superseded", "retracted", "expired"]),
-    ),
+    st.builds(task, TEXT, context=NOTES, **PLACED),
+    st.builds(fact, TEXT, **PLACED, **HELD),
 )
 
 
@@ -154,22 +119,22 @@ def test_a_message_id_that_another_message_has_is_reported(full, fresh, tmp_path
 # --- summaries
 
 
-def folded(memory, count=3):
+def folded(one, count=3):
     """A session of so many messages, each in a version of its own."""
-    said = memory.store.put([message(f"m{n}", id=f"m{n}", at=n) for n in range(count)])
+    said = one.store.put([message(f"m{n}", id=f"m{n}", at=n) for n in range(count)])
     made = [None]
-    for n, one in enumerate(said):
-        made += memory.store.put([summary(made[-1], [one.id], n, f"up to {n}", at=n)])
+    for n, stored in enumerate(said):
+        made += one.store.put([summary(made[-1], [stored.id], n, f"up to {n}", at=n)])
     return made[1:]
 
 
-def summaries(memory, scope=ANA):
-    return memory.store.find(Query(scope=scope.in_session("s"), kinds=("summary",), limit=100))
+def summaries(one, scope=ANA):
+    return one.store.find(Query(scope=scope.in_session("s"), kinds=("summary",), limit=100))
 
 
-def test_summaries_go_on_where_they_were(memory, fresh, tmp_path):
-    made = folded(memory)
-    memory.export(tmp_path / "a.jsonl", ANA.in_session("s"))
+def test_summaries_go_on_where_they_were(one, fresh, tmp_path):
+    made = folded(one)
+    one.export(tmp_path / "a.jsonl", ANA.in_session("s"))
     fresh.import_(tmp_path / "a.jsonl")
     assert summaries(fresh) == made
     later = fresh.store.put([message("more"), summary(made[-1], ["m2"], 3, "more")])
@@ -179,22 +144,22 @@ def test_summaries_go_on_where_they_were(memory, fresh, tmp_path):
     assert (receipt.added, receipt.known, receipt.rejected) == (0, 6, ())
     assert fresh.everything() == before
     assert fresh.export(tmp_path / "b.jsonl").counts["summary"] == 4
-    assert memory.import_(tmp_path / "b.jsonl").counts == {"message": 1, "summary": 1}
-    assert summaries(memory) == summaries(fresh)
+    assert one.import_(tmp_path / "b.jsonl").counts == {"message": 1, "summary": 1}
+    assert summaries(one) == summaries(fresh)
 
 
-def test_a_summary_alone_keeps_its_places(memory, fresh, tmp_path):
-    made = folded(memory)
-    memory.store.delete(Query(scope=ANA, kinds=("message",), limit=100))
-    memory.export(tmp_path / "a.jsonl")
+def test_a_summary_alone_keeps_its_places(one, fresh, tmp_path):
+    made = folded(one)
+    one.store.delete(Query(scope=ANA, kinds=("message",), limit=100))
+    one.export(tmp_path / "a.jsonl")
     fresh.import_(tmp_path / "a.jsonl")
     assert summaries(fresh) == made
     assert fresh.store.put([message("new")])[0].seq == 3
 
 
-def test_another_summary_of_the_same_session_stays_and_the_others_are_reported(memory, fresh, tmp_path):
-    folded(memory)
-    memory.export(tmp_path / "a.jsonl")
+def test_another_summary_of_the_same_session_stays_and_the_others_are_reported(one, fresh, tmp_path):
+    folded(one)
+    one.export(tmp_path / "a.jsonl")
     fresh.import_(tmp_path / "a.jsonl")
     fresh.store.delete(Query(scope=ANA, kinds=("summary",), limit=100))
     (mine,) = fresh.store.put([summary(None, ["m0", "m1"], 1, "mine")])
@@ -204,17 +169,17 @@ def test_another_summary_of_the_same_session_stays_and_the_others_are_reported(m
     assert ["does not go on from version 1" in bad.reason for bad in receipt.rejected] == [True] * 3
 
 
-def test_a_summary_that_knows_nothing_of_an_imported_message_makes_way(memory, fresh, tmp_path):
-    made = folded(memory)
-    memory.export(tmp_path / "a.jsonl")
+def test_a_summary_that_knows_nothing_of_an_imported_message_makes_way(one, fresh, tmp_path):
+    made = folded(one)
+    one.export(tmp_path / "a.jsonl")
     fresh.store.put([summary(None, ["x"], 0, "written where m0 was not")])
     fresh.import_(tmp_path / "a.jsonl")
     assert summaries(fresh) == made
 
 
-def test_summaries_of_messages_that_found_their_places_taken_are_reported(memory, fresh, tmp_path):
-    folded(memory)
-    memory.export(tmp_path / "a.jsonl")
+def test_summaries_of_messages_that_found_their_places_taken_are_reported(one, fresh, tmp_path):
+    folded(one)
+    one.export(tmp_path / "a.jsonl")
     fresh.store.put([message("was here first", id="mine")])
     receipt = fresh.import_(tmp_path / "a.jsonl")
     assert summaries(fresh) == []
@@ -225,10 +190,10 @@ def test_summaries_of_messages_that_found_their_places_taken_are_reported(memory
     assert len(receipt.rejected) == 3
 
 
-def test_an_export_of_before_there_were_summaries_is_whole(memory, fresh, tmp_path):
-    folded(memory)
-    memory.store.delete(Query(scope=ANA, kinds=("summary",), limit=100))
-    memory.export(tmp_path / "a.jsonl")
+def test_an_export_of_before_there_were_summaries_is_whole(one, fresh, tmp_path):
+    folded(one)
+    one.store.delete(Query(scope=ANA, kinds=("summary",), limit=100))
+    one.export(tmp_path / "a.jsonl")
     header, *lines = (tmp_path / "a.jsonl").read_text("utf-8").splitlines()
     counts = json.loads(header)["counts"]
     assert counts.pop("summary") == 0
@@ -271,19 +236,19 @@ export_lines(store, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: 
 """
 
 
-def test_a_crash_leaves_no_half_file_under_the_name(memory, tmp_path):
-    memory.store.put([message(f"m{n}", session="big") for n in range(1_200)])
+def test_a_crash_leaves_no_half_file_under_the_name(one, tmp_path):
+    one.store.put([message(f"m{n}", session="big") for n in range(1_200)])
     target = tmp_path / "a.jsonl"
-    command = [sys.executable, "-c", CRASH, str(memory.database.path), str(target)]
+    command = [sys.executable, "-c", CRASH, str(one.database.path), str(target)]
     assert subprocess.run(command, check=False, timeout=60).returncode == 9
     assert not target.exists()
 
 
 @pytest.mark.parametrize("name", ["missing/a.jsonl", "file/a.jsonl", "."])
-def test_a_place_that_cannot_be_written_is_told(memory, tmp_path, name):
+def test_a_place_that_cannot_be_written_is_told(one, tmp_path, name):
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match=r"cannot be written|is a folder"):
-        memory.export(tmp_path / name)
+        one.export(tmp_path / name)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full of Linux")
@@ -298,15 +263,15 @@ def test_a_full_disk_is_told(full, tmp_path, monkeypatch):
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]
 
 
-def test_more_sessions_and_tasks_than_one_question_returns(memory, fresh, tmp_path, monkeypatch):
+def test_more_sessions_and_tasks_than_one_question_returns(one, fresh, tmp_path, monkeypatch):
     from jiyi.storage import pages
 
-    memory.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
-    memory.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
-    whole = memory.export(tmp_path / "a.jsonl")
+    one.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
+    one.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
+    whole = one.export(tmp_path / "a.jsonl")
     monkeypatch.setattr(pages, "_MAX_FOUND", 5)
     monkeypatch.setattr("jiyi.storage.transfer.export._BATCH_SIZE", 3)
-    assert memory.export(tmp_path / "b.jsonl").counts == whole.counts
+    assert one.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
 
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 from samples import message
+from taken_out import cone
 
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.records import Query, Scope
@@ -23,11 +24,7 @@ ANA = Scope(user_id="ana")
 
 @pytest.fixture(scope="module")
 def matrix():
-    """Vectors as embedding models give them: all in one narrow cone, in loose groups."""
-    rng = np.random.default_rng(7)
-    centres = rng.normal(size=(60, DIMS))
-    rows = 2 + centres[rng.integers(60, size=COUNT)] + rng.normal(size=(COUNT, DIMS))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16).astype(np.float32)
+    return cone(COUNT, DIMS)
 
 
 @pytest.fixture
@@ -122,9 +119,8 @@ def test_what_another_connection_saves_and_removes_is_noticed(path, matrix, monk
     assert found(88) == "88"
     store.delete(Query(scope=ANA, ids=("7", "88")))
     assert (found(7) == "7", found(88) == "88", found(50)) == (False, False, "50")
-    assert reading.cache.peek("ana", UserCodes, UserCodes.view).index.ntotal == 88, (
-        "nothing of what is gone is held"
-    )
+    left = reading.cache.peek("ana", UserCodes, UserCodes.view).index.ntotal
+    assert left == 88, "nothing of what is gone is held"
     reading.close()
     writing.close()
 

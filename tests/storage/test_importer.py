@@ -35,20 +35,11 @@ def test_twice_adds_nothing(tmp_path, memory):
     assert all(m.tokens for m in before)
 
 
-def test_an_empty_file_adds_nothing(tmp_path, memory):
-    assert figures(memory.import_(talk(tmp_path, 0))) == (0, 0, 0)
-    assert memory.stats()["message"] == 0
-
-
-def test_what_was_imported_is_found(tmp_path, memory):
-    memory.import_(talk(tmp_path, 20))
-    assert memory.search("第 7 条", limit=20)
-    assert memory.flush() == 20
-
-
-def test_appended_lines_are_the_only_new_ones(tmp_path, memory):
+def test_what_was_imported_is_found_and_appended_lines_are_the_only_new_ones(tmp_path, memory):
     path = talk(tmp_path, 30)
     memory.import_(path)
+    assert memory.search("第 7 条", limit=20)
+    assert memory.flush() == 30
     talk(tmp_path, 33)
     assert figures(memory.import_(path)) == (3, 30, 0)
     assert [m.content for m in memory.recent_messages("talk", 2)] == ["第 31 条 message", "第 32 条 message"]
@@ -77,9 +68,8 @@ def test_two_users_import_the_same_file(tmp_path, memory):
 def test_an_id_used_twice_goes_in_once_and_is_reported(tmp_path, memory):
     path = tmp_path / "d.jsonl"
     entries = [("m1", "one"), ("m2", "two"), ("m1", "other"), ("m2", "two"), ("m3", "three")]
-    path.write_text(
-        "".join(json.dumps({"id": i, "role": "user", "content": c}) + "\n" for i, c in entries), "utf-8"
-    )
+    lines = [json.dumps({"id": i, "role": "user", "content": c}) for i, c in entries]
+    path.write_text("\n".join(lines), "utf-8")
     receipt = memory.import_(path)
     assert figures(receipt) == (3, 1, 1)
     assert receipt.rejected[0].where == "d.jsonl:3"
@@ -114,10 +104,12 @@ def test_bad_entries_between_good_ones(tmp_path, memory):
     assert [bad.where for bad in receipt.rejected] == ["talk.jsonl:1", "talk.jsonl:121", "talk.jsonl:252"]
 
 
-def test_only_bad_entries(tmp_path, memory):
+def test_empty_files_and_only_bad_entries_add_nothing(tmp_path, memory):
+    assert figures(memory.import_(talk(tmp_path, 0))) == (0, 0, 0)
     path = tmp_path / "bad.jsonl"
     path.write_text("{\n" * 300, "utf-8")
     assert figures(memory.import_(path)) == (0, 0, 300)
+    assert memory.stats()["message"] == 0
 
 
 @pytest.mark.slow

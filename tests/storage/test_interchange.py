@@ -15,6 +15,7 @@ from jiyi.storage import Found, Rejected, read_conversations
 ANA = Scope(user_id="ana")
 HI = {"role": "user", "content": "你好"}
 YO = {"role": "assistant", "content": "hello"}
+TABLES = read_tables(__file__)
 
 
 def read(path: Path, **options) -> tuple[list[Message], list[Rejected]]:
@@ -36,51 +37,17 @@ def lines(*entries: object) -> str:
     return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
 
 
-NEUTRAL = {
-    "name": "tiny",
-    "conversations": [
-        {
-            "conversation_id": "c1",
-            "sessions": [
-                {"session_id": "s1", "started_at": "2026-03-02T09:00:00+00:00", "messages": [HI, YO]},
-                {"session_id": "s2", "messages": [{**HI, "id": "m3", "created_at": "2026-03-03T09:00:00Z"}]},
-            ],
-        }
-    ],
-}
-
-FORMS = {
-    "lines of messages": ("talk.jsonl", lines(HI, YO), ["talk", "talk"]),
-    "lines, other ending": ("talk.ndjson", lines(HI, YO), ["talk", "talk"]),
-    "lines in a .json file": ("talk.json", lines(HI, YO), ["talk", "talk"]),
-    "lines of conversations": (
-        "talk.jsonl",
-        lines({"messages": [HI]}, {"messages": [YO], "session_id": "s"}),
-        ["talk-1", "s"],
-    ),
-    "a list of messages": ("talk.json", [HI, YO], ["talk", "talk"]),
-    "one message": ("talk.json", HI, ["talk"]),
-    "one conversation": ("talk.json", {"messages": [HI, YO]}, ["talk", "talk"]),
-    "one conversation with a name": ("talk.json", {"id": "s-9", "messages": [HI]}, ["s-9"]),
-    "a list of conversations": (
-        "talk.json",
-        [{"messages": [HI]}, {"messages": [YO], "session_id": "s"}],
-        ["talk-1", "s"],
-    ),
-    "conversations beside messages": ("talk.json", [{"messages": [HI]}, YO], ["talk-1", "talk"]),
-    "the neutral form": ("talk.json", NEUTRAL, ["c1/s1", "c1/s1", "c1/s2"]),
-    "an empty list": ("talk.json", [], []),
-    "an empty .json file": ("talk.json", "", []),
-    "an empty .jsonl file": ("talk.jsonl", "", []),
-    "only blank lines": ("talk.jsonl", "\n  \r\n\n", []),
-}
+SESSIONS = [
+    {"session_id": "s1", "started_at": "2026-03-02T09:00:00+00:00", "messages": [HI, YO]},
+    {"session_id": "s2", "messages": [{**HI, "id": "m3", "created_at": "2026-03-03T09:00:00Z"}]},
+]
+NEUTRAL = {"name": "tiny", "conversations": [{"conversation_id": "c1", "sessions": SESSIONS}]}
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_read(tmp_path, form):
-    name, data, sessions = FORMS[form]
-    messages, rejected = read(written(tmp_path, name, data))
-    assert [m.scope.session_id for m in messages] == sessions
+@pytest.mark.parametrize(("_form", "name", "data", "sessions"), TABLES["forms"])
+def test_every_form_is_read(tmp_path, _form, name, data, sessions):
+    messages, rejected = read(written(tmp_path, name, eval(data)))
+    assert [m.scope.session_id for m in messages] == sessions.split()
     assert rejected == []
     assert len({m.id for m in messages}) == len(messages)
 
@@ -116,22 +83,11 @@ def test_session_option_names_only_what_has_no_name(tmp_path):
     assert [m.scope.session_id for m in messages] == ["given", "own"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "moment"),
-    [
-        ({"created_at": 1_772_438_400}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
-        ({"timestamp": 1_772_438_400.5}, datetime(2026, 3, 2, 8, 0, 0, 500_000, tzinfo=UTC)),
-        ({"created_at": 0, "timestamp": 5}, datetime(1970, 1, 1, tzinfo=UTC)),
-        ({"created_at": None, "timestamp": "2026-03-02T08:00Z"}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
-        ({"created_at": ""}, None),
-        ({"created_at": "2026-03-02T16:00:00"}, datetime(2026, 3, 2, 8, tzinfo=UTC)),
-        ({"created_at": "2026-03-02"}, datetime(2026, 3, 1, 16, tzinfo=UTC)),
-    ],
-)
+@pytest.mark.parametrize(("fields", "moment"), TABLES["dates"])
 def test_dates(tmp_path, fields, moment):
-    path = written(tmp_path, "d.jsonl", lines({**HI, **fields}))
+    path = written(tmp_path, "d.jsonl", lines(HI | json.loads(fields)))
     [message], _ = read(path, zone=ZoneInfo("Asia/Shanghai"))
-    assert message.created_at == moment
+    assert message.created_at == (datetime.fromisoformat(moment) if moment else None)
 
 
 @pytest.mark.parametrize(
@@ -145,20 +101,17 @@ def test_impossible_dates_are_reported(tmp_path, date):
     assert "neither ISO 8601 nor seconds" in bad.reason
 
 
-def test_bom_crlf_and_blank_lines(tmp_path):
+def test_bom_crlf_blank_lines_and_no_line_break_at_the_end(tmp_path):
     text = b"\xef\xbb\xbf" + lines(HI).replace("\n", "\r\n").encode() + b"\r\n\n" + lines(YO).encode()
     messages, rejected = read(written(tmp_path, "b.jsonl", text))
     assert [m.content for m in messages] == ["你好", "hello"]
     assert rejected == []
     messages, _ = read(written(tmp_path, "b.json", b"\xef\xbb\xbf" + json.dumps([HI]).encode()))
     assert messages[0].content == "你好"
-
-
-def test_no_line_break_at_the_end(tmp_path):
     assert len(read(written(tmp_path, "e.jsonl", lines(HI, YO).rstrip()))[0]) == 2
 
 
-BAD_LINES = dict(read_tables(__file__)["bad lines"]) | {"[" * 100_000: "not JSON", "1" * 5_000: "not JSON"}
+BAD_LINES = dict(TABLES["bad lines"]) | {"[" * 100_000: "not JSON", "1" * 5_000: "not JSON"}
 
 
 def test_bad_lines_are_reported_with_their_place_and_the_rest_goes_in(tmp_path):
@@ -191,48 +144,18 @@ def test_a_line_of_five_megabytes(tmp_path):
     assert rejected == []
 
 
-NESTED = [
-    ({"conversations": ["x"]}, "conversations[0]", "conversation_id"),
-    ({"conversations": [{"conversation_id": "c"}]}, "conversations[0]", "list of sessions"),
-    ({"conversations": [{"conversation_id": "c", "sessions": 5}]}, "conversations[0]", "list of sessions"),
-    ({"conversations": [{"conversation_id": "c", "sessions": [[]]}]}, "sessions[0]", "session_id"),
-    (
-        {"conversations": [{"conversation_id": "c", "sessions": [{"messages": [], "started_at": "x"}]}]},
-        "sessions[0]",
-        "ISO 8601",
-    ),
-    (
-        {"conversations": [{"conversation_id": "c", "sessions": [{"messages": [[HI]]}]}]},
-        "messages[0]",
-        "object with role",
-    ),
-    ([HI, [[HI]]], "[1]", "object with role"),
-    ([{"messages": [HI, 5]}], "[0] messages[1]", "object with role"),
-]
-
-
-@pytest.mark.parametrize(("data", "where", "reason"), NESTED)
+@pytest.mark.parametrize(("data", "where", "reason"), TABLES["nested garbage"])
 def test_nested_garbage_is_reported_at_its_place(tmp_path, data, where, reason):
-    _, [bad] = read(written(tmp_path, "n.json", data))
+    _, [bad] = read(written(tmp_path, "n.json", eval(data)))
     assert bad.where.startswith("n.json")
     assert bad.where.endswith(where)
     assert reason in bad.reason
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "reason"),
-    [
-        ("x.json", "{'role': 'user'}", "is not JSON"),
-        ("x.json", "[" * 100_000, "is not JSON"),
-        ("x.json", "1" * 5_000, "is not JSON"),
-        ("x.json", '"text"', "neither messages nor conversations"),
-        ("x.json", '{"a": 1}', "neither messages nor conversations"),
-        ("x.json", b"\xff\xfe[\x00]\x00", "not UTF-8"),
-    ],
-)
-def test_files_that_cannot_be_read_at_all(tmp_path, name, data, reason):
+@pytest.mark.parametrize(("data", "reason"), TABLES["unreadable files"])
+def test_files_that_cannot_be_read_at_all(tmp_path, data, reason):
     with pytest.raises(ImportFailed, match=reason):
-        read(written(tmp_path, name, data))
+        read(written(tmp_path, "x.json", eval(data)))
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])

@@ -13,17 +13,13 @@ from jiyi.storage.user_terms import UserTerms
 from jiyi.storage.user_vectors import UserVectors
 
 MAKE = {"episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
+LATER = START + timedelta(days=1)
+CLOSED = {"status": "superseded", "superseded_by": "x", "confidence": 0.9, "sources": ("m",)}
 SMALL = {
     "episode": {"importance": 0.9, "access_count": 4, "consolidated": True, "pinned": True},
     "knowledge": {"confidence": 0.9, "access_count": 4, "source_episodes": ("e",), "pinned": True},
-    "fact": {
-        "status": "superseded",
-        "superseded_by": "x",
-        "confidence": 0.9,
-        "sources": ("m",),
-        "text": "said so",
-    },
-    "item": {"value": {"n": 2}, "version": 2, "updated_at": START + timedelta(days=1), "pinned": True},
+    "fact": {"text": "said so", **CLOSED},
+    "item": {"value": {"n": 2}, "version": 2, "updated_at": LATER, "pinned": True},
 }
 WORD, NEAR = Query(scope=ANA, text="word"), np.ones(4, np.float32)
 

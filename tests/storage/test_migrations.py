@@ -1,11 +1,14 @@
 """Older files: opened by this jiyi they hold what they held, at the newest schema."""
 
+from contextlib import closing
+
 import apsw
 import numpy as np
 import pytest
 from first_schema import make_first_schema
 from samples import by_words, fact, message, summary
 from second_schema import TARGETS, make_second_schema
+from tables import read_tables
 from third_schema import make_third_schema
 
 from jiyi.errors import DatabaseDamaged
@@ -22,11 +25,8 @@ OLDER = pytest.mark.parametrize("make", [make_first_schema, make_second_schema, 
 
 
 def rows(path, sql):
-    connection = apsw.Connection(str(path))
-    try:
+    with closing(apsw.Connection(str(path))) as connection:
         return connection.execute(sql).fetchall()
-    finally:
-        connection.close()
 
 
 @pytest.fixture
@@ -166,26 +166,12 @@ def test_a_migrated_file_is_as_one_made_and_written_today(path, tmp_path, opened
     records = [r for user in ("ana", "ben") for r in store.find(Query(scope=Scope(user_id=user), limit=100))]
     other = SqliteDatabase(tmp_path / "today.db")
     Store(other).put(records)
-    schema = (
-        "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
-    )
-    terms = (
-        "SELECT d.user_id, d.kind, d.id, o.user_id, t.length, t.traits, t.speaker, t.entry "
-        "FROM terms AS t JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2, 3"
-    )
-    episodes = (
-        "SELECT d.user_id, d.id, o.user_id, e.target_key, e.consolidated FROM episodes AS e "
-        "JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2"
-    )
-    sources = (
-        "SELECT d.user_id, d.kind, d.id, o.user_id, s.source FROM sources AS s "
-        "JOIN documents AS d USING (doc) JOIN owners AS o USING (owner) ORDER BY 1, 2, 3, 5"
-    )
+    same = read_tables(__file__)["what a file made today holds too"]
     if make is make_third_schema:  # what lies in the trash is in no table that search reads
         rows(path, "DELETE FROM trash")
-    assert len(rows(path, episodes)) == (2 if make is make_first_schema else 8)
-    assert len(rows(path, sources)) == (0 if make is make_first_schema else 6)
-    for sql in (schema, terms, episodes, sources, "PRAGMA user_version", "PRAGMA application_id"):
+    assert len(rows(path, same[2])) == (2 if make is make_first_schema else 8)
+    assert len(rows(path, same[3])) == (0 if make is make_first_schema else 6)
+    for sql in same:
         assert rows(path, sql) == rows(tmp_path / "today.db", sql)
     assert rows(path, "PRAGMA user_version") == [(NEWEST,)]
     assert len(load_migrations("sqlite")) == NEWEST
@@ -252,20 +238,7 @@ def test_vectors_of_an_older_file_follow(path, open_memory):
     assert HashEmbedder().name in rows(path, "SELECT value FROM meta WHERE name = 'embedder_name'")[0]
 
 
-@pytest.mark.parametrize(
-    ("damage", "name"),
-    [
-        ("DELETE FROM terms WHERE doc = 1", "1 rows without terms"),
-        ("DELETE FROM documents WHERE doc = 1", "1 terms without rows"),
-        ("UPDATE terms SET owner = 2 WHERE doc = 1", "1 terms without rows"),
-        ("INSERT INTO covered VALUES (1, 'm', 7)", "1 covered messages without summary"),
-        (
-            "INSERT INTO summaries (user_id, session_id, version, id, upto_seq, created_at, body) "
-            "VALUES ('nobody', 's', 1, 'x', 0, 0, '{}')",
-            "1 summaries without user",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("damage", "name"), read_tables(__file__)["damages"])
 def test_parts_that_disagree_with_the_rows_are_told(path, opened, damage, name):
     make_first_schema(path, ["ana", "ben"])
     store = opened()

@@ -31,13 +31,10 @@ def test_a_password_that_must_be_encoded_is_refused_without_showing_it(password)
     assert SECRET not in str(refused.value)
 
 
-def test_a_file_is_named_as_it_is(tmp_path):
+def test_a_file_is_named_and_a_place_taken_as_it_is(tmp_path):
     for given in (tmp_path / "a:b@c.db", str(tmp_path / "a:b@c.db"), f"sqlite:///{tmp_path}/a:b@c.db"):
         assert locate(given) == Place(path=tmp_path / "a:b@c.db")
         assert str(locate(given)) == str(tmp_path / "a:b@c.db")
-
-
-def test_a_place_is_taken_as_it_is():
     place = Place(path=Path("x.db"))
     assert locate(place) is place
 

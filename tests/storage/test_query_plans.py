@@ -6,6 +6,7 @@ from datetime import timedelta
 import apsw
 import pytest
 from samples import ANA, START, fact, message, summary
+from tables import read_tables
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Query, Scope
@@ -44,16 +45,7 @@ def plans(database, ask):
     return found
 
 
-FOUND = {
-    "subject": ({"subject": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
-    "entity": ({"entity": "edge-02"}, "fact", "facts_by_object (owner=? AND object_key=?"),
-    "entity, first half": ({"entity": "edge-02"}, "fact", "facts_by_subject (owner=? AND subject_key=?"),
-    "predicate": ({"predicate": "port"}, "fact", "facts_by_point (owner=? AND predicate_key=?"),
-    "target": ({"target": "x"}, "episode", "episodes_by_target (owner=? AND consolidated=? AND target_key=?"),
-    "namespace": ({"namespace": ("a", "b")}, "item", "items_by_path (owner=? AND path>? AND path<?"),
-    "sources of facts": ({"sources": ("m",)}, "fact", "PRIMARY KEY (owner=? AND source=?"),
-    "sources of knowledge": ({"sources": ("m",)}, "knowledge", "PRIMARY KEY (owner=? AND source=?"),
-}
+IN_SESSION = Scope(user_id="ana", agent_id="a", session_id="s")
 NEVER_WHOLE = re.compile(
     r"^SCAN (d|f|e|k|m|s|t|c|facts|episodes|documents|messages|knowledge|sources|terms|trash|vectors"
     r"|summaries|covered|other)\b",
@@ -61,13 +53,10 @@ NEVER_WHOLE = re.compile(
 )
 
 
-@pytest.mark.parametrize("case", FOUND)
-@pytest.mark.parametrize(
-    "scope", [ANA, Scope(user_id="ana", agent_id="a", session_id="s")], ids=["user", "session"]
-)
-def test_conditions_use_their_index(database, case, scope):
-    parts, kind, index = FOUND[case]
-    store, query = Store(database), Query(scope=scope, kinds=(kind,), **parts)
+@pytest.mark.parametrize(("parts", "kind", "index"), read_tables(__file__)["conditions and their index"])
+@pytest.mark.parametrize("scope", [ANA, IN_SESSION], ids=["user", "session"])
+def test_conditions_use_their_index(database, parts, kind, index, scope):
+    store, query = Store(database), Query(scope=scope, kinds=(kind,), **eval(parts))
     for ask in (store.find, store.count, Store(database).scan):
         for plan in plans(database, lambda ask=ask: ask(query)):
             assert index in plan
@@ -82,9 +71,7 @@ def test_a_scan_walks_the_index_by_time_and_sorts_nothing(database, kind):
         (plan,) = plans(database, lambda after=after: Store(database).scan(query, after))
         assert "documents_by_time (user_id=? AND kind=?" in plan
         assert "TEMP B-TREE" not in plan
-        assert ("created_at>?" in plan) == (after is not None), (
-            "a later piece begins where the one before ended"
-        )
+        assert ("created_at>?" in plan) == (after is not None), "a later piece begins where one ended"
 
 
 @pytest.mark.parametrize("lead", [{"subject": "edge-02"}, {"entity": "edge-02"}, {"sources": ("m",)}])
@@ -98,9 +85,8 @@ def test_a_point_of_a_subject_reads_that_subject_only(database, lead):
 def test_facts_of_a_moment_read_no_other_users_rows(database):
     store = Store(database)
     for parts in ({"as_of": START}, {"fact_status": ("active",)}, {"predicate": "port"}, {}):
-        for plan in plans(
-            database, lambda parts=parts: store.find(Query(scope=ANA, kinds=("fact",), **parts))
-        ):
+        query = Query(scope=ANA, kinds=("fact",), **parts)
+        for plan in plans(database, lambda query=query: store.find(query)):
             assert not NEVER_WHOLE.search(plan)
 
 

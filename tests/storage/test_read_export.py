@@ -10,23 +10,10 @@ from jiyi.errors import ImportFailed
 
 
 @pytest.fixture
-def memory(opened, tmp_path):
-    return opened(tmp_path / "one.db")
-
-
-@pytest.fixture
-def fresh(opened, tmp_path):
-    return opened(tmp_path / "two.db")
-
-
-# --- what is wrong with a file
-
-
-@pytest.fixture
-def lines(memory, tmp_path):
+def lines(one, tmp_path):
     """An export of a memory with records of all kinds, line by line."""
-    fill(memory)
-    memory.export(tmp_path / "a.jsonl")
+    fill(one)
+    one.export(tmp_path / "a.jsonl")
     return (tmp_path / "a.jsonl").read_text("utf-8").splitlines()
 
 
@@ -103,7 +90,7 @@ def test_another_version_is_refused_before_anything_goes_in(lines, read, fresh, 
     assert fresh.everything() == {}
 
 
-def test_line_ends_and_marks_of_other_systems_are_read(memory, lines, fresh, tmp_path):
+def test_line_ends_and_marks_of_other_systems_are_read(one, lines, fresh, tmp_path):
     (tmp_path / "b.jsonl").write_bytes(b"\xef\xbb\xbf" + "\r\n\r\n".join(lines).encode())
     assert fresh.import_(tmp_path / "b.jsonl").rejected == ()
-    assert fresh.everything() == memory.everything()
+    assert fresh.everything() == one.everything()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from taken_out import cone
 
 from jiyi.storage import user_vectors
 from jiyi.storage.user_vectors import UserVectors
@@ -18,12 +19,7 @@ def _few_are_many(monkeypatch):
 
 @pytest.fixture(scope="module")
 def matrix():
-    """Vectors as embedding models give them: all in one narrow cone, in loose groups."""
-    rng = np.random.default_rng(7)
-    centres = rng.normal(size=(60, DIMS))
-    rows = 2 + centres[rng.integers(60, size=COUNT)] + rng.normal(size=(COUNT, DIMS))
-    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16)
-    return rows.astype(np.float32)
+    return cone(COUNT, DIMS)
 
 
 def filled(matrix, piece):

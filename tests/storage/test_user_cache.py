@@ -36,8 +36,10 @@ def add(*rows):
 
 def test_a_part_is_extended_until_its_generation_changes():
     cache = UserCache(100)
-    assert cache.use("ana", Part, 1, add("a")).rows == ["a"]
+    view = cache.use("ana", Part, 1, add("a"))
+    assert view.rows == ["a"]
     assert cache.use("ana", Part, 1, add("b")).rows == ["a", "b"]
+    assert view.rows == ["a"], "views do not grow"
     assert cache.use("ana", Other, 1, add("c")).rows == ["c"]
     assert cache.use("ben", Part, 1, add()).rows == []
     assert cache.use("ana", Part, 2, add("d")).rows == ["d"]
@@ -89,10 +91,3 @@ def test_threads_read_a_user_once_and_do_not_wait_for_other_users():
         assert not any(one.done() for one in asked)
         go_on.set()
         assert [one.result(WAIT).rows for one in asked] == [["read"]] * 4
-
-
-def test_views_do_not_grow():
-    cache = UserCache(100)
-    view = cache.use("ana", Part, 1, add("a"))
-    cache.use("ana", Part, 1, add("b"))
-    assert view.rows == ["a"]

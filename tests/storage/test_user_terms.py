@@ -16,20 +16,9 @@ TERMS = [f"t{i}" for i in range(40)]
 
 def row(doc, terms, session="s", kind="message", seq=None):
     said = kind == "message"
-    return (
-        doc,
-        kind,
-        f"id{doc}",
-        "user" if said else None,
-        session,
-        None,
-        (doc if seq is None else seq) if said else None,
-        doc * 1000,
-        len(terms),
-        0,
-        "user" if said else None,
-        pack(terms),
-    )
+    role, place = ("user", doc if seq is None else seq) if said else (None, None)
+    head = (doc, kind, f"id{doc}", role, session, None, place, doc * 1000)
+    return (*head, len(terms), 0, role, pack(terms))
 
 
 def random_rows(seed, count):

@@ -37,101 +37,48 @@ JSON = st.dictionaries(
     ),
     max_size=3,
 )
-SCOPES = st.builds(
-    Scope,
-    user_id=IDS.filter(str.strip),
-    agent_id=st.none() | IDS.filter(str.strip),
-    session_id=IDS.filter(str.strip),
-)
-FACTS = st.builds(
+NAMED = IDS.filter(str.strip)
+SCOPES = st.builds(Scope, user_id=NAMED, agent_id=st.none() | NAMED, session_id=NAMED)
+ALIKE = [
+    (TEXT, "subject predicate object text topic content description trigger_summary outcome_summary request"),
+    (MAYBE, "speaker tool_name result target summary name"),
+    (TEXTS, "sources key_points source_episodes tags"),
+    (MOMENTS, "created_at updated_at"),
+    (WHEN, "valid_from valid_to last_accessed_at completed_at started_at"),
+    (IDS, "id"),
+    (st.none() | IDS, "supersedes superseded_by"),
+    (SHARES, "confidence importance"),
+    (COUNTS, "access_count"),
+    (JSON, "args context"),
+]
+FIELDS = {name: values for values, names in ALIKE for name in names.split()}
+
+
+def built(make, names="", **own):
+    """Records of a class: their fields as named, each with the values such a field may have."""
+    return st.builds(make, **({"scope": SCOPES} | {name: FIELDS[name] for name in names.split()} | own))
+
+
+USED = " id created_at last_accessed_at access_count"
+FACTS = built(
     Fact,
-    scope=SCOPES,
-    id=IDS,
-    subject=TEXT,
-    predicate=TEXT,
-    object=TEXT,
-    text=TEXT,
-    speaker=MAYBE,
-    sources=TEXTS,
-    created_at=MOMENTS,
-    valid_from=WHEN,
-    valid_to=WHEN,
-    last_accessed_at=WHEN,
-    confidence=SHARES,
-    supersedes=st.none() | IDS,
-    superseded_by=st.none() | IDS,
-    access_count=COUNTS,
+    "subject predicate object text speaker sources valid_from valid_to confidence supersedes superseded_by"
+    + USED,
 )
-KNOWLEDGE = st.builds(
-    Knowledge,
-    scope=SCOPES,
-    id=IDS,
-    topic=TEXT,
-    content=TEXT,
-    key_points=TEXTS,
-    source_episodes=TEXTS,
-    created_at=MOMENTS,
-    updated_at=MOMENTS,
-    last_accessed_at=WHEN,
-    confidence=SHARES,
-    access_count=COUNTS,
+KNOWLEDGE = built(Knowledge, "topic content key_points source_episodes updated_at confidence" + USED)
+OF_A_TASK = {"scope": st.just(ANA), "task_id": st.just("t")}
+STEP = "id description tool_name args result started_at completed_at"
+STEPS = built(Step, STEP, seq=st.integers(0, 99), **OF_A_TASK)
+SEVERAL = st.lists(STEPS, max_size=2).map(tuple)
+EPISODES = built(
+    Episode, "trigger_summary outcome_summary target tags importance" + USED, steps=SEVERAL, **OF_A_TASK
 )
-STEPS = st.builds(
-    Step,
-    scope=st.just(ANA),
-    task_id=st.just("t"),
-    id=IDS,
-    seq=st.integers(0, 99),
-    description=TEXT,
-    tool_name=MAYBE,
-    args=JSON,
-    result=MAYBE,
-    started_at=WHEN,
-    completed_at=WHEN,
-)
-EPISODES = st.builds(
-    Episode,
-    scope=st.just(ANA),
-    id=IDS,
-    task_id=st.just("t"),
-    trigger_summary=TEXT,
-    outcome_summary=TEXT,
-    target=MAYBE,
-    tags=TEXTS,
-    steps=st.lists(STEPS, max_size=2).map(tuple),
-    created_at=MOMENTS,
-    last_accessed_at=WHEN,
-    importance=SHARES,
-    access_count=COUNTS,
-)
-TASKS = st.builds(
-    Task,
-    scope=st.just(ANA),
-    id=st.just("t"),
-    request=TEXT,
-    summary=MAYBE,
-    target=MAYBE,
-    tags=TEXTS,
-    context=JSON,
-    steps=st.lists(STEPS, max_size=2).map(tuple),
-    started_at=MOMENTS,
-    updated_at=MOMENTS,
-    completed_at=WHEN,
-)
-MESSAGES = st.builds(
-    Message,
-    scope=SCOPES,
-    id=IDS,
-    role=st.just("assistant"),
-    content=MAYBE,
-    name=MAYBE,
-    tool_calls=st.lists(st.builds(ToolCall, id=IDS, name=TEXT, arguments=TEXT), max_size=2).map(tuple),
-    seq=st.integers(0, 10**9),
-    importance=st.none() | SHARES,
-    pinned=st.booleans(),
-    created_at=MOMENTS,
-    tokens=st.none() | COUNTS,
-)
+TASK = "request summary target tags context updated_at completed_at"
+TASKS = built(Task, TASK, scope=st.just(ANA), id=st.just("t"), steps=SEVERAL, started_at=MOMENTS)
+CALLS = st.lists(st.builds(ToolCall, id=IDS, name=TEXT, arguments=TEXT), max_size=2).map(tuple)
+SAID = {"role": st.just("assistant"), "content": MAYBE, "seq": st.integers(0, 10**9), "pinned": st.booleans()}
+SAID |= {"tool_calls": CALLS, "importance": st.none() | SHARES, "tokens": st.none() | COUNTS}
+MESSAGES = built(Message, "id name created_at", **SAID)
 
 
 @pytest.mark.slow

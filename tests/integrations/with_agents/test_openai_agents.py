@@ -15,14 +15,12 @@ from scripted_responses import calls, model, says  # noqa: E402
 from jiyi.errors import BadMessage  # noqa: E402
 from jiyi.integrations.openai_agents import JiyiSession  # noqa: E402
 
+ASKED = [
+    {"type": "input_text", "text": "蓝色门的密码是 7341"},
+    {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"},
+]
 ITEMS = [
-    {
-        "role": "user",
-        "content": [
-            {"type": "input_text", "text": "蓝色门的密码是 7341"},
-            {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"},
-        ],
-    },
+    {"role": "user", "content": ASKED},
     {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "b2s="},
     calls("look_up", "c1", city="北京"),
     {"type": "function_call_output", "call_id": "c1", "output": "42 \0 \ud800"},

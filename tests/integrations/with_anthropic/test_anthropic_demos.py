@@ -7,14 +7,14 @@ pytest.importorskip("anthropic")
 pytest.importorskip("claude_agent_sdk")
 
 
+SHOWN = {
+    "anthropic_demo.py": ["the tool said: File created", "memories/doors.md", "it said: 7341."],
+    "claude_agent_sdk_demo.py": ["as it was: True", "found: LISTEN", "after delete: None 0 found"],
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("script", "shown"),
-    [
-        ("anthropic_demo.py", ["the tool said: File created", "memories/doors.md", "it said: 7341."]),
-        ("claude_agent_sdk_demo.py", ["as it was: True", "found: LISTEN", "after delete: None 0 found"]),
-    ],
-)
+@pytest.mark.parametrize(("script", "shown"), SHOWN.items())
 def test_a_script_shows_what_it_says(script, shown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONWARNINGS", "error")

@@ -39,12 +39,9 @@ def test_a_model_keeps_a_file_that_another_conversation_finds(memory):
     tool = JiyiMemoryTool(memory, cache_control={"type": "ephemeral"})
     written = uses("memory", "t1", command="create", path="/memories/doors.md", file_text=NOTE)
     with model([written], [says("Noted.")]) as (client, asked):
-        talk = client.beta.messages.tool_runner(
-            model="claude-sonnet-5-5",
-            max_tokens=100,
-            tools=[tool],
-            messages=[{"role": "user", "content": "The door code is 7341."}],
-        )
+        asking = {"model": "claude-sonnet-5-5", "max_tokens": 100, "tools": [tool]}
+        said = [{"role": "user", "content": "The door code is 7341."}]
+        talk = client.beta.messages.tool_runner(messages=said, **asking)
         assert talk.until_done().content[0].text == "Noted."
     assert asked[0]["tools"][0]["type"] == "memory_20250818"
     result = asked[1]["messages"][-1]["content"][0]
@@ -146,25 +143,17 @@ async def test_writers_at_once_leave_no_file_that_is_a_folder(open_memory):
 PATHS = st.sampled_from(["", "/", "/a", "/b.md", "/a/c.md", "/a/d/e", "/a/d", "/.h", "/a/../b.md"])
 WORDS = st.sampled_from(["", "x", "aa", "x\n", "a\r\nb\r\n", "x\naaa\nx", "绿茶\n"])
 NAMED = PATHS.map("/memories{}".format)
-COMMANDS = st.one_of(
-    st.fixed_dictionaries({"command": st.just("view"), "path": NAMED}),
-    st.fixed_dictionaries(
-        {
-            "command": st.just("view"),
-            "path": NAMED,
-            "view_range": st.lists(st.integers(-1, 4), min_size=2, max_size=2),
-        }
-    ),
-    st.fixed_dictionaries({"command": st.just("create"), "path": NAMED, "file_text": WORDS}),
-    st.fixed_dictionaries(
-        {"command": st.just("str_replace"), "path": NAMED, "old_str": WORDS, "new_str": WORDS}
-    ),
-    st.fixed_dictionaries(
-        {"command": st.just("insert"), "path": NAMED, "insert_line": st.integers(-1, 4), "insert_text": WORDS}
-    ),
-    st.fixed_dictionaries({"command": st.just("delete"), "path": NAMED}),
-    st.fixed_dictionaries({"command": st.just("rename"), "old_path": NAMED, "new_path": NAMED}),
-)
+LINES = st.integers(-1, 4)
+GIVEN = [
+    ("view", {"path": NAMED}),
+    ("view", {"path": NAMED, "view_range": st.lists(LINES, min_size=2, max_size=2)}),
+    ("create", {"path": NAMED, "file_text": WORDS}),
+    ("str_replace", {"path": NAMED, "old_str": WORDS, "new_str": WORDS}),
+    ("insert", {"path": NAMED, "insert_line": LINES, "insert_text": WORDS}),
+    ("delete", {"path": NAMED}),
+    ("rename", {"old_path": NAMED, "new_path": NAMED}),
+]
+COMMANDS = st.one_of(st.fixed_dictionaries({"command": st.just(name), **parts}) for name, parts in GIVEN)
 
 
 @pytest.mark.slow

@@ -15,26 +15,22 @@ from jiyi.integrations.anthropic import JiyiMessages  # noqa: E402
 
 ASKED = {"model": "claude-sonnet-5-5", "max_tokens": 100}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+LOOKED: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "Which door?", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "ZGF0YQ=="},
+    {"type": "text", "text": "I look.", "citations": None},
+    uses("look", "c1", what="door"),
+    uses("look", "c2", what="code"),
+]
+TOLD = [
+    {"type": "tool_result", "tool_use_id": "c1", "content": "blue"},
+    {"type": "tool_result", "tool_use_id": "c2", "content": [PICTURE], "is_error": False},
+    {"type": "text", "text": "Sure?", "cache_control": {"type": "ephemeral"}},
+]
 TALK: list[dict[str, Any]] = [
     {"role": "user", "content": [PICTURE, {"type": "text", "text": "蓝色门的密码是 7341"}]},
-    {
-        "role": "assistant",
-        "content": [
-            {"type": "thinking", "thinking": "Which door?", "signature": "c2ln"},
-            {"type": "redacted_thinking", "data": "ZGF0YQ=="},
-            {"type": "text", "text": "I look.", "citations": None},
-            uses("look", "c1", what="door"),
-            uses("look", "c2", what="code"),
-        ],
-    },
-    {
-        "role": "user",
-        "content": [
-            {"type": "tool_result", "tool_use_id": "c1", "content": "blue"},
-            {"type": "tool_result", "tool_use_id": "c2", "content": [PICTURE], "is_error": False},
-            {"type": "text", "text": "Sure?", "cache_control": {"type": "ephemeral"}},
-        ],
-    },
+    {"role": "assistant", "content": LOOKED},
+    {"role": "user", "content": TOLD},
     {"role": "assistant", "content": "Yes."},
 ]
 
@@ -47,10 +43,8 @@ def test_what_is_kept_comes_back_as_it_was_and_once(memory):
     assert chat.history() == TALK
     assert memory.search("蓝色门的密码", kinds="message")[0].text == "蓝色门的密码是 7341"
     assert "thinking" not in json.dumps(memory.build_context("s", "code?").messages)
-    for broken in (
-        {"role": "friend", "content": "hi"},
-        {"role": "user", "content": [object()], "at": object()},
-    ):
+    odd = {"role": "user", "content": [object()], "at": object()}
+    for broken in ({"role": "friend", "content": "hi"}, odd):
         with pytest.raises(BadMessage):
             chat.save([*TALK, broken, {"role": "wrong", "content": ""}])
     assert chat.history() == TALK
@@ -72,10 +66,8 @@ def test_what_a_forgotten_call_leaves_is_sound(memory):
     chat.save(TALK[:1], TALK[1])
     chat.save(TALK[:3], TALK[3])
     memory.forget(ids=next(m.id for m in memory.session_messages("s") if m.role == "tool"))
-    assert chat.history() == [
-        {"role": "user", "content": [*TALK[0]["content"], TALK[2]["content"][2]]},
-        TALK[3],
-    ]
+    left = {"role": "user", "content": [*TALK[0]["content"], TOLD[2]]}
+    assert chat.history() == [left, TALK[3]]
 
 
 def test_what_fits_passes_as_it_came(memory):

@@ -51,9 +51,8 @@ async def test_a_transcript_comes_back_and_is_read_as_the_importer_reads_it(memo
     memory.import_(SAMPLE, user_id="other")
 
     def words(user: str) -> list[tuple[str, str]]:
-        found = [
-            m for s in memory.sessions(user_id=user) for m in memory.session_messages(s.id, user_id=user)
-        ]
+        sessions = memory.sessions(user_id=user)
+        found = [m for s in sessions for m in memory.session_messages(s.id, user_id=user)]
         return [(m.role, m.search_text) for m in found if m.search_text]
 
     assert words("ana") == words("other")

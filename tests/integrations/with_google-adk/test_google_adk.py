@@ -58,13 +58,10 @@ async def test_a_runner_recalls_what_another_session_said(memory, monkeypatch):
         await callback_context.add_session_to_memory()
 
     async def talk(url: str) -> None:
-        agent = LlmAgent(
-            name="agent",
-            model=Gemini(model="gemini-2.5-flash", base_url=url.removesuffix("/v1")),
-            instruction="Be brief.",
-            tools=[preload_memory_tool.PreloadMemoryTool(), load_memory_tool.LoadMemoryTool()],
-            after_agent_callback=keep,
-        )
+        model = Gemini(model="gemini-2.5-flash", base_url=url.removesuffix("/v1"))
+        tools = [preload_memory_tool.PreloadMemoryTool(), load_memory_tool.LoadMemoryTool()]
+        told = {"instruction": "Be brief.", "after_agent_callback": keep}
+        agent = LlmAgent(name="agent", model=model, tools=tools, **told)
         runner = Runner(app_name="app", agent=agent, session_service=sessions, memory_service=service)
         for id, text in (("before", "蓝色门的密码是 7341"), ("now", "蓝色门的密码是什么?"), ("now", "Sure?")):
             if await sessions.get_session(**APP, session_id=id) is None:

@@ -74,27 +74,23 @@ def test_what_another_thread_said_is_shown_before_the_question(memory, how):
     assert middleware.history("now") == state["messages"]
 
 
+SHOWN: list[Any] = [
+    {"type": "text", "text": "蓝色门", "cache_control": {"type": "ephemeral"}},
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+]
+THOUGHT: list[Any] = [
+    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+    {"type": "text", "text": "So", "citations": [{"type": "char_location", "cited_text": "x"}]},
+    {"type": "tool_use", "id": "c1", "name": "look", "input": {"what": "蓝"}},
+]
+USED: dict[str, Any] = {
+    "tool_calls": [{"name": "look", "args": {"what": "蓝"}, "id": "c1"}],
+    "usage_metadata": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
+}
 MESSAGES: list[Any] = [
     SystemMessage("Be kind.", id="1"),
-    HumanMessage(
-        [
-            {"type": "text", "text": "蓝色门", "cache_control": {"type": "ephemeral"}},
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
-        ],
-        id="2",
-        name="Ana",
-    ),
-    AIMessage(
-        [
-            {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-            {"type": "text", "text": "So", "citations": [{"type": "char_location", "cited_text": "x"}]},
-            {"type": "tool_use", "id": "c1", "name": "look", "input": {"what": "蓝"}},
-        ],
-        id="3",
-        tool_calls=[{"name": "look", "args": {"what": "蓝"}, "id": "c1"}],
-        usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3},
-        response_metadata={"model": "m"},
-    ),
+    HumanMessage(SHOWN, id="2", name="Ana"),
+    AIMessage(THOUGHT, id="3", response_metadata={"model": "m"}, **USED),
     ToolMessage("42 \0", tool_call_id="c1", id="4", status="error", artifact={"rows": [1]}),
     AIMessage("", id="5", invalid_tool_calls=[{"name": "f", "args": "{", "id": "c2", "error": "e"}]),
 ]

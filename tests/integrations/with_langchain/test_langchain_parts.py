@@ -45,25 +45,17 @@ def look(what: str) -> str:
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
 SEARCH = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
+LOOKED: list[Any] = [
+    {"type": "thinking", "thinking": "I look. " * 20, "signature": "c2ln"},
+    {"type": "text", "text": "I look."},
+    {"type": "tool_use", "id": "c1", "name": "look", "input": {"what": "it"}, **CACHED},
+]
+PICTURE = {"type": "base64", "media_type": "image/png", "data": "A" * 40_000}
 TALK: list[Any] = [
     HumanMessage([{"type": "text", "text": "What is in it?", **CACHED}], id="1"),
-    AIMessage(
-        [
-            {"type": "thinking", "thinking": "I look. " * 20, "signature": "c2ln"},
-            {"type": "text", "text": "I look."},
-            {"type": "tool_use", "id": "c1", "name": "look", "input": {"what": "it"}, **CACHED},
-        ],
-        tool_calls=[{"name": "look", "args": {"what": "it"}, "id": "c1"}],
-        id="2",
-    ),
+    AIMessage(LOOKED, tool_calls=[{"name": "look", "args": {"what": "it"}, "id": "c1"}], id="2"),
     ToolMessage([{"type": "text", "text": "42"}], tool_call_id="c1", id="3"),
-    HumanMessage(
-        [
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 40_000}},
-            {"type": "text", "text": "And this?"},
-        ],
-        id="4",
-    ),
+    HumanMessage([{"type": "image", "source": PICTURE}, {"type": "text", "text": "And this?"}], id="4"),
 ]
 
 

@@ -10,14 +10,7 @@ pytest.importorskip("llama_index.core")
 
 from examples_run import printed_by
 from llama_index.core.agent.workflow import FunctionAgent
-from llama_index.core.base.llms.types import (
-    AudioBlock,
-    DocumentBlock,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from llama_index.core.base.llms import types
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import Memory
@@ -33,19 +26,17 @@ from jiyi.integrations.llama_index import JiyiMemory, JiyiMemoryBlock
 # LlamaIndex's own code looks at what pydantic calls old.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-CALL = ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"what": "北京"})
+CALL = types.ToolCallBlock(tool_call_id="c1", tool_name="look", tool_kwargs={"what": "北京"})
+SHOWN = [
+    types.TextBlock(text="蓝色门的密码是 7341 \0"),
+    types.ImageBlock(image=b"not a picture", detail="low"),
+    types.DocumentBlock(data=b"words " * 4_000, title="notes"),
+    types.AudioBlock(audio=b"sound", format="mp3"),
+]
 MESSAGES = [
     ChatMessage(role="system", content="Be brief."),
-    ChatMessage(
-        role="user",
-        blocks=[
-            TextBlock(text="蓝色门的密码是 7341 \0"),
-            ImageBlock(image=b"not a picture", detail="low"),
-            DocumentBlock(data=b"words " * 4_000, title="notes"),
-            AudioBlock(audio=b"sound", format="mp3"),
-        ],
-    ),
-    ChatMessage(role="assistant", blocks=[ThinkingBlock(content="Let me see."), CALL]),
+    ChatMessage(role="user", blocks=SHOWN),
+    ChatMessage(role="assistant", blocks=[types.ThinkingBlock(content="Let me see."), CALL]),
     ChatMessage(role="tool", content="42 \ud800", additional_kwargs={"tool_call_id": "c1"}),
     ChatMessage(role="assistant", content="It is 42."),
 ]
@@ -104,7 +95,7 @@ def test_a_message_whose_picture_is_gone_is_given_by_its_words(memory, tmp_path)
     picture = tmp_path / "a.png"
     picture.write_bytes(b"picture")
     mine = JiyiMemory(memory=memory, session_id="s")
-    mine.put(ChatMessage(role="user", blocks=[TextBlock(text="Look"), ImageBlock(path=picture)]))
+    mine.put(ChatMessage(role="user", blocks=[types.TextBlock(text="Look"), types.ImageBlock(path=picture)]))
     picture.unlink()
     assert [message.content for message in mine.get_all()] == ["Look"]
 
@@ -118,16 +109,15 @@ def test_messages_saved_by_other_means_are_messages(memory):
     assert (second.content, second.additional_kwargs) == ("there", {"tool_call_id": "c1"})
 
 
-@pytest.mark.parametrize(
-    "large",
-    [
-        ToolCallBlock(tool_call_id="c", tool_name="look", tool_kwargs={"what": "word " * 300}),
-        ThinkingBlock(content="word " * 300),
-        DocumentBlock(data=b"word " * 8_000),
-        ImageBlock(image=b"picture"),
-    ],
-    ids=lambda block: block.block_type,
-)
+LARGE = [
+    types.ToolCallBlock(tool_call_id="c", tool_name="look", tool_kwargs={"what": "word " * 300}),
+    types.ThinkingBlock(content="word " * 300),
+    types.DocumentBlock(data=b"word " * 8_000),
+    types.ImageBlock(image=b"picture"),
+]
+
+
+@pytest.mark.parametrize("large", LARGE, ids=lambda block: block.block_type)
 def test_blocks_without_text_count(memory, large):
     mine = JiyiMemory(memory=memory, session_id="s", budget=300, recall_tokens=50)
     said = [ChatMessage(role="user", content="old"), ChatMessage(role="assistant", blocks=[large])]

@@ -11,19 +11,7 @@ pytest.importorskip("pydantic_ai")
 
 from examples_run import printed_by
 from pydantic_ai import Agent
-from pydantic_ai.messages import (
-    BinaryContent,
-    CachePoint,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    ModelResponse,
-    SystemPromptPart,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as parts
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from scripted_chat import ScriptedChat, call, calls, refuses, says
@@ -49,7 +37,9 @@ def agent(chat: ScriptedChat, *capabilities: Any, **options: Any) -> Any:
 
 def as_stored(messages: Any) -> Any:
     """What pydantic-ai itself makes of messages that it wrote as JSON."""
-    return ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(list(messages)))
+    return parts.ModelMessagesTypeAdapter.validate_json(
+        parts.ModelMessagesTypeAdapter.dump_json(list(messages))
+    )
 
 
 @pytest.mark.parametrize("how", ["run", "stream"])
@@ -83,21 +73,15 @@ async def test_what_another_conversation_said_is_shown_before_the_question(memor
     assert mine.history("now") == as_stored(result.all_messages())
 
 
-PICTURE = BinaryContent(b"a" * 40_000, media_type="image/png")
+PICTURE = parts.BinaryContent(b"a" * 40_000, media_type="image/png")
+ASKED = ["蓝色门", parts.CachePoint(), PICTURE]
+CALLS = [parts.ToolCallPart("look", {"what": "蓝"}, "c1"), parts.ToolCallPart("look", '{"what": "绿"}', "c2")]
+TOLD = [parts.ToolReturnPart("look", {"n": 42}, "c1"), parts.ToolReturnPart("look", "42", "c2")]
 TALK: list[Any] = [
-    ModelRequest([SystemPromptPart("Be kind."), UserPromptPart(["蓝色门", CachePoint(), PICTURE])]),
-    ModelResponse(
-        [
-            ThinkingPart("hm", signature="c2ln"),
-            TextPart("So"),
-            ToolCallPart("look", {"what": "蓝"}, "c1"),
-            ToolCallPart("look", '{"what": "绿"}', "c2"),
-        ]
-    ),
-    ModelRequest(
-        [ToolReturnPart("look", {"n": 42}, "c1"), ToolReturnPart("look", "42", "c2"), UserPromptPart("Well?")]
-    ),
-    ModelResponse([TextPart("It is 42.")]),
+    parts.ModelRequest([parts.SystemPromptPart("Be kind."), parts.UserPromptPart(ASKED)]),
+    parts.ModelResponse([parts.ThinkingPart("hm", signature="c2ln"), parts.TextPart("So"), *CALLS]),
+    parts.ModelRequest([*TOLD, parts.UserPromptPart("Well?")]),
+    parts.ModelResponse([parts.TextPart("It is 42.")]),
 ]
 
 

@@ -123,7 +123,7 @@ def test_tools_of_the_manager_and_of_the_store(memory):
     assert agent("http://127.0.0.1:9", JiyiMemoryStore(memory)).tool_names == ["search_memory"]
 
 
-def test_a_memory_that_fails_changes_nothing(open_memory):
+def test_a_memory_that_fails_changes_nothing_and_on_a_closed_one_no_agent_is_made(open_memory):
     memory = open_memory()
 
     @tool
@@ -136,11 +136,6 @@ def test_a_memory_that_fails_changes_nothing(open_memory):
         memory.close()
         assert str(one("Hi")).strip() == "Hello"
     assert server.asked[0]["messages"][-1]["content"] in ("Hi", [{"type": "text", "text": "Hi"}])
-
-
-def test_an_agent_is_not_made_on_a_closed_memory(open_memory):
-    memory = open_memory()
-    memory.close()
     with pytest.raises(Closed):
         agent("http://127.0.0.1:9", JiyiMemoryStore(memory))
 
