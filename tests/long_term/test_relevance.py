@@ -68,8 +68,7 @@ def test_of_many_messages_the_nearer_ones_count_only_where_an_answer_is_likely()
         far = (hit(f"remark {i}", score=-20.0, apart=apart * WEIGHTS["apart"]) for i in range(30))
         return relevant(Hits((hit("yes"), *far), nothing_relevant=nothing), "a disk?")[1]
 
-    assert relevance(0.1, 1.2) > 0.5 > relevance(0.1, 0.8)
-    assert relevance(0.9, 1.2) < 0.5
+    assert relevance(0.1, 1.2) > 0.5 > max(relevance(0.1, 0.8), relevance(0.9, 1.2))
 
 
 def test_one_word_of_the_question_counts_in_a_dialogue_only_near_the_best_hit():
