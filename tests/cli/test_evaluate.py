@@ -191,8 +191,8 @@ def test_an_interruption_leaves_no_temporary_folder(start, tmp_path):
 def test_two_backends_side_by_side(written, run, empty_postgres_url):
     words = (EN, "--backend", "sqlite", "--backend", empty_postgres_url, "--baseline", "recent")
     text = run("evaluate", *words, "--by", "category").stdout
-    for words in ("sqlite, postgresql · hash:64", "\njiyi sqlite ", "\njiyi postgresql "):
-        assert words in text
+    for part in ("sqlite, postgresql · hash:64", "\njiyi sqlite ", "\njiyi postgresql "):
+        assert part in text
     here, there, recent = written(*words, "--budget", 500)["runs"]
     for one, backend in ((here, "sqlite"), (there, "postgresql")):
         assert (one["system"], one["backend"]) == ("jiyi", backend)
