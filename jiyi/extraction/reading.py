@@ -299,7 +299,7 @@ def extract(
         text: the first 4,000 characters are read, 1,500 of an assistant's.
         speaker: whom "I" means, "user" by default.
         said_at, zone: aware; they settle what "until Friday" means.
-        context: the texts of the previous messages, the last one last: what a short answer answers.
+        context: the texts of the previous messages, the last one last: what an answer answers, who "she" is.
     """
     sample = text[: _MAX_ASSISTANT_CHARS if role == "assistant" else _MAX_CHARS]
     if role == "system" or not sample.strip():

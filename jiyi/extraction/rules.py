@@ -120,11 +120,9 @@ class _RuleFinder:
         is_asked = self._is_asked_zh if self._chinese else self._is_asked_en
         if not is_asked(part, lasting, about_others):
             return None
-        rest = self._message.replace(self._text, " ", 1)
-        is_task = cues.matches("asking", rest) or cues.matches(
-            "task", rest
-        )  # the sentence tells how to do it
-        if cues.matches("once", part.strip()) or (is_task and not lasting):
+        rest = self._message.replace(self._text, " ", 1)  # if it asks for one thing, this tells how to do it
+        is_task = not lasting and (cues.matches("asking", rest) or cues.matches("task", rest))
+        if is_task or cues.matches("once", part.strip()):
             return None
         meaning = rule_meaning(text)
         settled = () if meaning.forbids else tuple(meaning.points)
@@ -163,7 +161,7 @@ class _RuleFinder:
             return True
         if not verb or lasting:
             return bool(verb)
-        if verb in ("talk", "discuss", "speak", "chat") and "only" in lead.lower().split():
+        if verb in ("talk", "discuss", "speak", "chat") and re.search(r"\bonly\b", lead, re.I):
             return True
         if cues.matches("bound", rest) and not (form and cues.patterns["keeps"].match(rest)):
             return False

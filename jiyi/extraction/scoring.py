@@ -24,6 +24,7 @@ _LEADING_TAGS = frozenset({"conj", "adv", "talk", "pro", "prep", "aux", "be", "n
 _TRAILING_TAGS = frozenset({"talk", "prep", "conj", "adv", "be", "aux", "own", "det"})
 _FILLER_TAGS = frozenset({"talk", "det", "adv"})
 _MAX_SPAN_WORDS = 9  # words
+_past_forms = cache(lambda: frozenset(load_table("words")["past"].split()))  # without those in -ed
 _MODE_NAMES = [(mode.value, str(mode.name).lower()) for mode in Mode]
 
 
@@ -126,7 +127,7 @@ class ClauseFeatures:
 def _clause_features(clause: Clause, context: SentenceContext) -> list[str]:
     words = clause.words
     verb = next((word.text.lower() for word in words if word.tag in _VERB_TAGS), "")
-    past = verb.endswith("ed") or verb in load_table("words")["past"].split()
+    past = verb.endswith("ed") or verb in _past_forms()
     form = "past" if past else "ing" if verb.endswith("ing") else "" if verb else "-"
     features = [
         "",

@@ -254,9 +254,9 @@ def relevant(hits: Hits, question: str) -> list[float]:
     """Return for each hit the probability, 0 to 1, that it helps with the question.
 
     The more content words of the question a hit has, the likelier it helps; without any it must be more
-    similar in meaning than the other candidates. A message not far below the best hit may also be
-    part of the answer, since messages are ranked by what was said around them. If the memory probably
-    has no answer, a hit must have half of the words or be far more similar than the others.
+    similar in meaning than the others. A message not far below the best hit may be part of the answer,
+    too, as messages are ranked by what was said around them. If the memory probably has no answer, and in
+    a dialogue far below the best hit, a hit must have half of the words or be far more similar.
     """
     wanted = frozenset(query_terms(question))
     best = max((hit.score for hit in hits), default=0.0)

@@ -73,8 +73,7 @@ def test_of_many_messages_the_nearer_ones_count_only_where_an_answer_is_likely()
 
 def test_one_word_of_the_question_counts_in_a_dialogue_only_near_the_best_hit():
     near, far = hit("a disk", score=-7.0, apart=0.0), hit("a disk", score=-9.0, apart=0.0)
-    note = hit("a disk", score=-9.0, meaning=0.0)
-    found = Hits((hit("yes"), near, far, note), nothing_relevant=0.1)
+    found = Hits((hit("yes"), near, far, hit("a disk", score=-9.0, meaning=0.0)), nothing_relevant=0.1)
     assert [chance > 0.5 for chance in relevant(found, "which disk is full?")] == [True, True, False, True]
 
 
