@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -13,11 +14,23 @@ __all__ = ["one_blas_thread"]
 
 # The limit is of the whole process, and only the thread that set it can remove it.
 _lock = free_after_fork(threading.RLock())
-_controller = cache(ThreadpoolController)
+
+
+@cache
+def _libraries() -> Any:
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread inside the block; blocks of several threads run one after another."""
-    with quiet, _lock, _controller().limit(limits=1, user_api="blas"):  # a fork would copy BLAS's own lock
-        yield
+    with quiet, _lock:  # a fork would copy BLAS's own lock
+        # `ThreadpoolController.limit` describes all libraries at each call, which takes 50 microseconds.
+        several = [(library, library.num_threads) for library in _libraries() if library.num_threads != 1]
+        try:
+            for library, _ in several:
+                library.set_num_threads(1)
+            yield
+        finally:
+            for library, threads in several:
+                library.set_num_threads(threads)

@@ -195,11 +195,14 @@ def find_nearest(
 
 def row_vectors(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
     """Return the vectors of the wanted rows."""
+    places = mine.rows_in(rows)
+    if places is None:
+        found = np.flatnonzero(wanted >= 0)
+        return Parts(rows=found, vectors=mine.vectors(wanted[found]))
     owner = np.full(rows.size + 1, -1, np.intp)  # the last is for row -1, no row
     owner[wanted] = np.arange(len(wanted))
     owner[-1] = -1
-    places = mine.rows_in(rows)
-    owners = owner[: mine.size] if places is None else owner[places]
+    owners = owner[places]
     found = np.flatnonzero(owners >= 0)
     return Parts(rows=owners[found], vectors=mine.vectors(found))
 

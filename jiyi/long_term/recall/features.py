@@ -61,6 +61,7 @@ class Evidence:
     question: NDArray[np.float32]  # (dims,): the question's vector, length 1
     vectors: NDArray[np.float32]  # (n, dims): each row's vector, length 1; zeros where it has none yet
     similarity: Column  # cosine of each row's best part with the question
+    has_vector: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -145,21 +146,23 @@ def build_evidence(
     the lowest similarity of all.
     """
     cosines = parts @ question
-    place = np.argsort(rows)
-    if len(rows) == size and (np.diff(rows[place]) == 1).all():  # each has one part, as in most memories
-        return Evidence(question=question, vectors=parts[place], similarity=cosines[place])
+    if np.array_equal(rows, np.arange(size)):  # each has one part, as in most memories
+        every = np.ones(size, np.bool_)
+        return Evidence(question=question, vectors=parts, similarity=cosines, has_vector=every)
     order = np.lexsort((cosines, rows))  # the best part of a row comes last
     owners, cosines = rows[order], cosines[order]
     last = np.flatnonzero(np.append(owners[1:] != owners[:-1], True))
     similarity = np.full(size, cosines.min(), np.float32)
     similarity[owners[last]] = cosines[last]
+    has_vector = np.zeros(size, np.bool_)
+    has_vector[owners[last]] = True
     vectors = np.zeros((size, parts.shape[1]), np.float32)
     if len(last) == len(owners):
         vectors[rows] = parts
     else:
         sums = np.add.reduceat(parts[order], np.append(0, last[:-1] + 1))
         vectors[owners[last]] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-    return Evidence(question=question, vectors=vectors, similarity=similarity)
+    return Evidence(question=question, vectors=vectors, similarity=similarity, has_vector=has_vector)
 
 
 def standardise(values: Column) -> Column:
@@ -199,13 +202,13 @@ def _centre_vectors(evidence: Evidence | None, size: int) -> tuple[NDArray[np.fl
     """
     if evidence is None:
         return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0, 0
-    has_vector = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
+    has_vector = evidence.has_vector
     mean = evidence.vectors.sum(0) / max(int(has_vector.sum()), 1)
     vectors = evidence.vectors - mean
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     vectors *= (has_vector / np.maximum(lengths, _MIN_DISTANCE))[:, None].astype(np.float32)
     question = evidence.question - mean
-    distance = float(np.linalg.norm(question))
+    distance = float(question @ question) ** 0.5
     vector_count = int(np.count_nonzero(has_vector & (lengths > 0)))
     return vectors, vectors @ question / max(distance, 1e-9), distance, vector_count
 
@@ -218,13 +221,15 @@ def _similarities(
     Similarity to the best rows is pseudo-relevance feedback: Rocchio, in Salton, "The SMART Retrieval
     System", 1971.
     """
-    similar = np.maximum(vectors @ vectors[top].T, 0)
+    similar = vectors @ vectors[top].T
+    like_the_best = similar[:, :_BEST_ROWS].mean(1)
+    np.maximum(similar, 0, out=similar)
     similar[top, np.arange(len(top))] = 0
     if len(top) > _NEAREST_PEERS:
         similar *= similar >= np.partition(similar, -_NEAREST_PEERS, axis=1)[:, -_NEAREST_PEERS, None]
     return {
         "apart": standardise(nearness),
-        "like_the_best": vectors @ vectors[top[:_BEST_ROWS]].mean(0),
+        "like_the_best": like_the_best,
         "like_its_peers": standardise(similar @ best[top] / (similar.sum(1) + 0.5)),
     }
 
@@ -242,15 +247,15 @@ def _repeated_later(table: Candidates, rarity: NDArray[np.float32], top: NDArray
 
 def _speaker_features(question: Question, table: Candidates, named: list[int]) -> dict[Feature, Column]:
     """Return 1 for rows of the speaker that the question is about, -1 for rows of others."""
-    nothing = np.zeros(len(table), np.float32)
-    side = np.where(np.isin(table.speaker, named), 1, np.where(table.speaker >= 0, -1, 0))
+    side = sides = nothing = np.zeros(len(table), np.float32)
+    if len(named) == 1:
+        side = np.where(table.speaker == named[0], np.float32(1), -(table.speaker >= 0).astype(np.float32))
     assistant, user = (table.roles == ROLES.index(role) for role in ("assistant", "user"))
-    sides: Column = assistant.astype(np.float32) - user
-    if named or not (assistant.any() and user.any()):
-        sides = nothing
+    if not named and assistant.any() and user.any():
+        sides = assistant.astype(np.float32) - user
     you_said = question.you_said and not question.i_said
     return {
-        "speaker": side.astype(np.float32) if len(named) == 1 else nothing,
+        "speaker": side,
         "you_said": sides if you_said else nothing,
         "i_did": -sides if question.own and not you_said else nothing,
     }
@@ -317,12 +322,12 @@ def borrow_words(words: NDArray[np.float32], table: Candidates, dialogue: Column
     """
     capped = np.minimum(words, _MAX_BORROWED)
     best = capped.copy()
-    lendable = np.append(capped, np.zeros_like(capped[:1]), axis=0)  # the last row is for -1: no neighbour
-    for link, shares in zip((table.previous, table.following), _BORROWED_SHARES, strict=True):
-        neighbour = link
+    lendable = np.concatenate([capped, np.zeros_like(capped[:1])])  # the last row is for -1: no neighbour
+    for links, shares in zip((table.previous, table.following), _BORROWED_SHARES, strict=True):
+        link = neighbour = np.concatenate([links, [-1]])
         for share in shares:
-            np.maximum(best, lendable[neighbour] * (share * dialogue)[:, None], out=best)
-            neighbour = np.where(neighbour >= 0, link[neighbour], -1)
+            np.maximum(best, lendable[neighbour[:-1]] * (share * dialogue)[:, None], out=best)
+            neighbour = link[neighbour]
     return best
 
 
@@ -337,9 +342,8 @@ def session_scores(scores: Column, table: Candidates) -> Column:
         return out
     order = inside[np.lexsort((-scores[inside], table.session[inside]))]
     sessions = table.session[order]
-    starts = np.flatnonzero(np.append(True, sessions[1:] != sessions[:-1]))
-    ranks = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-    first = ranks < _BEST_ROWS
+    first = np.ones(len(order), np.bool_)
+    first[_BEST_ROWS:] = sessions[_BEST_ROWS:] != sessions[:-_BEST_ROWS]
     sums = np.bincount(sessions[first], weights=scores[order[first]], minlength=int(sessions.max()) + 1)
     out[inside] = (sums / _BEST_ROWS)[table.session[inside]]
     return out
