@@ -13,6 +13,7 @@ from jiyi.embeddings import E5Embedder
 from jiyi.evaluate import Conversation, Question, open_sqlite
 from jiyi.evaluate.systems import MemorySystem
 from jiyi.long_term.recall.features import Features
+from jiyi.long_term.recall.question import parse_question
 from jiyi.manager import MemoryManager
 from jiyi.records import Query
 from jiyi.storage import Candidates
@@ -84,7 +85,8 @@ def ask(
     scope = memory._scope(None, None)
     query = Query(scope=scope, kinds=("message",), text=question.text, asked_at=question.asked_at)
     recall = memory._long_term.recall
-    table, features, _ = recall.find_candidates(query, recall.store.snapshot(scope.user_id))
+    parsed = parse_question(question.text, question.asked_at or recall.clock(), recall.zone)
+    table, features, _ = recall.find_candidates(query, parsed, recall.store.snapshot(scope.user_id))
     if features is None:
         return None
     wanted = set(question.evidence) if own and question.answerable else set()

@@ -95,8 +95,9 @@ class Comparison:
 
     def successor_rows(self, least: float, below: float = 2.0) -> dict[int, int]:
         """Return the successor of each row outdated with a probability from ``least`` to below ``below``."""
-        likely = (self.outdated >= least) & (self.outdated < below)
-        chosen = likely & self.asks_about_time & (self.successor >= 0)
+        if not self.asks_about_time:
+            return {}
+        chosen = (self.outdated >= least) & (self.outdated < below) & (self.successor >= 0)
         return {int(self.rows[i]): int(self.rows[self.successor[i]]) for i in np.flatnonzero(chosen)}
 
 

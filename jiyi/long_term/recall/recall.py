@@ -1,13 +1,13 @@
 """Recall: finds the records that answer a question."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, tzinfo
+from itertools import islice
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jiyi.breaker import Breaker
 from jiyi.clock import Clock, utc_now
@@ -17,7 +17,7 @@ from jiyi.long_term.recall.accesses import Accesses
 from jiyi.long_term.recall.asked_point import find_answers, find_asked_point, is_partly_outdated
 from jiyi.long_term.recall.features import Evidence, Features, build_evidence, compute_features
 from jiyi.long_term.recall.outdated import compare_messages, rows_to_compare
-from jiyi.long_term.recall.question import named_speakers, parse_question, remove_names
+from jiyi.long_term.recall.question import Question, named_speakers, parse_question, remove_names
 from jiyi.long_term.recall.ranking import Ranked, RecordText, TextKey, mark_repeats, rank, text_keys
 from jiyi.long_term.recall.surroundings import add_surroundings
 from jiyi.long_term.recall.unanswerable import nothing_relevant
@@ -105,12 +105,13 @@ class Recall:
             raise BadQuery(f"only {', '.join(SEARCHABLE)} can be searched, not {', '.join(query.kinds)}")
         if not isinstance(around, int) or isinstance(around, bool) or not 0 <= around <= _MAX_AROUND:
             raise BadQuery(f"around={around!r} must be a number of messages from 0 to {_MAX_AROUND:,}")
-        answers = self._find_answer_keys(query)
+        question = parse_question(query.text, query.asked_at or self.clock(), self.zone)
+        answers = self._find_answer_keys(query, question)
         required = [key for answer in answers for key in answer]
         snapshot = snapshot or self.store.snapshot(query.scope.user_id)
         most = max(limits.values())
         wide = query if query.limit == most else replace(query, limit=most)
-        table, features, notes = self.find_candidates(wide, snapshot, required)
+        table, features, notes = self.find_candidates(wide, question, snapshot, required)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
         ranked = rank(features, table)
@@ -133,24 +134,23 @@ class Recall:
         if self.accesses:
             self.accesses.close()
 
-    def _find_answer_keys(self, query: Query) -> list[list[Key]]:
+    def _find_answer_keys(self, query: Query, question: Question) -> list[list[Key]]:
         """Return each fact that answers a question, followed by the message it was read from.
 
         If another part of the message is outdated, it is a group of its own: the fact is not in doubt.
         """
-        asked = find_asked_point(query.text)
-        now = query.asked_at or self.clock()
-        time = parse_question(query.text, now, self.zone).time if asked else None
-        if asked is None or time is None or time.kind != "now":
+        asks_now = question.time is not None and question.time.kind == "now"
+        asked = find_asked_point(query.text) if asks_now else None
+        if asked is None:
             return []
         answers: list[list[Key]] = []
-        for fact in find_answers(self.store, query.scope, asked, now):
+        for fact in find_answers(self.store, query.scope, asked, query.asked_at or self.clock()):
             keys: list[Key] = [("fact", fact.id), *(("message", id_) for id_ in fact.sources[-1:])]
             answers += [keys[:1], keys[1:]] if is_partly_outdated(self.store, fact) else [keys]
         return answers
 
     def find_candidates(
-        self, query: Query, snapshot: Snapshot, required: Sequence[Key] = ()
+        self, query: Query, question: Question, snapshot: Snapshot, required: Sequence[Key] = ()
     ) -> tuple[Candidates, Features | None, tuple[str, ...]]:
         """Return the candidates for a question, ``required`` among them, with their features, and notes.
 
@@ -166,7 +166,6 @@ class Recall:
             notes = (_NO_VECTORS_NOTE.format(error),)
         if not table.eligible.any():
             return table, None, notes
-        question = parse_question(query.text, query.asked_at or self.clock(), self.zone)
         # Some BLAS libraries raise the flag for invalid values for the padding of their lanes.
         with one_blas_thread(), np.errstate(invalid="ignore"):
             return table, compute_features(question, table, evidence and evidence()), notes
@@ -220,8 +219,8 @@ class Recall:
             scored, notes = _rerank(self.second, query.text, scored)
         is_repeat = mark_repeats([text_key_of[item.row] for item in scored])
         ordered = [scored[place] for place in sorted(range(len(scored)), key=is_repeat.__getitem__)]
-        kinds = table.kinds[[item.row for item in ordered]]
-        chosen = [ordered[place] for place in _first_of_kinds(kinds, limits)[: query.limit]]
+        first = _first_of_kinds(table, [item.row for item in ordered], limits)
+        chosen = [ordered[place] for place in islice(first, query.limit)]
         return list(make_hits(chosen, ranked, compared, relevance)), notes, no_answer
 
     def _fetch_records(
@@ -234,11 +233,11 @@ class Recall:
         """
         extra = _CANDIDATE_FACTOR - 1 if self.second else 1
         total: int | None = (1 + extra) * query.limit  # of all kinds
-        table, kinds = ranked.table, ranked.table.kinds[ranked.rows]
+        table, ranked_rows = ranked.table, ranked.rows.tolist()
         while True:
             most = {kind: min(limit + extra * limit, _MAX_CANDIDATES) for kind, limit in limits.items()}
-            first = _first_of_kinds(kinds, most)[:total]
-            wanted = list(dict.fromkeys([*ranked.rows[first].tolist(), *rows]))
+            first = islice(_first_of_kinds(table, ranked_rows, most), total)
+            wanted = list(dict.fromkeys([*(ranked_rows[place] for place in first), *rows]))
             keys = list(map(table.key, wanted))
             fetched = self._fetch_searchable(snapshot, keys)
             records = {row: fetched[key] for row, key in zip(wanted, keys, strict=True) if key in fetched}
@@ -259,10 +258,13 @@ class Recall:
         }
 
 
-def _first_of_kinds(kinds: NDArray[np.int8], limits: _Limits) -> list[int]:
-    """Return the places of the first of each kind, at most its limit, ascending."""
-    chosen = [np.flatnonzero(kinds == SEARCHABLE.index(kind))[:limit] for kind, limit in limits.items()]
-    return cast("list[int]", np.sort(np.concatenate(chosen)).tolist())
+def _first_of_kinds(table: Candidates, rows: Sequence[int], limits: _Limits) -> Iterator[int]:
+    """Yield the places of the first of each kind in ``rows``, at most its limit, ascending."""
+    left = [limits.get(kind, 0) for kind in SEARCHABLE]
+    for place, kind in enumerate(table.kinds[rows].tolist()):
+        if left[kind]:
+            left[kind] -= 1
+            yield place
 
 
 def _rerank(
