@@ -13,7 +13,8 @@ _VALUE_START = re.compile(
     r"[A-Za-z0-9_£$€¥￥₹+~][\w.:/@'’+\\-]*|[零〇一二两俩仨三四五六七八九十百千万亿半每隔逢周星礼早晚上中下凌半夜第农阳公腊正初廿今明天清大深傍晌双工]"
     r"|[“「『《\"`/.]"
 )
-_VALUE_MARK = re.compile(r"[0-9./:@_£$€¥￥₹\\]|[A-Za-z]-[A-Za-z0-9]")
+_VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # a full stop at the end is none
+_DAY_AFTER_THE = re.compile(r"the (?:first |last |second |\d)", re.I)
 
 
 @cache
@@ -51,9 +52,10 @@ def find_values(text: str) -> Iterator[re.Match[str]]:
             continue
         word = candidate[0]
         start = max(candidate.start(), end)
-        is_plain = word[0].isascii() and len(word) > 1 and not _VALUE_MARK.search(word)
-        if is_plain and word.lower() not in leading_words:
-            continue
+        if word[0].isascii() and len(word) > 1 and not _VALUE_MARK.search(word):
+            first = word.rstrip(".").lower()
+            if first not in leading_words or (first == "the" and not _DAY_AFTER_THE.match(text, start)):
+                continue
         if match := pattern.match(text, start):
             end = match.end()
             yield match
