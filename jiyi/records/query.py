@@ -149,6 +149,14 @@ class Query:
             for name in names or ():
                 check_choice(what, name, choices, BadQuery)
 
+    def with_limit(self, limit: int) -> "Query":
+        """Return this query with another limit; `dataclasses.replace` would check everything again."""
+        check_limit(limit)
+        query = object.__new__(Query)
+        for name in Query.__slots__:
+            object.__setattr__(query, name, limit if name == "limit" else getattr(self, name))
+        return query
+
     def with_filters(self, filters: Mapping[str, Any] | None) -> "Query":
         """Return this query narrowed by filters as a caller writes them; see `read_filter`.
 

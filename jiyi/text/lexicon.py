@@ -44,7 +44,8 @@ class Hints:
     def places(self, text: str) -> list[int]:
         """Return the places of the patterns that may match, ascending."""
         table = self._ascii if text.isascii() else self._all
-        return sorted({place for hint, places in table if hint in text for place in places})
+        found = [places for hint, places in table if hint in text]
+        return sorted(set().union(*found)) if found else []
 
 
 def lexicon(package: str, name: str, *, flags: int = 0) -> SimpleNamespace:

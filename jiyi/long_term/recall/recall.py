@@ -110,7 +110,7 @@ class Recall:
         required = [key for answer in answers for key in answer]
         snapshot = snapshot or self.store.snapshot(query.scope.user_id)
         most = max(limits.values())
-        wide = query if query.limit == most else replace(query, limit=most)
+        wide = query if query.limit == most else query.with_limit(most)
         table, features, notes = self.find_candidates(wide, question, snapshot, required)
         if features is None:
             return Hits((), (*notes, *self.store.notes(query.scope)), nothing_relevant=1.0)
@@ -157,7 +157,7 @@ class Recall:
         The features are None if no candidate may be returned. The weights are learned from them.
         """
         limit = min(max(_CANDIDATE_FACTOR * query.limit, _MIN_CANDIDATES), _MAX_CANDIDATES)
-        wide = replace(query, limit=limit)
+        wide = query.with_limit(limit)
         try:
             table, evidence = self._search_indexes(wide, required, snapshot)
             notes: tuple[str, ...] = ()

@@ -69,8 +69,7 @@ class ReadChannel:
             statements.append((ask.statement, ask.values))
         statements += [("COMMIT", None)] if self._explicit else []
         with self._borrow() as raw:
-            answers = raw.send_all(statements)
-        return [answers[place] for place in places]
+            return raw.send_all(statements, places)
 
 
 @dataclass(slots=True)
