@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from jiyi.text.lexicon import fill_parts, read_toml
@@ -14,6 +14,7 @@ _VALUE_START = re.compile(
     r"|[“「『《\"`/.]"
 )
 _VALUE_MARK = re.compile(r"[0-9/:@_£$€¥￥₹\\]|\.[^.]|[A-Za-z]-[A-Za-z0-9]")  # a full stop at the end is none
+_THE = ("the", "The", "THE")
 _DAY_AFTER_THE = re.compile(r"the (?:first |last |second |\d)", re.I)
 
 
@@ -45,20 +46,26 @@ def load_patterns(name: str, section: str, package: str = "jiyi.extraction") -> 
 
 def find_values(text: str) -> Iterator[re.Match[str]]:
     """Yield the values of a text in order, without overlaps; ``lastgroup`` is the kind."""
-    pattern, leading_words = _value_pattern()
+    pattern, _ = _value_pattern()
     end = 0
     for candidate in _VALUE_START.finditer(text):
-        if candidate.start() < end and candidate.end() <= end:
-            continue
         word = candidate[0]
+        if not _can_begin(word) or candidate.end() <= end:
+            continue
         start = max(candidate.start(), end)
-        if word[0].isascii() and len(word) > 1 and not _VALUE_MARK.search(word):
-            first = word.rstrip(".").lower()
-            if first not in leading_words or (first == "the" and not _DAY_AFTER_THE.match(text, start)):
-                continue
+        if word in _THE and not _DAY_AFTER_THE.match(text, start):
+            continue
         if match := pattern.match(text, start):
             end = match.end()
             yield match
+
+
+@lru_cache(maxsize=1 << 15)  # most words of a text are common ones
+def _can_begin(word: str) -> bool:
+    """Return whether a value can begin with this word."""
+    if not word[0].isascii() or len(word) == 1 or _VALUE_MARK.search(word):
+        return True
+    return word.rstrip(".").lower() in _value_pattern()[1]
 
 
 def kind_of_value(value: str) -> str:

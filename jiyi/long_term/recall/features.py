@@ -190,7 +190,8 @@ def _drop_names(table: Candidates, named: list[int]) -> tuple[NDArray[np.float32
     """
     names = {term for place in named for term in analyse(table.speakers[place])}
     keep = [place for place, term in enumerate(table.terms) if term not in names]
-    keep = keep or list(range(len(table.terms)))
+    if len(keep) in (0, len(table.terms)):
+        return table.words, table.terms, table.idf
     return table.words[:, keep], tuple(table.terms[place] for place in keep), table.idf[keep]
 
 

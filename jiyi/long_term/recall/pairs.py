@@ -91,11 +91,15 @@ def extract_values(text: str) -> StatementValues:
     """Return the values and names of a statement, read from its first 1,500 characters."""
     sample = text[:_MAX_CHARS]
     found = list(find_values(sample))
-    taken = {place for value in found for place in range(*value.span())}
-    named = [name for name in _load_cues()["names"].finditer(sample) if name.start() not in taken]
+    spans = [value.span() for value in found]
+    named = [
+        name
+        for name in _load_cues()["names"].finditer(sample)
+        if not any(start <= name.start() < end for start, end in spans)
+    ]
     kinds = {value.lastgroup for value in found} | ({"name"} if named else set())
     values, names = (tuple({m[0].casefold().strip(): None for m in some}) for some in (found, named))
-    return StatementValues(tuple(float(kind in kinds) for kind in VALUE_KINDS), values, names)
+    return StatementValues(tuple([float(kind in kinds) for kind in VALUE_KINDS]), values, names)
 
 
 @lru_cache(maxsize=8192)

@@ -66,7 +66,7 @@ def cues(section: str) -> Mapping[str, re.Pattern[str]]:
 def _parse_asked_time(text: str, spans: Sequence[TimeSpan], asked_at: int) -> _AskedTime | None:
     """Return the time a question with these dates asks about; None for history, or if it is no question."""
     patterns = cues("asked_time")
-    is_question = len(text) <= _MAX_QUESTION_CHARS and patterns["asks"].search(text.strip())
+    is_question = len(text) <= _MAX_QUESTION_CHARS and _asks(text.strip())
     if not is_question or patterns["history"].search(text):
         return None
     of_language = cues("asked_time.zh" if is_chinese(text) else "asked_time.en")
@@ -157,7 +157,12 @@ def asks_again(text: str, terms: Collection[str]) -> bool:
 @lru_cache(maxsize=4096)  # records are often found again
 def _terms_if_question(text: str) -> frozenset[str] | None:
     """Return the terms of a text that asks a question, else None."""
-    return frozenset(query_terms(text)) if cues("asked_time")["asks"].search(text) else None
+    return frozenset(query_terms(text)) if _asks(text) else None
+
+
+def _asks(text: str) -> bool:
+    patterns = cues("asked_time")
+    return bool(patterns["asks_first"].match(text) or patterns["asks"].search(text))
 
 
 def named_speakers(text: str, speakers: Sequence[str]) -> list[int]:
@@ -200,6 +205,8 @@ def _may_be_short_name(word: str) -> bool:
 
 def remove_names(text: str, names: Sequence[str]) -> str:
     """Return a question without these names and their short forms; unchanged if nothing else is left."""
+    if not names:
+        return text
     rest, words = text, _possible_names(text)
     for name in names:
         is_cjk = _CJK.search(name) is not None
