@@ -26,7 +26,7 @@ from jiyi.importers.entries import (
     parse_langchain_message,
     tool_call,
 )
-from jiyi.storage.transfer.lines import NOT_JSON, Rejected
+from jiyi.storage.transfer.files import NOT_JSON, Rejected
 from jiyi.telling import mask, redact
 
 __all__ = ["PALACE_FILES", "read_database", "read_langgraph_server", "unpack"]

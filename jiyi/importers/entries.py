@@ -9,7 +9,7 @@ from typing import Any
 from jiyi.clock import read_moment, utc_now
 from jiyi.errors import InputError
 from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Record, Scope, join_strings, stable_id
-from jiyi.storage.transfer.lines import Found, Rejected
+from jiyi.storage.transfer.files import Found, Rejected
 
 __all__ = [
     "Entry", "LeftOut", "RecordMaker", "as_dict", "as_list", "join_text", "parse_langchain_message",

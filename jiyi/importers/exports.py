@@ -25,7 +25,7 @@ from jiyi.importers.entries import (
 )
 from jiyi.importers.files import Files, read_each
 from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
-from jiyi.storage.transfer.lines import NOT_JSON, Rejected
+from jiyi.storage.transfer.files import NOT_JSON, Rejected
 
 __all__ = [
     "is_transcript", "parse_agent_file", "parse_turn", "read_chatgpt", "read_claude", "read_claude_code",

@@ -15,8 +15,7 @@ from typing import IO, Any, TextIO
 
 from jiyi.errors import ImportFailed, InputError
 from jiyi.importers.entries import Entry
-from jiyi.storage.transfer.files import unreadable
-from jiyi.storage.transfer.lines import NOT_JSON, Rejected
+from jiyi.storage.transfer.files import NOT_JSON, Rejected, unreadable
 
 __all__ = ["READ_ERRORS", "Files", "iter_json_values", "open_files", "read_each"]
 

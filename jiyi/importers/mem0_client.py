@@ -15,7 +15,7 @@ from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, Server
 from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict
 from jiyi.importers.files import Files, iter_json_values
 from jiyi.posting import post
-from jiyi.storage.transfer.lines import NOT_JSON, Rejected
+from jiyi.storage.transfer.files import NOT_JSON, Rejected
 
 __all__ = ["Mem0Client", "is_mem0", "read_mem0", "read_mem0_client"]
 

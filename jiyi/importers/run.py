@@ -19,9 +19,8 @@ from jiyi.records import Message, Scope
 from jiyi.storage import Store
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
-from jiyi.storage.transfer.files import refuse_device, unreadable
+from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected, refuse_device, unreadable
 from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_messages, put_new
-from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
 
 __all__ = ["import_path", "is_remote_source", "is_server", "read_foreign"]
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from jiyi.errors import MissingExtra
 from jiyi.manager import MemoryManager
 from jiyi.records import Listing, Message
-from jiyi.storage.pages import read_pages
+from jiyi.storage.store import read_pages
 
 __all__ = [
     "RAW", "RecentEntries", "build_message", "find_sessions", "find_user_id", "finish", "get_by_path",

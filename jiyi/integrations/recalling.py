@@ -14,7 +14,7 @@ from jiyi.errors import DatabaseLocked
 from jiyi.integrations.common import RAW, RecentEntries
 from jiyi.manager import MemoryManager
 from jiyi.records import Hit, Hits, Message, ReportItem, new_id
-from jiyi.storage.pages import read_pages
+from jiyi.storage.store import read_pages
 
 __all__ = [
     "Entry", "Owner", "Recalled", "Recaller", "Saver", "describe_hit", "hash_text", "read_conversation",

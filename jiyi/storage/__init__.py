@@ -11,7 +11,7 @@ from jiyi.storage.sqlite import *
 from jiyi.storage.store import *
 from jiyi.storage.transfer.conversations import *
 from jiyi.storage.transfer.export import *
-from jiyi.storage.transfer.lines import *
+from jiyi.storage.transfer.files import *
 from jiyi.storage.transfer.markdown import *
 from jiyi.storage.trash import *
 from jiyi.storage.vectors import *

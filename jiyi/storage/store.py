@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
-from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope
+from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Session
 from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
@@ -29,11 +29,23 @@ from jiyi.storage.rows import is_storable
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words
 
-__all__ = ["Amendment", "Cursor", "Page", "Store"]
+__all__ = [
+    "Amendment",
+    "Cursor",
+    "Page",
+    "Store",
+    "all_messages",
+    "all_pages",
+    "all_records",
+    "all_sessions",
+    "read_pages",
+]
 
 _SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 
 _T = TypeVar("_T")
+_P = TypeVar("_P")  # a page, which has ``next``
+_MAX_FOUND = 10_000  # records that one query may return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,3 +348,43 @@ class Store:
         """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""
         self._db.close()
         self._vectors.close()
+
+
+def all_records(store: Store, query: Query) -> Iterator[Record]:
+    """Yield the records of one kind in the order of `Store.scan`, reading ``query.limit`` at a time."""
+    for page in all_pages(store, query):
+        yield from page.records
+
+
+def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Page]:
+    """Yield the pages that `Store.scan` returns one after the other."""
+    return read_pages(lambda after: store.scan(query, after, words=words))
+
+
+def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
+    """Yield all pages; ``read`` gets the ``next`` of the page before, None for the first."""
+    after = None
+    while True:
+        page: Any = read(after)
+        yield page
+        after = page.next
+        if after is None:
+            return
+
+
+def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
+    """Return the ids of the sessions in a scope, each with the date of its first message."""
+    sessions = all_records(store, Query(scope=scope, kinds=("session",), limit=_MAX_FOUND))
+    return {session.id: session.started_at for session in cast("Iterator[Session]", sessions)}
+
+
+def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
+    """Yield the messages of a session in their order, reading ``limit`` at a time."""
+    after = None
+    while True:
+        query = Query(scope=scope, kinds=("message",), after_seq=after, limit=limit)
+        messages = cast("list[Message]", store.find(query))
+        yield from messages
+        if len(messages) < limit:
+            return
+        after = messages[-1].seq

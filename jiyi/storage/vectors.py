@@ -13,8 +13,7 @@ from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
-from jiyi.storage.relational.spaces import Sets, Spaces, read_spaces
-from jiyi.storage.relational.users import Snapshot
+from jiyi.storage.relational.users import Sets, Snapshot, Spaces, read_spaces
 
 __all__ = ["Binding", "Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 

@@ -14,7 +14,7 @@ from jiyi.importers.run import import_path, is_remote_source
 from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_mapping, check_metadata
 from jiyi.records.query import Listing, Query, check_limit
 from jiyi.storage import ImportReceipt
-from jiyi.storage.pages import all_messages
+from jiyi.storage.store import all_messages
 from jiyi.verbs.base import Verbs, as_path, check_flags
 from jiyi.verbs.loading import load_language_data
 

@@ -30,7 +30,7 @@ from jiyi.storage import SqliteDatabase
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import Place
 from jiyi.storage.rows import encode
-from jiyi.storage.transfer.batches import PARTS, canonical_text, read_batches
+from jiyi.storage.transfer.copy import PARTS, canonical_text, read_batches
 from jiyi.storage.transfer.repair import repair_file
 from jiyi.storage.trash import key_of
 from jiyi.testing import HashEmbedder

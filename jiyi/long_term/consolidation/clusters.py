@@ -29,7 +29,7 @@ from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
 from jiyi.storage import Store, VectorIndex
-from jiyi.storage.pages import all_pages
+from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
 

@@ -13,7 +13,7 @@ from jiyi.long_term.consolidation.lesson import Brief, extract_lesson, group_lan
 from jiyi.long_term.consolidation.writer import ConsolidationReceipt, Group, GroupWriter, Progress, get_briefs
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
 from jiyi.storage import Store, VectorIndex
-from jiyi.storage.pages import all_records
+from jiyi.storage.store import all_records
 
 __all__ = ["Consolidation"]
 

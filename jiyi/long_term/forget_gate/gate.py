@@ -16,7 +16,7 @@ from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.settings import Settings
 from jiyi.storage import Amendment, Key, Store, Trash, key_of
-from jiyi.storage.pages import all_pages
+from jiyi.storage.store import all_pages
 
 __all__ = ["SHOWN", "ForgetGate", "GateItem", "GateReceipt", "gate_of", "with_tasks"]
 

@@ -14,7 +14,7 @@ from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Q
 from jiyi.records.atoms import atoms
 from jiyi.records.session import Scope, Summary
 from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
-from jiyi.storage.pages import all_records, read_pages
+from jiyi.storage.store import all_records, read_pages
 
 __all__ = [
     "DERIVED",

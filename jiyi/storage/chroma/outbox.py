@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from jiyi.storage.chroma.collections import Collections, Item, vector_ids
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.relational.spaces import read_spaces
+from jiyi.storage.relational.users import read_spaces
 
 __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
 

@@ -20,8 +20,7 @@ from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, Chrom
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
-from jiyi.storage.relational.spaces import Sets
-from jiyi.storage.relational.users import Snapshot
+from jiyi.storage.relational.users import Sets, Snapshot
 from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]

@@ -1,5 +1,6 @@
-"""Snapshots of users: the cached rows of a user, brought up to date from the database."""
+"""Snapshots of users: the cached rows of a user, brought up to date, and the sets of vectors there are."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -11,11 +12,20 @@ from numpy.typing import NDArray
 from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import DOCUMENT_ONLY, TASK_ONLY, document_conditions
-from jiyi.storage.relational.spaces import Spaces, parse_spaces
 from jiyi.storage.user_cache import CachedPart, Extend
 from jiyi.storage.user_terms import TermRow, UserTerms, are_valid_rows
 
-__all__ = ["Snapshot", "cached_part", "ensure_snapshot", "read_allowed_docs", "take_snapshot"]
+__all__ = [
+    "Sets",
+    "Snapshot",
+    "Spaces",
+    "cached_part",
+    "ensure_snapshot",
+    "parse_spaces",
+    "read_allowed_docs",
+    "read_spaces",
+    "take_snapshot",
+]
 
 _BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
 # Fields of a query whose conditions need the database.
@@ -23,6 +33,62 @@ _NOT_IN_MEMORY = ("ids", "pinned", *TASK_ONLY, *(name for name in DOCUMENT_ONLY 
 _get_conditions = attrgetter(*_NOT_IN_MEMORY)
 
 _H = TypeVar("_H", bound=CachedPart)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sets:
+    """The numbers of the sets that an embedder's vectors are added to."""
+
+    searched: int | None
+    second: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spaces:
+    """The searched set of vectors and the second one that may be in the making, which has the next number.
+
+    While a switch is being completed both have the same number, and the old set is dropped user by user.
+    """
+
+    name: str | None = None  # embedder of the searched set
+    dims: int | None = None  # numbers in a vector of it
+    number: int = 0  # of the searched set
+    next_name: str | None = None  # embedder of the second set; "" while an unwanted set is dropped
+    next_dims: int | None = None
+    next_number: int | None = None
+
+    @property
+    def switching(self) -> bool:
+        """Whether the second set is searched already and the first is not dropped yet."""
+        return self.next_number == self.number
+
+    def of(self, name: str | None) -> Sets:
+        """Return the sets of an embedder; without a name the searched one."""
+        second = bool(name) and self.next_name == name and not self.switching
+        searched = name is None or self.name == name
+        return Sets(searched=self.number if searched else None, second=self.next_number if second else None)
+
+
+def read_spaces(db: Connection) -> Spaces:
+    """Read the sets of vectors of a database."""
+    return parse_spaces(db.rows("all_meta", {}))
+
+
+def parse_spaces(rows: Iterable[tuple[Any, ...]]) -> Spaces:
+    """Return the sets of vectors described by rows of ``meta``, names and values."""
+    meta = {str(name): str(value) for name, value in rows}
+
+    def number(name: str) -> int | None:
+        return int(meta[name]) if name in meta else None
+
+    return Spaces(
+        name=meta.get("embedder_name"),
+        dims=number("embedder_dims"),
+        number=number("embedder_space") or 0,
+        next_name=meta.get("next_embedder_name"),
+        next_dims=number("next_embedder_dims"),
+        next_number=number("next_embedder_space"),
+    )
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from typing import Any
 from jiyi.clock import read_moment
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message, Scope, check_metadata, stable_id
-from jiyi.storage.transfer.files import open_to_read
-from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
+from jiyi.storage.transfer.files import NOT_JSON, Found, Rejected, json_lines, open_to_read
 
 __all__ = ["read_conversations"]
 

@@ -1,26 +1,85 @@
 """Copying memories unchanged between any two backends, and comparing both ends."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
+from typing import Literal, cast, get_args
 
-from jiyi.errors import CopyMismatch, NotFound
-from jiyi.records import SEARCHABLE, Kind, Query, Scope, Searchable
+from jiyi.clock import to_micros
+from jiyi.errors import CopyMismatch, DuplicateId, NotFound
+from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
-from jiyi.storage.pages import all_pages
-from jiyi.storage.store import Page
-from jiyi.storage.transfer.batches import BATCH_SIZE, PARTS, Digest, Part, compare, put_batch, read_batches
-from jiyi.storage.trash import key_of
+from jiyi.storage.rows import encode_json
+from jiyi.storage.store import Page, all_pages, read_pages
+from jiyi.storage.transfer.importer import put_valid
+from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.vectors import VectorRow
+from jiyi.storage.words import Words
 
-__all__ = ["CopyReceipt", "Progress", "copy_memory"]
+__all__ = [
+    "PARTS",
+    "BatchReceipt",
+    "CopyReceipt",
+    "Digest",
+    "Entry",
+    "Part",
+    "Progress",
+    "canonical_text",
+    "copy_memory",
+    "put_batch",
+    "read_batches",
+]
+
+Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
+"""A kind of record, or the trash."""
+
+PARTS: tuple[Part, ...] = get_args(Part)
+"""All parts in the order in which they are copied.
+
+Summaries follow the messages because a message that is put back drops the summaries without it.
+"""
+
+Entry = Record | Discarded
+"""A record, or an entry of the trash."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done ("records", "vectors" or "checked"), how many are done, and of how many."""
 
+_BATCH_SIZE = 1_000  # records read and written at once
 _COUNTED: tuple[Kind, ...] = (*SEARCHABLE, "task", "summary")
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A hash of a set of records, independent of their order.
+
+    The sum of the BLAKE2b hashes (RFC 7693) of their texts, modulo 2 to the power of 128: the additive
+    set hash of Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing" (1997). It guards
+    against accidents, not against forgery.
+    """
+
+    count: int = 0  # records
+    total: int = 0  # the sum
+
+    def __add__(self, other: "Digest") -> "Digest":
+        return Digest(self.count + other.count, (self.total + other.total) % (1 << 128))
+
+    @classmethod
+    def of(cls, items: Iterable[Entry]) -> "Digest":
+        """Return the digest of these records."""
+        out = cls()
+        for item in items:
+            data = canonical_text(item).encode("utf-8", "surrogatepass")
+            out += cls(1, int.from_bytes(hashlib.blake2b(data, digest_size=16).digest()))
+        return out
+
+    @property
+    def hex(self) -> str:
+        """The sum as 32 hex digits."""
+        return f"{self.total:032x}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +172,7 @@ class _Copy:
     def _check_before(self, scope: Scope, part: Part) -> None:
         """Refuse a target that holds other records of a user than the source."""
         for piece, _ in read_batches(self._target, scope, part):
-            missing, differing = compare(self._source, scope, part, piece)
+            missing, differing = _compare(self._source, scope, part, piece)
             for item in (*differing, *missing):
                 how = "differs from the source's" if item in differing else "is not in the source"
                 raise self._mismatch(scope, f"{part} {key_of(item)[1]} {how}")
@@ -146,7 +205,7 @@ class _Copy:
         """Copy vectors to records in the target that lack them; return how many got some."""
         added = 0
         for kind in SEARCHABLE:
-            query = Query(scope=scope, kinds=(kind,), limit=BATCH_SIZE)
+            query = Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE)
             for page in all_pages(self._target.store, query):
                 added += self._target.vectors.add(_vector_rows(self._source, scope, page), name=name)
                 self._report("vectors", len(page.records))
@@ -191,3 +250,105 @@ def _count(side: Backend, scope: Scope) -> int:
 
 def _pending(side: Backend, scope: Scope) -> int:
     return side.store.count(Query(scope=scope))["vectors_pending"]
+
+
+def canonical_text(item: Entry) -> str:
+    """Return a whole record without vectors as one text, the same on every backend."""
+    if isinstance(item, Discarded):
+        return f"{to_micros(item.discarded_at)} {item.reason} {item.kind} {encode_json(item.record)}"
+    return encode_json(item)
+
+
+def read_batches(
+    side: Backend, scope: Scope, part: Part, *, words: bool = False
+) -> Iterator[tuple[Sequence[Entry], Mapping[str, Words]]]:
+    """Yield one part of a user's memory, oldest first, in batches of at most 1,000 records.
+
+    With ``words`` messages come with their analysed words, by id, as analysing them again is slow.
+    """
+    if part == "trash":
+        everything = Query(scope=scope, kinds=FORGETTABLE, limit=_BATCH_SIZE)
+        for trash in read_pages(lambda after: side.trash.walk(everything, after or 0)):
+            if trash.entries:
+                yield trash.entries, {}
+        return
+    query = Query(scope=scope, kinds=(part,), limit=_BATCH_SIZE)
+    for page in all_pages(side.store, query, words=words and part == "message"):
+        if page.records:
+            yield page.records, page.words
+
+
+def _compare(
+    side: Backend, scope: Scope, part: Part, items: Sequence[Entry]
+) -> tuple[Sequence[Entry], Sequence[Entry]]:
+    """Return the items that a backend does not have, and those that differ there."""
+    found: Iterable[Entry]
+    if part == "trash":
+        ids = tuple({item.record.id for item in cast("Sequence[Discarded]", items)})
+        most = len(ids) * len(FORGETTABLE)
+        found = side.trash.discarded(Query(scope=scope, kinds=FORGETTABLE, ids=ids, limit=most))
+    else:
+        found = side.store.find_by_keys(scope.user_id, [key_of(item) for item in items]).values()
+    there = {key_of(item): canonical_text(item) for item in found}
+    missing = [item for item in items if key_of(item) not in there]
+    return missing, [item for item in items if there.get(key_of(item), text := canonical_text(item)) != text]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReceipt:
+    """The result of writing a batch."""
+
+    added: int  # new in the target
+    known: int  # the same in the target already
+    refused: Sequence[tuple[Key, str]]  # kind and id of what was left out, and why
+
+
+def put_batch(
+    source: Backend,
+    target: Backend,
+    scope: Scope,
+    part: Part,
+    items: Sequence[Entry],
+    *,
+    words: Mapping[str, Words],
+) -> BatchReceipt:
+    """Put new records into the target in one transaction; existing ones stay, even if they differ.
+
+    Sessions of messages get the same next place as in the source. ``words`` are the analysed words of
+    messages, by id.
+    """
+
+    def put() -> BatchReceipt:
+        new, differing = _compare(target, scope, part, items)
+        write = partial(_put_part, target, scope, part, words)
+        bad = put_valid(target.store, new, write)
+        if part == "message":
+            _reserve_places(source, target, scope, cast("Sequence[Message]", items))
+        refused = [(key_of(item), "it differs from the one that is there") for item in differing]
+        refused += [(key_of(item), str(error)) for item, error in bad]
+        known = len(items) - len(new) - len(differing)
+        return BatchReceipt(added=len(new) - len(bad), known=known, refused=refused)
+
+    return target.store.together(put, repeatable=True)
+
+
+def _put_part(
+    target: Backend, scope: Scope, part: Part, words: Mapping[str, Words], items: Sequence[Entry]
+) -> None:
+    if part == "trash":
+        target.trash.put(scope.user_id, cast("Sequence[Discarded]", items))
+        return
+    records = cast("Sequence[Record]", items)
+    for record, stored in zip(records, target.store.put_back(records, words=words), strict=True):
+        if isinstance(record, Message) and cast("Message", stored).seq != record.seq:
+            session = cast("Scope", record.scope).session_id
+            raise DuplicateId(f"place {record.seq} of session {session!r} is taken by another message")
+
+
+def _reserve_places(source: Backend, target: Backend, scope: Scope, messages: Sequence[Message]) -> None:
+    """Keep the places of forgotten messages at the end of these messages' sessions from being used again."""
+    ids = tuple({cast("str", cast("Scope", message.scope).session_id) for message in messages})
+    query = Query(scope=scope, kinds=("session",), ids=ids, limit=len(ids))
+    for session in cast("list[Session]", source.store.find(query)):
+        last = {"user_id": scope.user_id, "session_id": session.id, "upto_seq": session.next_seq - 1}
+        target.database.execute("move_session_past", last)

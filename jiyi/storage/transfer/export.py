@@ -16,11 +16,9 @@ from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
 from jiyi.records.argument_errors import explain_mismatch
 from jiyi.records.checks import check_id
-from jiyi.storage.pages import all_messages, all_records, all_sessions
 from jiyi.storage.rows import CLASSES, dump_json, kind_of
-from jiyi.storage.store import Store
-from jiyi.storage.transfer.files import atomic_file, open_to_read
-from jiyi.storage.transfer.lines import NOT_JSON, Found, Rejected, json_lines
+from jiyi.storage.store import Store, all_messages, all_records, all_sessions
+from jiyi.storage.transfer.files import NOT_JSON, Found, Rejected, atomic_file, json_lines, open_to_read
 
 __all__ = ["ExportReceipt", "export_lines", "is_export", "read_export", "write_export"]
 

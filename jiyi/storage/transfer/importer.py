@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import cast
+from typing import TypeVar, cast
 
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
 from jiyi.storage.candidates import Key
 from jiyi.storage.store import Store
-from jiyi.storage.transfer.batches import put_valid
-from jiyi.storage.transfer.lines import Found, ImportReceipt, Rejected
+from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected
 from jiyi.storage.trash import key_of
 
-__all__ = ["Put", "put_all", "put_exported", "put_messages", "put_new"]
+__all__ = ["Put", "put_all", "put_exported", "put_messages", "put_new", "put_valid"]
+
+_T = TypeVar("_T")
 
 _BATCH = 200
 _MAX_IDS = 10_000  # in one query
@@ -65,6 +66,26 @@ def _put(store: Store, put: Put, batch: Sequence[Found]) -> tuple[set[Key], list
     bad = {found.where for found, _ in refused}
     new = {key_of(found.record) for found in batch if found.where not in bad} - before
     return new, [Rejected.because(found.where, error) for found, error in refused]
+
+
+def put_valid(
+    store: Store, items: Sequence[_T], put: Callable[[Sequence[_T]], object]
+) -> list[tuple[_T, ValueError]]:
+    """Put items in one transaction; if some are refused, put the others; return those with their errors.
+
+    An item is refused if ``put`` raises `InputError`, or another ValueError for what cannot be stored.
+    """
+    if not items:
+        return []
+    try:
+        with store.transaction():
+            put(items)
+    except ValueError as error:
+        if len(items) == 1:
+            return [(items[0], error)]
+        half = len(items) // 2
+        return [*put_valid(store, items[:half], put), *put_valid(store, items[half:], put)]
+    return []
 
 
 def put_messages(store: Store, learn: _Learn, batch: Sequence[Found]) -> None:

@@ -22,8 +22,7 @@ from jiyi.records import (
     Summary,
     Task,
 )
-from jiyi.storage.pages import all_messages, all_records, all_sessions
-from jiyi.storage.store import Store
+from jiyi.storage.store import Store, all_messages, all_records, all_sessions
 from jiyi.storage.transfer.export import ExportReceipt, write_export
 from jiyi.text import first_words
 from jiyi.text import language as language_of

@@ -17,7 +17,7 @@ from jiyi.storage.relational.find import decode_rows
 from jiyi.storage.sqlite import SqliteDatabase
 from jiyi.storage.sqlite.checksums import readable_rows
 from jiyi.storage.sqlite.file import DISK_FULL
-from jiyi.storage.transfer.batches import PARTS, Part, put_batch
+from jiyi.storage.transfer.copy import PARTS, Part, put_batch
 from jiyi.storage.trash import decode_entries
 
 __all__ = ["RepairReceipt", "repair_file"]
