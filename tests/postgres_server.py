@@ -255,7 +255,7 @@ class CitusDatabase:
 
 def _reachable_programs(folder: Path | None) -> Path:
     """Return PostgreSQL's programs, or a copy in a folder where the way to them is closed to the server."""
-    from jiyi.storage.postgres.installation import Installation, installed_programs
+    from jiyi.storage.postgres.server import Installation, installed_programs
 
     programs = installed_programs()
     if folder is None:

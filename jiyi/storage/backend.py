@@ -58,11 +58,9 @@ class Backend:
 def open_backend(place: Place, settings: Settings) -> Backend:
     """Open a place, creating what is missing.
 
-    Raises:
-        StorageError: it cannot be opened; says why.
-        MissingExtra: a package for it is not installed.
-        SettingsError: ``vector_index`` does not fit the place.
-        WrongState: its vectors are not where ``vector_index`` says.
+    Raises `StorageError` if it cannot be opened, `MissingExtra` if a package for it is not installed,
+    `SettingsError` if ``vector_index`` does not fit the place, and `WrongState` if its vectors are not where
+    ``vector_index`` says.
     """
     if settings.vector_index == "faiss" and place.path is None:
         raise SettingsError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import DatabaseDamaged, InputError
@@ -303,17 +303,8 @@ FORMATS: Mapping[Kind, _Format] = {
         lambda s: {"created_at": _created_micros(s), "covers": dump_json(s.covers)},
     ),
 }
-CLASSES: Mapping[Kind, type[Any]] = {
-    "message": Message,
-    "episode": Episode,
-    "knowledge": Knowledge,
-    "fact": Fact,
-    "item": Item,
-    "task": Task,
-    "step": Step,
-    "session": Session,
-    "summary": Summary,
-}
+_CLASSES: tuple[type[Any], ...] = (Message, Episode, Knowledge, Fact, Item, Task, Step, Session, Summary)
+CLASSES: Mapping[Kind, type[Any]] = {cast("Kind", made.__name__.lower()): made for made in _CLASSES}
 _STEP_FIELDS = (*FORMATS["step"].body, "id", "status")  # in the body of an episode
 _KIND_BY_CLASS: Mapping[type, Kind] = {made: kind for kind, made in CLASSES.items()}
 _DECODERS: Mapping[Kind, Callable[[Mapping[str, Any], Scope], Record]] = {

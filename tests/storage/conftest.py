@@ -3,7 +3,7 @@
 import pytest
 from memory_file import File
 
-from jiyi.storage.transfer import batches, copy
+from jiyi.storage.transfer import copy
 
 
 @pytest.fixture
@@ -32,5 +32,4 @@ def fresh(opened, tmp_path):
 @pytest.fixture
 def small_batches(monkeypatch):
     """Several pieces of everything that is copied."""
-    for module in (copy, batches):
-        monkeypatch.setattr(module, "BATCH_SIZE", 4)
+    monkeypatch.setattr(copy, "_BATCH_SIZE", 4)

@@ -246,9 +246,9 @@ import os, signal, sys
 from dataclasses import replace
 sys.path += {paths!r}
 from copying import both_ends
-from jiyi.storage.transfer import batches, copy
+from jiyi.storage.transfer import copy
 from jiyi.storage.transfer.copy import copy_memory
-copy.BATCH_SIZE = batches.BATCH_SIZE = 4
+copy._BATCH_SIZE = 4
 left = int(sys.argv[3])
 
 class Deadly:

@@ -264,12 +264,10 @@ def test_a_full_disk_is_told(full, tmp_path, monkeypatch):
 
 
 def test_more_sessions_and_tasks_than_one_question_returns(one, fresh, tmp_path, monkeypatch):
-    from jiyi.storage import pages
-
     one.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
     one.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
     whole = one.export(tmp_path / "a.jsonl")
-    monkeypatch.setattr(pages, "_MAX_FOUND", 5)
+    monkeypatch.setattr("jiyi.storage.store._MAX_FOUND", 5)
     monkeypatch.setattr("jiyi.storage.transfer.export._BATCH_SIZE", 3)
     assert one.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()

@@ -108,10 +108,8 @@ class AnnIndex:
         """Create the index for the searched set, or create it again; return what was done.
 
         Others can read and write meanwhile. Indexes of other sets and of interrupted runs are dropped.
-
-        Raises:
-            WrongState: there is no embedder yet, or its vectors are too long; or inside a transaction;
-                or the rows are on several machines, where the size of the index is not known.
+        Raises `WrongState` if there is no embedder yet, or its vectors are too long; inside a transaction;
+        and if the rows are on several machines, where the size of the index is not known.
         """
         if self._db.in_transaction:
             raise WrongState("an index is made outside a transaction; call it after that")

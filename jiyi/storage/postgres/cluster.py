@@ -43,11 +43,7 @@ class _Table:
 
 
 def check_cluster(raw: Raw, place: str) -> None:
-    """Check that a database has Citus and machines to put rows on.
-
-    Raises:
-        StorageError: it has not; says what is missing and how to get it.
-    """
+    """Raise `StorageError` if a database lacks Citus or machines to put rows on, with how to get them."""
     installed, available = raw.execute(get_statement("citus_versions")).fetchone() or (None, None)
     if installed is None and available is None:
         raise StorageError(
@@ -85,17 +81,9 @@ def distribute_tables(
     """Distribute the tables that are not yet, all in one transaction; return what was done.
 
     A statement that names both a distributed table and another one may crash the coordinator (seen
-    with Citus 13.2), so readers and writers wait until all tables are distributed.
-
-    Args:
-        raw: a connection, in a transaction or not.
-        place: names the database.
-        names: the tables, each after those it refers to.
-        shards: the number of shards; None for the cluster's default.
-        begin: also if none is distributed yet, not only tables that a migration added.
-
-    Raises:
-        StorageError: a table is distributed in another way.
+    with Citus 13.2), so readers and writers wait until all tables are distributed. ``names`` are the
+    tables, each after those it refers to; with ``begin=False`` only tables that a migration added to
+    distributed ones. Raises `StorageError` if a table is distributed in another way.
     """
     found = read_tables(raw, names)
     if not begin and not any(table.method for table in found):

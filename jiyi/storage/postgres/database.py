@@ -57,10 +57,8 @@ def needs_analyze(numbers: Mapping[str, tuple[int, int]]) -> bool:
     """Return whether a transaction doubled a user's documents to 2,048 or more.
 
     The server gathers statistics itself once a tenth of a table is new, checking every minute. Until
-    then it plans for a new user as for one with few rows, and may scan all of them.
-
-    Args:
-        numbers: the first number that the transaction reserved for each user, and the one after the last.
+    then it plans for a new user as for one with few rows, and may scan all of them. ``numbers`` are the
+    first that the transaction reserved for each user, and the one after the last.
     """
     return any(
         end - first >= _MANY and end >= _LEAST and end.bit_length() > first.bit_length()

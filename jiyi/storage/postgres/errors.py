@@ -38,8 +38,7 @@ _MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.Unde
 class ConnectionLost(DatabaseUnreachable):
     """The connection broke; a retry on a new one may succeed.
 
-    Attributes:
-        maybe_done: the COMMIT was sent, so the change may have been written or not.
+    ``maybe_done``: the COMMIT was sent, so the change may have been written or not.
     """
 
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:

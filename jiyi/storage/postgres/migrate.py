@@ -75,10 +75,9 @@ def tables() -> tuple[str, ...]:
 def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
     """Return version and schema of a database, changing nothing.
 
-    Raises:
-        ForeignDatabase: tables of another program have the names of jiyi's.
-        NewerDatabase: this jiyi does not know its schema.
-        StorageError: the server or its extension is too old or lacks something; says what to do.
+    Raises `ForeignDatabase` if tables of another program have the names of jiyi's, `NewerDatabase` if this
+    jiyi does not know its schema, and `StorageError`, which says what to do, if the server or its
+    extension is too old or lacks something.
     """
     row = raw.execute(get_statement("inspect_database"), {"tables": list(tables())}).fetchone()
     assert row is not None
@@ -138,21 +137,13 @@ def _read_schema(raw: Raw, place: str, there: list[str]) -> int:
 
 
 def has_tables(url: str) -> bool:
-    """Return whether a database has jiyi's tables, changing nothing.
-
-    Raises:
-        StorageError: the server cannot be reached, or the database cannot be used; says why.
-    """
+    """Return whether a database has jiyi's tables, changing nothing; raises as `inspect_database` does."""
     with connect(url) as server:
         return inspect_database(server, mask(url)).schema > 0
 
 
 def read_server_info(url: str) -> ServerInfo:
-    """Return versions, role and connections of a server.
-
-    Raises:
-        StorageError: the server cannot be reached, or refuses.
-    """
+    """Return versions, role and connections of a server; raise `StorageError` if it refuses."""
     with connect(url) as server:
         cursor = server.cursor(row_factory=class_row(ServerInfo))
         found = cursor.execute(get_statement("server_info")).fetchone()
@@ -163,8 +154,7 @@ def read_server_info(url: str) -> ServerInfo:
 def prepare(raw: Raw, place: str, *, allowed: bool) -> DatabaseInfo:
     """Migrate a database before it is used; without ``allowed`` only check that it is up to date.
 
-    Raises:
-        StorageError: it is not up to date and may not be migrated; and as `inspect_database` does.
+    Raises `StorageError` if it is neither, and as `inspect_database` does.
     """
     found = inspect_database(raw, place)
     missing = _missing_steps(found)
@@ -228,13 +218,10 @@ def distribute(database: Any, *, shards: int | None = None) -> list[str]:
     Existing rows are moved in one transaction; readers and writers wait meanwhile. It may be run
     again at any time and finishes what an earlier run left undone.
 
-    Args:
-        database: an open one, or the URL of the cluster's coordinator.
-        shards: the number of shards of each table; None for the cluster's ``citus.shard_count``.
-            A database that is distributed already keeps its number.
-
-    Raises:
-        StorageError: the extension or the machines are missing, or the cluster refuses; says what to do.
+    ``database`` is an open one, or the URL of the cluster's coordinator. ``shards`` of each table are by
+    default the cluster's ``citus.shard_count``; a database that is distributed already keeps its number.
+    Raises `StorageError`, which says what to do, if the extension or the machines are missing, or the
+    cluster refuses.
     """
     url: str = getattr(database, "url", database)
     place, names = mask(url), tables()

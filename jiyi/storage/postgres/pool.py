@@ -173,11 +173,7 @@ def _conninfo(url: str) -> str:
 
 @contextlib.contextmanager
 def connect(url: str) -> Iterator[Raw]:
-    """Open a connection to a server outside the pool.
-
-    Raises:
-        DatabaseUnreachable: the server or the database cannot be reached; says why.
-    """
+    """Open a connection to a server outside the pool; raise `DatabaseUnreachable` if that fails."""
     place = mask(url)
     try:
         raw = psycopg.connect(_conninfo(url), autocommit=True, context=_ADAPTERS)

