@@ -1,8 +1,8 @@
-"""The collections of one memory in Chroma, one for each set of vectors, and searching them."""
+"""The collections of one memory in Chroma, one for each set of vectors."""
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,16 +11,12 @@ from chromadb.api import ClientAPI
 from chromadb.api.models.Collection import Collection
 from numpy.typing import NDArray
 
-from jiyi.errors import EmbedderMismatch, StorageError
-from jiyi.one_thread import one_blas_thread
-from jiyi.records import SEARCHABLE, Kind, Match, Query
-from jiyi.storage.cached_vectors import CachedVectors
+from jiyi.errors import StorageError
+from jiyi.records import Kind
 from jiyi.storage.chroma.connection import ChromaConnection, CollectionMissing, translated
-from jiyi.storage.database import Database
-from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.vectors import Vector
 
-__all__ = ["Collections", "Item", "Nearest", "ReadVectors", "vector_ids"]
+__all__ = ["Collections", "Item", "vector_ids"]
 
 # The inner product of vectors of length 1 is their cosine. Chroma's "cosine" would normalize them
 # again, and vectors that are read back would differ from those stored.
@@ -209,103 +205,3 @@ def _dims(collection: Collection | None) -> int:
 def _pieces(count: int, client: ClientAPI) -> Iterator[slice]:
     most = client.get_max_batch_size()
     return (slice(start, start + most) for start in range(0, count, most))
-
-
-_COMPARED_EXACTLY = 300  # records up to which all are compared instead of using Chroma's index
-_FIRST_COUNT = 200  # fewest vectors asked for: the index is more exact the more it is asked for
-_GROWTH = 4  # factor for the next try if the rows allow too few of them
-_MAX_COUNT = 5_000  # beyond that all allowed records are compared
-_NO_LIMIT = 2**31 - 1
-_EPSILON = 1e-6  # largest difference between scores of equal vectors
-
-ReadVectors = Callable[[str, int, Mapping[int, tuple[str, int]]], CachedVectors]
-"""Returns a user's vectors of a set from Chroma, given token and number of parts by record number."""
-
-_Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
-_Found = dict[int, Match]  # by number of the record, with the score of its best vector
-
-
-class Nearest:
-    """Answers `VectorIndex.nearest` for one set of vectors.
-
-    A query goes to Chroma with the user and the kind. The result is joined with the rows: removed
-    records and those excluded by other conditions are dropped, and more is asked for until ``limit``
-    of each kind are found, including ties at the end. Few records are compared exactly.
-    """
-
-    def __init__(self, database: Database, collections: Collections, read: ReadVectors, space: int) -> None:
-        self._db = database
-        self._collections = collections
-        self._read_cached = read
-        self._space = space
-
-    def find(self, query: Query, vector: Vector) -> list[Match]:
-        """Return the matches, best first."""
-        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
-        allowed = self._allowed(query, _COMPARED_EXACTLY + 1)
-        found: _Found = {}
-        if len(allowed) <= _COMPARED_EXACTLY:
-            compared = self._compare(query.scope.user_id, allowed, vector)
-            for kind in kinds:
-                found |= _best(compared, kind, query.limit)
-        else:
-            for kind in kinds:
-                found |= self._of_kind(query, kind, vector)
-        return list(_best(found, None, len(found)).values())
-
-    def _of_kind(self, query: Query, kind: Kind, vector: Vector) -> _Found:
-        count = max(_FIRST_COUNT, 2 * query.limit)
-        while count <= max(_MAX_COUNT, 2 * query.limit):
-            near = self._collections.nearest(self._space, query.scope.user_id, kind, vector, count)
-            scores = dict(reversed(near))  # the best comes first: a record counts with its best vector
-            best = _best(self._join(query, scores), kind, query.limit)
-            least = min([match.score for match in best.values()], default=0.0)
-            if len(best) == query.limit and (len(near) < count or least > near[-1][1] + _EPSILON):
-                return best
-            if len(near) < count:
-                break
-            count *= _GROWTH
-        # Chroma returned all it has, or very many that are not allowed: compare all allowed rows.
-        everything = self._allowed(query, _NO_LIMIT, kind=kind)
-        return _best(self._compare(query.scope.user_id, everything, vector), kind, query.limit)
-
-    def _join(self, query: Query, scores: Mapping[str, float]) -> _Found:
-        with self._db.read(query.scope.user_id) as db:
-            where, values = document_conditions(query, db.dialect)
-            tokens = db.dialect.array(list(scores))
-            rows = db.rows("chroma_of_tokens", values | {"tokens": tokens, "space": self._space}, where=where)
-        return {doc: Match(kind, id_, scores[token]) for token, kind, id_, doc in rows}
-
-    def _allowed(self, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
-        """Return token, vectors, kind, id and number of the records that a query allows."""
-        with self._db.read(query.scope.user_id) as db:
-            where, values = document_conditions(query, db.dialect)
-            if kind is not None:
-                where += f" AND d.kind = '{kind}'"
-            rows = db.rows("chroma_allowed", values | {"space": self._space, "limit": limit}, where=where)
-        return cast("list[_Allowed]", rows)
-
-    def _compare(self, user_id: str, allowed: Sequence[_Allowed], vector: Vector) -> _Found:
-        known = self._read_cached(user_id, self._space, {doc: (token, n) for token, n, _, _, doc in allowed})
-        parts = known.parts(np.array([record[-1] for record in allowed], np.int64))
-        dims = parts.vectors.shape[1] if len(parts.vectors) else len(vector)
-        if dims != len(vector):
-            raise EmbedderMismatch(
-                f"{self._collections.place} holds vectors of {dims} numbers, these have {len(vector)}; "
-                "open it with the embedder that made them"
-            )
-        scores = np.full(len(allowed), -np.inf, np.float32)
-        if len(parts.vectors):
-            with one_blas_thread():
-                np.maximum.at(scores, parts.rows, parts.vectors @ vector)
-        return {
-            doc: Match(kind, id_, score)
-            for (_, _, kind, id_, doc), score in zip(allowed, scores.tolist(), strict=True)
-            if np.isfinite(score)  # others have no vectors
-        }
-
-
-def _best(found: _Found, kind: Kind | None, limit: int) -> _Found:
-    """Return the best of a kind or of all, best first; newer ones win ties."""
-    own = [(doc, match) for doc, match in found.items() if kind in (None, match.kind)]
-    return dict(sorted(own, key=lambda entry: (-entry[1].score, -entry[0]))[:limit])

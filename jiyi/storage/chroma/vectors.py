@@ -11,19 +11,31 @@ from typing import cast
 import numpy as np
 
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
-from jiyi.records import Kind, Match, Query, Scope
+from jiyi.one_thread import one_blas_thread
+from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.cached_vectors import CachedVectors
 from jiyi.storage.candidates import Key
-from jiyi.storage.chroma.collections import Collections, Item, Nearest
+from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
+from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Sets, Snapshot
 from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
+
+_COMPARED_EXACTLY = 300  # records up to which all are compared instead of using Chroma's index
+_FIRST_COUNT = 200  # fewest vectors asked for: the index is more exact the more it is asked for
+_GROWTH = 4  # factor for the next try if the rows allow too few of them
+_MAX_COUNT = 5_000  # beyond that all allowed records are compared
+_NO_LIMIT = 2**31 - 1
+_EPSILON = 1e-6  # largest difference between scores of equal vectors
+
+_Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
+_Found = dict[int, Match]  # by number of the record, with the score of its best vector
 
 _log = logging.getLogger("jiyi")
 
@@ -112,11 +124,74 @@ class ChromaVectors(VectorIndex):
 
     @retried()
     def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
-        """See `VectorIndex.nearest`."""
+        """See `VectorIndex.nearest`.
+
+        A question goes to Chroma with the user and the kind. The answer is joined with the rows: removed
+        records and those excluded by other conditions are dropped, and more is asked for until ``limit``
+        of each kind are found, including ties at the end. Few records are compared exactly.
+        """
         del snapshot
         self._outbox.drain()
-        search = Nearest(self._db, self._collections, self._read_cached, self._spaces().number)
-        return search.find(query, vector.astype(np.float32))
+        vector, space = vector.astype(np.float32), self._spaces().number
+        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        allowed = self._allowed(space, query, _COMPARED_EXACTLY + 1)
+        found: _Found = {}
+        if len(allowed) <= _COMPARED_EXACTLY:
+            compared = self._compare(space, query, allowed, vector)
+            for kind in kinds:
+                found |= _best(compared, kind, query.limit)
+        else:
+            for kind in kinds:
+                found |= self._nearest_of_kind(space, query, kind, vector)
+        return list(_best(found, None, len(found)).values())
+
+    def _nearest_of_kind(self, space: int, query: Query, kind: Kind, vector: Vector) -> _Found:
+        count = max(_FIRST_COUNT, 2 * query.limit)
+        while count <= max(_MAX_COUNT, 2 * query.limit):
+            near = self._collections.nearest(space, query.scope.user_id, kind, vector, count)
+            scores = dict(reversed(near))  # the best comes first: a record counts with its best vector
+            best = _best(self._join(space, query, scores), kind, query.limit)
+            least = min([match.score for match in best.values()], default=0.0)
+            if len(best) == query.limit and (len(near) < count or least > near[-1][1] + _EPSILON):
+                return best
+            if len(near) < count:
+                break
+            count *= _GROWTH
+        # Chroma returned all it has, or very many that are not allowed: compare all allowed rows.
+        everything = self._allowed(space, query, _NO_LIMIT, kind=kind)
+        return _best(self._compare(space, query, everything, vector), kind, query.limit)
+
+    def _join(self, space: int, query: Query, scores: Mapping[str, float]) -> _Found:
+        with self._db.read(query.scope.user_id) as db:
+            where, values = document_conditions(query, db.dialect)
+            values |= {"tokens": db.dialect.array(list(scores)), "space": space}
+            rows = db.rows("chroma_of_tokens", values, where=where)
+        return {doc: Match(kind, id_, scores[token]) for token, kind, id_, doc in rows}
+
+    def _allowed(self, space: int, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
+        """Return token, vectors, kind, id and number of the records that a query allows."""
+        with self._db.read(query.scope.user_id) as db:
+            where, values = document_conditions(query, db.dialect)
+            if kind is not None:
+                where += f" AND d.kind = '{kind}'"
+            rows = db.rows("chroma_allowed", values | {"space": space, "limit": limit}, where=where)
+        return cast("list[_Allowed]", rows)
+
+    def _compare(self, space: int, query: Query, allowed: Sequence[_Allowed], vector: Vector) -> _Found:
+        tokens = {doc: (token, count) for token, count, _, _, doc in allowed}
+        docs = np.array([record[-1] for record in allowed], np.int64)
+        parts = self._read_cached(query.scope.user_id, space, tokens).parts(docs)
+        if len(parts.vectors) and parts.vectors.shape[1] != len(vector):
+            raise self._dims_mismatch(parts.vectors.shape[1], vector)
+        scores = np.full(len(allowed), -np.inf, np.float32)
+        if len(parts.vectors):
+            with one_blas_thread():
+                np.maximum.at(scores, parts.rows, parts.vectors @ vector)
+        return {
+            doc: Match(kind, id_, score)
+            for (_, _, kind, id_, doc), score in zip(allowed, scores.tolist(), strict=True)
+            if np.isfinite(score)  # others have no vectors
+        }
 
     @retried()
     def read(
@@ -136,7 +211,7 @@ class ChromaVectors(VectorIndex):
         return self._read_cached(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
 
     def _read_cached(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
-        """See `ReadVectors`: vectors read from Chroma are cached."""
+        """Return vectors, read from Chroma once, given token and number of parts by record number."""
 
         def extend(known: CachedVectors) -> None:
             known.use_space(space)
@@ -229,6 +304,12 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
             for doc, kind in cast("list[tuple[int, Kind]]", db.rows("lacking_vectors", values))
         ]
     return items
+
+
+def _best(found: _Found, kind: Kind | None, limit: int) -> _Found:
+    """Return the best of a kind or of all, best first; newer ones win ties."""
+    own = [(doc, match) for doc, match in found.items() if kind in (None, match.kind)]
+    return dict(sorted(own, key=lambda entry: (-entry[1].score, -entry[0]))[:limit])
 
 
 def open_vectors(place: Place, owner: str, database: Database, settings: Settings) -> ChromaVectors:
