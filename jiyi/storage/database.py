@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
@@ -15,7 +15,7 @@ from jiyi.storage.user_cache import UserCache
 __all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "grouped", "retried"]
 
 _K = TypeVar("_K")
-_P = ParamSpec("_P")
+_F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
 Values = Mapping[str, Any]
@@ -210,33 +210,23 @@ def grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:
     return groups
 
 
-class _OnDatabase(Protocol):
-    @property
-    def _db(self) -> Database: ...
+def retried(*, repeatable: bool = True, removes: bool = False) -> Callable[[_F], _F]:
+    """Decorate a method of an object on a database (``_db``) so that it runs through `Database.attempt`.
 
-
-_S = TypeVar("_S", bound=_OnDatabase)
-
-
-def retried(
-    *, repeatable: bool = True, removes: bool = False
-) -> Callable[[Callable[Concatenate[_S, _P], _T]], Callable[Concatenate[_S, _P], _T]]:
-    """Decorate a method so that it runs through `Database.attempt`.
-
-    If it ``removes`` records, the vector index is told afterwards.
+    If it ``removes`` records, the object's vector index (``_vectors``) is told afterwards.
     """
 
-    def decorate(verb: Callable[Concatenate[_S, _P], _T]) -> Callable[Concatenate[_S, _P], _T]:
+    def decorate(verb: _F) -> _F:
         @wraps(verb)
-        def attempted(self: _S, /, *args: _P.args, **options: _P.kwargs) -> _T:
+        def attempted(self: Any, /, *args: Any, **options: Any) -> Any:
             if self._db.retries:
                 done = self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
             else:
                 done = verb(self, *args, **options)
             if removes:
-                cast("Any", self)._vectors.records_removed()
+                self._vectors.records_removed()
             return done
 
-        return attempted
+        return cast("_F", attempted)
 
     return decorate

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -14,7 +14,7 @@ from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
 from jiyi.storage.matching import find_candidates
 from jiyi.storage.relational.conditions import document_conditions, kind_conditions
-from jiyi.storage.relational.find import Cursor, find_by_keys, find_records, scan_records
+from jiyi.storage.relational.find import Cursor, Page, find_by_keys, find_records, scan_records
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
 from jiyi.storage.relational.write import (
     drop_damaged,
@@ -46,16 +46,6 @@ _SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 _T = TypeVar("_T")
 _P = TypeVar("_P")  # a page, which has ``next``
 _MAX_FOUND = 10_000  # records that one query may return
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A page of a scan."""
-
-    records: tuple[Record, ...]  # oldest first
-    numbers: tuple[int, ...]  # the backend's number of each; with the user, the key of its vectors
-    next: Cursor | None  # where the next page begins; None after the last
-    words: Mapping[str, Words] = field(default_factory=dict)  # by id, if they were asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,15 +258,7 @@ class Store:
                 f"scan one of {', '.join(_SCANNABLE_KINDS)} at a time, not {', '.join(query.kinds)}"
             )
         with self._db.read(query.scope.user_id) as db:
-            records, numbers, last = scan_records(db, query.kinds[0], query, after)
-            docs = {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)}
-            rows = db.rows("read_words", docs) if words and query.kinds[0] in SEARCHABLE else []
-        return Page(
-            records=tuple(records),
-            numbers=tuple(numbers),
-            next=last,
-            words={id_: (length, traits, bytes(entry)) for id_, length, traits, entry in rows},
-        )
+            return scan_records(db, query.kinds[0], query, after, words=words)
 
     @retried()
     def targets(self, query: Query) -> Mapping[str, int]:

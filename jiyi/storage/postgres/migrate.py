@@ -20,8 +20,6 @@ from jiyi.storage.sql import load_migrations
 from jiyi.telling import mask
 
 __all__ = [
-    "OLDEST_SERVER",
-    "OLDEST_VECTOR",
     "DatabaseInfo",
     "ServerInfo",
     "distribute",
@@ -34,9 +32,8 @@ __all__ = [
     "tables",
 ]
 
-OLDEST_SERVER = 15
-OLDEST_VECTOR = (0, 8)
-
+_OLDEST_SERVER = 15
+_OLDEST_VECTOR = (0, 8)
 _LOCK = 0x6A697969  # "jiyi" in ASCII: the advisory lock of a migration
 _LOCK_SECONDS = 120  # how long to wait for another process's migration
 _TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
@@ -82,8 +79,8 @@ def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
     row = raw.execute(get_statement("inspect_database"), {"tables": list(tables())}).fetchone()
     assert row is not None
     server, encoding, schema, vector, available, citus, there = row
-    if server < OLDEST_SERVER:
-        raise StorageError(f"{place} is PostgreSQL {server}; jiyi needs {OLDEST_SERVER} or later")
+    if server < _OLDEST_SERVER:
+        raise StorageError(f"{place} is PostgreSQL {server}; jiyi needs {_OLDEST_SERVER} or later")
     if encoding != "UTF8":
         raise StorageError(
             f"{place} has the encoding {encoding}; make a database that can hold every text: "
@@ -97,14 +94,14 @@ def inspect_database(raw: Raw, place: str) -> DatabaseInfo:
 
 
 def _check_vector(place: str, installed: str | None, available: str | None) -> None:
-    oldest = ".".join(map(str, OLDEST_VECTOR))
+    oldest = ".".join(map(str, _OLDEST_VECTOR))
     if installed is None and available is None:
         raise StorageError(
             f"{place}: the server lacks the extension vector; install pgvector {oldest} or later there, "
             "such as the package postgresql-18-pgvector or the image pgvector/pgvector:pg18"
         )
     version = installed or available or ""
-    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < OLDEST_VECTOR:
+    if tuple(int(number) for number in re.findall(r"\d+", version)[:2]) < _OLDEST_VECTOR:
         raise StorageError(
             f"{place} has the extension vector {version}, jiyi needs {oldest}; install a newer pgvector on "
             "the server, then as a superuser: ALTER EXTENSION vector UPDATE"

@@ -11,35 +11,30 @@ from jiyi.storage.database import Dialect
 from jiyi.storage.rows import FORMATS, TABLES, is_storable
 from jiyi.text.keys import entity_key, predicate_key
 
-__all__ = ["DOCUMENT_ONLY", "TASK_ONLY", "Conditions", "Where", "document_conditions", "kind_conditions"]
+__all__ = ["NOT_OF_ALL", "Conditions", "Where", "document_conditions", "kind_conditions"]
 
 Conditions = tuple[str, dict[str, Any]]
 """A WHERE clause and the values of its named parameters."""
 
-DOCUMENT_ONLY = (
+NOT_OF_ALL = (
     *("roles", "where", "after_seq", "before_seq", "stretches", "after", "target", "consolidated"),
-    *("entity", "subject", "predicate", "as_of", "fact_status", "sources", "namespace"),
+    *("entity", "subject", "predicate", "as_of", "fact_status", "sources", "namespace", "task_id", "status"),
 )
-"""Conditions of a query that apply only to documents."""
+"""Conditions of a query that some kinds of records lack: a query with one finds none of these kinds."""
 
-TASK_ONLY = ("task_id", "status")
-"""Conditions of a query that apply only to tasks and steps."""
-
-_CURSORS = {"task": ("t.started_at", "t.id"), "session": ("s.started_at", "s.session_id")}
-_ALSO_KNOWN = {"task": ("after", "where"), "session": ("after",)}  # conditions not in _PARTS
-
+_OF_ALL = ("agent_id", "session_id", "ids", "without", "since", "until")
 _OF_DOCUMENTS = (
-    *("agent_id", "session_id", "ids", "without", "since", "until", "after_seq", "before_seq"),
-    *("task_id", "status", "sources", "entity", "subject", "as_of", "there_at"),
+    "after_seq",
+    "before_seq",
+    "task_id",
+    "status",
+    "sources",
+    "entity",
+    "subject",
+    "as_of",
+    "there_at",
 )
-_OF_TASKS = ("agent_id", "session_id", *TASK_ONLY, "ids", "without", "since", "until")
-_PARTS: Mapping[Kind, Sequence[str]] = {
-    "task": _OF_TASKS,
-    "step": _OF_TASKS,
-    "session": ("session_id", "agent_id", "ids", "without", "since", "until"),
-    "summary": ("session_id", "agent_id", "ids", "without", "sources", "since", "until"),
-}
-"""The fields of a query that apply to records other than documents."""
+_CURSORS = {"task": ("t.started_at", "t.id"), "session": ("s.started_at", "s.session_id")}
 
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("since", "until", "as_of", "there_at"), to_micros),
@@ -98,12 +93,6 @@ class Where:
             sign = "<" if self.query.newest_first else ">"
             self.add(f"({moment}, {id_}) {sign} (:after_moment, :after_id)", after_moment=time, after_id=last)
 
-    def reject_foreign(self, known: Sequence[str] = ()) -> None:
-        """Match nothing if the query has conditions for other kinds only; ``known`` ones apply here too."""
-        foreign = {*DOCUMENT_ONLY, *TASK_ONLY}.difference(known)
-        if self.query.pinned or any(getattr(self.query, name) is not None for name in foreign):
-            self.add(self.boolean(False))
-
     def one_of(self, column: str, names: Sequence[str]) -> str:
         """Return a comparison with constants, without which SQLite cannot use a partial index.
 
@@ -129,12 +118,20 @@ def kind_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     where = Where(kind, query, dialect, aside="" if query.sources is None else aside)
     if query.ids is not None:
         where.aside = aside
-    where.add_from_query(*_PARTS[kind])
-    if kind in _CURSORS:
-        where.add_cursor(*_CURSORS[kind])
-    if kind == "task" and query.where is not None:
-        where.add(_TaskFilter(dialect, where.values).sql(query.where))
-    where.reject_foreign(known=(*_PARTS[kind], *_ALSO_KNOWN.get(kind, ())))
+    where.add_from_query(*_OF_ALL)
+    for name in NOT_OF_ALL:
+        if getattr(query, name) is None:
+            continue
+        if f"{kind}_{name}" in dialect.fragments:
+            where.add_from_query(name)
+        elif name == "after" and kind in _CURSORS:
+            where.add_cursor(*_CURSORS[kind])
+        elif query.where is not None and (name, kind) == ("where", "task"):
+            where.add(_TaskFilter(dialect, where.values).sql(query.where))
+        else:
+            where.add(where.boolean(False))
+    if query.pinned:
+        where.add(where.boolean(False))
     return where.build()
 
 
@@ -150,7 +147,7 @@ def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = 
     if set(kinds) != set(SEARCHABLE):
         # Pinned records are few, too, and have an index by user.
         where.add(where.one_of(f"{dialect.fragments['aside'] if query.pinned else aside}d.kind", kinds))
-    where.add_from_query(*_OF_DOCUMENTS)
+    where.add_from_query(*_OF_ALL, *_OF_DOCUMENTS)
     if query.roles is not None:
         where.add(where.one_of("d.role", query.roles))
     where.add_cursor("i.updated_at" if kinds == ["item"] else "d.created_at", "d.id")

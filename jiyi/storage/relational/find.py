@@ -1,7 +1,7 @@
 """Reading records from a database."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -13,11 +13,23 @@ from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
+from jiyi.storage.words import Words
 
-__all__ = ["Cursor", "decode_rows", "find_by_keys", "find_records", "scan_records"]
+__all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
 
 Cursor = tuple[int, Any]
 """A place in a scan: microseconds since 1970 and a record's number, or the id of a task or session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page of a scan."""
+
+    records: tuple[Record, ...]  # oldest first
+    numbers: tuple[int, ...] = ()  # the backend's number of each; with the user, the key of its vectors
+    next: Cursor | None  # where the next page begins; None after the last
+    words: Mapping[str, Words] = field(default_factory=dict)  # by id, if they were asked for
+
 
 _NO_LIMIT = 2**31 - 1
 _CACHED_CHARS = 1_000  # of the body of a cached record
@@ -138,19 +150,14 @@ def _order_by(kind: Kind, query: Query, order: str, aside: str) -> str:
     return f"{aside}{by}" if few else by
 
 
-def scan_records(
-    db: Connection, kind: Kind, query: Query, after: Cursor | None
-) -> tuple[list[Record], list[int], Cursor | None]:
-    """Return records of one kind after a cursor, oldest first, their numbers, and the next cursor.
-
-    The next cursor is None after the last record. No summary comes before the one it builds on.
-    Tasks and sessions have no numbers.
-    """
+def scan_records(db: Connection, kind: Kind, query: Query, after: Cursor | None, *, words: bool) -> Page:
+    """Return what `Store.scan` does; no summary comes before the one it builds on."""
     if kind in ("task", "session"):
         query = replace(query, after=after or _BEGINNING, newest_first=False)
         records = cast("list[Task | Session]", find_records(db, query))
         full = len(records) == query.limit
-        return [*records], [], (to_micros(records[-1].started_at), records[-1].id) if full else None
+        following = (to_micros(records[-1].started_at), records[-1].id) if full else None
+        return Page(records=tuple(records), next=following)
     where, values = kind_conditions(kind, query, db.dialect)
     number = "entry" if kind == "summary" else "doc"
     if after is not None:
@@ -160,7 +167,17 @@ def scan_records(
     rows = db.records(f"find_{kind}", values | {"limit": query.limit}, where=where, order="ASC", by=by)
     last = (rows[-1]["created_at"], rows[-1][number]) if len(rows) == query.limit else None
     found = list(decode_rows(db, kind, rows))
-    return [record for record, _ in found], [row[number] for _, row in found], last
+    numbers = tuple(row[number] for _, row in found)
+    analysed = []
+    if words and kind in SEARCHABLE:
+        docs = {"user_id": query.scope.user_id, "docs": db.dialect.array(numbers)}
+        analysed = db.rows("read_words", docs)
+    return Page(
+        records=tuple(record for record, _ in found),
+        numbers=numbers,
+        next=last,
+        words={id_: (length, traits, bytes(entry)) for id_, length, traits, entry in analysed},
+    )
 
 
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
-from jiyi.storage.relational.conditions import DOCUMENT_ONLY, TASK_ONLY, document_conditions
+from jiyi.storage.relational.conditions import NOT_OF_ALL, document_conditions
 from jiyi.storage.user_cache import CachedPart, Extend
 from jiyi.storage.user_terms import TermRow, UserTerms, are_valid_rows
 
@@ -29,7 +29,7 @@ __all__ = [
 
 _BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
 # Fields of a query whose conditions need the database.
-_NOT_IN_MEMORY = ("ids", "pinned", *TASK_ONLY, *(name for name in DOCUMENT_ONLY if name != "roles"))
+_NOT_IN_MEMORY = ("ids", "pinned", *(name for name in NOT_OF_ALL if name != "roles"))
 _get_conditions = attrgetter(*_NOT_IN_MEMORY)
 
 _H = TypeVar("_H", bound=CachedPart)
