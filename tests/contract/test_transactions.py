@@ -29,11 +29,14 @@ def test_a_transaction_is_all_or_nothing(store):
 def test_an_exception_caught_outside_undoes_the_inner_block_only(store):
     with store.transaction():
         store.put([message("outer", id="1")])
-        with pytest.raises(DuplicateId), store.transaction():  # noqa: PT012
+        with undone(store):
             store.put([message("inner", id="2")])
-            store.put([message("other words", id="1")])
-        store.put([message("after", id="3")])
-    assert ids(find(store, "message")) == ["1", "3"]
+            with store.transaction():
+                store.put([message("innermost", id="3")])
+        with pytest.raises(DuplicateId):
+            store.put([message("inner", id="4"), message("other words", id="1")])
+        store.put([message("after", id="5")])
+    assert ids(find(store, "message")) == ["1", "5"]
     assert [m.seq for m in find(store, "message")] == [0, 1]
 
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from opening import run_elsewhere
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, full, knowledge, message
 from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours, undone
 
@@ -222,31 +221,3 @@ def test_a_late_vector_lands_on_no_other_record(every):
     near = vectors.nearest(Query(scope=ANA), np.ones(4, np.float32))
     assert "k" not in ids(near)
     assert store.count(Query(scope=ANA, ids=("k",)))["vectors_pending"] == 1
-
-
-OTHER = """
-import sys
-from datetime import UTC, datetime
-from jiyi.records import Scope
-trash, scope = opened.trash, Scope(user_id="ana")
-if sys.argv[2] == "discard":
-    trash.discard(scope, [("message", "1")], reason="other", at=datetime(2026, 3, 1, tzinfo=UTC))
-else:
-    trash.restore(scope, [("message", "1")])
-"""
-
-
-@pytest.mark.slow
-def test_another_process_is_noticed_at_once(backend, store, vectors, trash):
-    store.put([message(f"word {i}", id=f"{i}") for i in range(3)])
-    embed(vectors)
-    word, near = Query(scope=ANA, text="word"), np.ones(4, np.float32)
-    for verb, left in (("discard", {"0", "2"}), ("restore", {"0", "1", "2"})):
-        assert len(by_words(store, word)) > 0
-        run_elsewhere(OTHER, backend.place, verb)
-        assert {*by_words(store, word)} == left
-        assert {*ids(vectors.nearest(word, near))} == {"0", "2"}
-        assert [e.reason for e in lying(trash)] == (["other"] if verb == "discard" else [])
-    assert embed(vectors) == 1
-    assert {*ids(vectors.nearest(word, near))} == {"0", "1", "2"}
-    assert neighbours(store, "word") == in_a_row(*"012")

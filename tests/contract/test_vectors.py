@@ -273,15 +273,6 @@ def test_newer_records_win_ties_and_a_question_of_another_size_is_an_error(store
         nearest(vectors, np.ones(3, np.float32))
 
 
-def test_users_are_walled_off(store, vectors):
-    store.put([message("mine", id="1"), message("yours", id="1", user="ben")])
-    fill(vectors, {"mine": one(0), "yours": one(1)})
-    for scope, number in ((ANA, 0), (BEN, 1)):
-        (hit,) = nearest(vectors, one(number)[0], scope=scope)
-        assert hit.score == pytest.approx(1, abs=1e-3)
-    assert nearest(vectors, one(0)[0], scope=Scope(user_id="cy")) == []
-
-
 def test_what_is_added_and_deleted_is_noticed_at_once_by_everybody(backend):
     (store, mine), (other, yours) = backend.open(), backend.open()
     everybody = (mine, yours)

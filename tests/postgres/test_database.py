@@ -8,9 +8,8 @@ import psycopg
 import pytest
 from at_once import at_once
 from samples import ANA, AWKWARD, episode, message
-from taken_out import undone
 
-from jiyi.errors import DatabaseDamaged, DuplicateId, EmbedderMismatch, StorageError, WrongState
+from jiyi.errors import DatabaseDamaged, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
 from jiyi.storage import Store
 from jiyi.storage.postgres import PostgresVectors
@@ -39,20 +38,6 @@ def test_verbs_cost_few_round_trips(database, store, trips):
         trips.clear()
         use()
         assert len(trips) <= most, f"{verb}: {len(trips)} round trips"
-
-
-def test_an_inner_block_is_undone_alone(database, store):
-    with store.transaction():
-        store.put([message("kept", id="1")])
-        with undone(store):
-            store.put([message("undone", id="2")])
-            with store.transaction():
-                store.put([message("undone with it", id="3")])
-        with pytest.raises(DuplicateId):
-            store.put([message("another", id="4"), message("not as before", id="1")])
-        store.put([message("kept too", id="5")])
-    assert [(m.id, m.seq) for m in store.find(MINE)] == [("1", 0), ("5", 1)]
-    assert "sound" in database.check()
 
 
 def test_a_search_costs_few_round_trips(open_memory, postgres_url, trips):
@@ -163,23 +148,6 @@ def test_few_and_many_are_stored_alike(database, store, count):
     assert len(PostgresVectors(database).pending(10_000)) == len([m for m in said if m.search_text.strip()])
     assert store.put(said) == stored, "again is the same"
     assert "sound" in database.check()
-
-
-def test_many_in_one_transaction_and_undone(database, store):
-    with undone(store):
-        for n in range(3):
-            store.put([message(f"word {n} {m}") for m in range(150)])
-        assert len(store.find(MINE)) == 450
-    assert store.find(MINE) == []
-    assert len(store.put([message(f"word {m}") for m in range(150)])) == 150
-
-
-def test_where_the_role_may_make_no_tables_many_go_in_all_the_same(postgres_server, postgres_url, store):
-    name = postgres_url.rpartition("/")[2]
-    with psycopg.connect(postgres_server.url_of(name, superuser=True), autocommit=True) as connection:
-        connection.execute(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM public, jiyi')
-    stored = store.put([message(f"word {m}") for m in range(300)])
-    assert store.find(MINE) == stored
 
 
 def test_damage_is_found(database, store, postgres_url, postgres_server):

@@ -1,12 +1,10 @@
 """Connections: too few, cut, timed out, and a server that stops and comes back."""
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from at_once import wait_until
 from samples import ANA, START, message
 
 from jiyi.errors import Closed, DatabaseBusy, DatabaseLocked, DatabaseUnreachable, StorageError
@@ -16,28 +14,6 @@ from jiyi.storage.postgres import PostgresDatabase
 from jiyi.storage.postgres.errors import ConnectionLost
 
 MINE = Query(scope=ANA, kinds=("message",), limit=1_000)
-
-
-def test_who_finds_no_free_connection_is_told(open_database):
-    database = open_database(pool_max=1, pool_seconds=0.2)
-    store, began, go_on = Store(database), threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with store.transaction():
-            store.put([message("a")])
-            began.set()
-            assert go_on.wait(60)
-
-    with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(hold)
-        assert began.wait(10)
-        started = time.monotonic()
-        with pytest.raises(DatabaseBusy, match="pool_max or pool_seconds"):
-            store.find(MINE)
-        assert time.monotonic() - started < 8, "the pool is left to wait 10 s"
-        go_on.set()
-        held.result()
-    assert len(store.find(MINE)) == 1
 
 
 @pytest.mark.slow
@@ -159,48 +135,6 @@ def test_what_cannot_be_repeated_says_that_it_may_be_done(open_database, monkeyp
         trash.discard(ANA, [("message", "a")], reason="", at=START)
     assert caught.value.maybe_done
     assert [m.id for m in store.find(MINE)] == ["b"], "here it was done"
-
-
-@pytest.mark.slow
-def test_a_server_that_restarts_is_waited_for(open_database, postgres_server):
-    store = Store(open_database())
-    store.put([message("0", id="0")])
-    stop = threading.Event()
-    saved: list[str] = []
-
-    def save() -> None:
-        while not stop.is_set():
-            saved.append(store.put([message("next", id=f"{len(saved) + 1}")])[0].id)
-
-    with ThreadPoolExecutor(1) as pool:
-        saving = pool.submit(save)
-        time.sleep(0.3)
-        postgres_server.stop()
-        before = len(saved)
-        time.sleep(0.5)
-        postgres_server.start()
-        wait_until(lambda: len(saved) >= before + 20, 40)
-        stop.set()
-        saving.result()
-    found = store.find(Query(scope=ANA, kinds=("message",), limit=10_000))
-    assert [m.id for m in found] == ["0", *saved]
-    assert [m.seq for m in found] == list(range(len(saved) + 1))
-
-
-@pytest.mark.slow
-def test_a_server_that_stays_away_is_given_up(open_database, postgres_server, postgres_url):
-    store = Store(open_database(reconnect_seconds=1))
-    store.put([message("0", id="0")])
-    postgres_server.stop()
-    started = time.monotonic()
-    with pytest.raises(DatabaseUnreachable):
-        store.put([message("1", id="1")])
-    assert 0.5 < time.monotonic() - started < 20
-    with pytest.raises(DatabaseUnreachable, match="check that the server runs") as caught:
-        PostgresDatabase(postgres_url)
-    assert isinstance(caught.value.__cause__, psycopg.OperationalError)
-    postgres_server.start()
-    store.put([message("1", id="1")])
 
 
 def test_a_pooler_that_keeps_no_prepared_statements_is_noticed(open_database):

@@ -9,6 +9,7 @@ from postgres_faults.happenings import cut_off, killed, stopped
 from postgres_faults.saving import saving
 
 from jiyi.errors import DatabaseUnreachable
+from jiyi.storage.postgres import PostgresDatabase
 
 THREADS, COUNT = 3, 40  # of each of two programs
 
@@ -49,6 +50,8 @@ def test_while_the_server_is_away_every_verb_ends_and_the_worker_stays(
     memory.flush()
     worker = memory._long_term.indexer._thread
     postgres_server.stop()
+    with pytest.raises(DatabaseUnreachable, match="check that the server runs"):
+        PostgresDatabase(postgres_url)
     verbs = (
         lambda: memory.save_message("s", role="user", content="never wb", id="b"),
         lambda: memory.search("before"),

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -212,9 +210,9 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(full, tmp_path):
     full.store.put([message(f"m{n}", session="big") for n in range(2_500)])
 
     def fail(done):
-        raise RuntimeError(f"the power went after {done}")
+        raise KeyboardInterrupt(done)
 
-    with pytest.raises(RuntimeError, match="power"):
+    with pytest.raises(KeyboardInterrupt):
         full.export(folder / "a.jsonl", progress=fail)
     assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
     assert (folder / "a.jsonl").read_text() == "the old one"
@@ -222,26 +220,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(full, tmp_path):
     full.export(folder / "a.jsonl", progress=seen.append)
     assert seen == [1_000, 2_000, len(full.everything())]
     assert [p.name for p in folder.iterdir()] == ["a.jsonl"]
-
-
-CRASH = """
-import os, sys
-from pathlib import Path
-from jiyi.records import Scope
-from jiyi.storage import SqliteDatabase, Store
-from jiyi.storage.transfer.export import export_lines
-database = SqliteDatabase(sys.argv[1])
-store = Store(database)
-export_lines(store, Scope(user_id="ana"), Path(sys.argv[2]), progress=lambda _: os._exit(9))
-"""
-
-
-def test_a_crash_leaves_no_half_file_under_the_name(one, tmp_path):
-    one.store.put([message(f"m{n}", session="big") for n in range(1_200)])
-    target = tmp_path / "a.jsonl"
-    command = [sys.executable, "-c", CRASH, str(one.database.path), str(target)]
-    assert subprocess.run(command, check=False, timeout=60).returncode == 9
-    assert not target.exists()
 
 
 @pytest.mark.parametrize("name", ["missing/a.jsonl", "file/a.jsonl", "."])

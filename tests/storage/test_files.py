@@ -1,7 +1,6 @@
 """Files beside and from a memory: who may read them, what is never replaced, what is never read."""
 
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 import pytest
 
 from jiyi.errors import ImportFailed, InputError
-from jiyi.storage.transfer.files import atomic_file, remove_leftovers
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, pipes and devices are those of POSIX")
 
@@ -143,6 +141,7 @@ def test_half_written_files_of_the_killed_go_with_the_next_and_no_others(memory,
     dead.wait(60)
     (tmp_path / ".other.part").write_text("somebody else's")
     assert len(parts(tmp_path)) == 2
+    assert not (tmp_path / "dead.jsonl").exists()
     memory.export(tmp_path / "next.jsonl")
     assert len(parts(tmp_path)) == 1
     living.communicate("go on\n", timeout=60)
@@ -160,27 +159,3 @@ def test_purging_takes_half_written_files_too(memory, tmp_path, half):
         assert time.monotonic() < until
         memory.forget(everything=True, purge=True)
     assert not parts(tmp_path)
-
-
-def test_a_block_that_fails_leaves_what_was_there(tmp_path):
-    target = tmp_path / "a.txt"
-    target.write_text("old")
-
-    def fail():
-        with atomic_file(target) as file:
-            file.write(b"new")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail()
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.txt", "old")]
-    remove_leftovers(tmp_path)
-
-
-@posix
-@pytest.mark.slow
-def test_ctrl_c_leaves_nothing(tmp_path, half):
-    process = half()
-    process.send_signal(signal.SIGINT)
-    process.wait(60)
-    assert not list(tmp_path.iterdir())

@@ -8,8 +8,6 @@ import pytest
 import jiyi
 from jiyi.testing import HashEmbedder
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
-
 
 def talk(tmp_path: Path, count: int, name: str = "talk.jsonl", **fields: object) -> Path:
     path = tmp_path / name
@@ -130,19 +128,3 @@ def test_dates_without_a_zone_are_of_the_settings_zone(tmp_path):
         memory.import_(path)
         [message] = memory.session_messages("talk")
     assert message.created_at.isoformat() == "2026-03-02T00:00:00+00:00"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["lifecycle-zh-dev.json", "memorybank-en.json"])
-def test_evaluation_files_go_in_whole(memory, name):
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"the evaluation file {name} is not beside this checkout")
-    data = json.loads(path.read_text("utf-8"))
-    sessions = [s for c in data["conversations"] for s in c["sessions"]]
-    count = sum(len(s["messages"]) for s in sessions)
-    assert figures(memory.import_(path)) == (count, 0, 0)
-    assert memory.stats()["session"] == len(sessions)
-    assert figures(memory.import_(path)) == (0, count, 0)
-    first = sessions[0]["messages"][0]
-    assert memory.get(first["id"]).text == first["content"]

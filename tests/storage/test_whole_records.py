@@ -135,9 +135,3 @@ def test_any_fact_comes_back_from_its_columns(record):
 def test_what_is_no_number_is_refused(make):
     with pytest.raises(InputError, match=r"JSON|number"):
         encode_json(replace(make(), confidence=float("nan")))
-
-
-def test_the_search_text_and_the_moment_of_a_fact():
-    said = fact("edge-02", "", "8444")
-    assert said.search_text == "edge-02 8444"
-    assert said.recorded_at == said.created_at == START

@@ -108,9 +108,8 @@ class PostgresDatabase(Database):
             reconnect_seconds: how long calls are retried while the server is away.
             migrate: create and upgrade the tables; otherwise they must be up to date.
 
-        Raises:
-            DatabaseUnreachable: the server cannot be reached; it is tried once.
-            StorageError: the database cannot be used; says what to do.
+        Raises `DatabaseUnreachable` if the server, which is tried once, cannot be reached, and `StorageError`
+        if the database cannot be used.
         """
         self.url = url
         self.cache = UserCache(_CACHE_BYTES)
