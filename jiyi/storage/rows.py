@@ -55,19 +55,6 @@ _PLAIN_MESSAGE_KEYS = {"role", "content", "name"}  # of a message that holds not
 
 Row = dict[str, Any]
 
-TABLES: Mapping[str, str] = {
-    "message": "messages",
-    "episode": "episodes",
-    "knowledge": "knowledge",
-    "fact": "facts",
-    "item": "items",
-    "task": "tasks",
-    "step": "steps",
-    "summary": "summaries",
-    "trash": "trash",
-}
-"""The table of each kind of record, and of the trash."""
-
 DECODE_ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """The exceptions that decoding damaged bytes may raise."""
 
@@ -84,6 +71,12 @@ CHECKSUM_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "trash": (*_IDENTITY, "kind", "discarded_at", "reason"),
 }
 """The columns that a checksum covers besides the body, by the kind of row."""
+
+TABLES: Mapping[str, str] = {
+    **{kind: f"{kind}s" for kind in CHECKSUM_COLUMNS},
+    **{"knowledge": "knowledge", "summary": "summaries", "trash": "trash"},
+}
+"""The table of each kind of record, and of the trash."""
 
 _TUPLE_FIELDS = {"tags", "key_points", "source_episodes", "sources", "covers", "namespace", "former"}
 
