@@ -24,15 +24,8 @@ NOT_OF_ALL = (
 
 _OF_ALL = ("agent_id", "session_id", "ids", "without", "since", "until")
 _OF_DOCUMENTS = (
-    "after_seq",
-    "before_seq",
-    "task_id",
-    "status",
-    "sources",
-    "entity",
-    "subject",
-    "as_of",
-    "there_at",
+    *("after_seq", "before_seq", "task_id", "status", "sources"),
+    *("entity", "subject", "as_of", "there_at"),
 )
 _CURSORS = {"task": ("t.started_at", "t.id"), "session": ("s.started_at", "s.session_id")}
 
@@ -42,7 +35,6 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "predicate": lambda given: [predicate_key(p) for p in ((given,) if isinstance(given, str) else given)],
 }
 """Functions that convert values of a query to what columns hold."""
-
 
 _SIGNS = {"in": "=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _WITH_METADATA: tuple[Kind, ...] = ("message", "knowledge", "fact")
