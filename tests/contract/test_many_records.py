@@ -272,6 +272,7 @@ def test_words_that_were_scanned_need_no_analysis(store, monkeypatch):
     page = store.scan(Query(scope=ANA, kinds=("message",), limit=5), words=True)
     assert set(page.words) == {"a", "b"}
     assert store.scan(Query(scope=ANA, kinds=("message",), limit=5)).words == {}
+    assert store.scan(Query(scope=BEN, kinds=("message",), limit=5), words=True).words == {}
     query = Query(scope=ANA, text="nginx full")
     before = store.match(query)
     store.delete(Query(scope=ANA))

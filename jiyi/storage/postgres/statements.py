@@ -79,7 +79,7 @@ class _Texts:
 
 def _array(values: Sequence[Any]) -> list[Any] | _Texts:
     """See `Dialect.array`; texts that cannot be stored match nothing, and PostgreSQL takes no zero byte."""
-    if not all(isinstance(value, str) for value in values):
+    if not values or not all(isinstance(value, str) for value in values):  # an empty one may be of numbers
         return [value for value in values if not isinstance(value, str) or is_storable(value)]
     return _Texts([text for text in values if text and not UNSTORABLE.search(text)])
 
