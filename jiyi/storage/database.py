@@ -33,6 +33,7 @@ class Dialect:
     # Given a JSON body, names of parameters with keys, and a test: returns the condition that the test
     # holds for what is under these keys in the "value" of the body.
     json_path: Callable[[str, Sequence[str], str], str]
+    remote: bool = False  # a statement costs a round trip to a server
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from jiyi.storage.segment import MAX_SEGMENT_ROWS, Segment, id_keys, merge_segme
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.words import ENTRY, term_hash
 
-__all__ = ["NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
+__all__ = ["HeldMessages", "NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -113,6 +113,21 @@ class WordScores:
 
 
 @dataclass(slots=True)
+class HeldMessages:
+    """Short messages of a user that were read before, shared by all views.
+
+    They are valid as long as `Store.changes` is the same.
+    """
+
+    changes: int = 0
+    records: dict[Key, Record] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()  # of ``rows``
+    rows: dict[str, tuple[Any, ...]] | None = (
+        None  # by id, not decoded yet; None before all were read at once
+    )
+
+
+@dataclass(slots=True)
 class UserTerms:
     """Rows in the order they were stored, as columns, and their terms inverted in segments.
 
@@ -131,8 +146,9 @@ class UserTerms:
     sessions: NameNumbers = field(default_factory=NameNumbers)
     agents: NameNumbers = field(default_factory=NameNumbers)
     speakers: NameNumbers = field(default_factory=NameNumbers)
-    messages: dict[Key, Record] = field(default_factory=dict)  # read before, see `Store.find_by_keys`
-    changes: int = 0  # `Store.changes` when they were read
+    messages: HeldMessages = field(
+        default_factory=HeldMessages
+    )  # see `Store.find_by_keys`; shared with views
     _last_messages: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: place, row
 
     @property
@@ -141,7 +157,8 @@ class UserTerms:
         names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
         arrays = sum([column.nbytes for column in self.columns.values()])
         arrays += sum([segment.nbytes for segment in self.segments])
-        return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * len(self.messages)
+        messages = len(self.messages.records) + len(self.messages.rows or ())
+        return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * messages
 
     def view(self) -> "UserTerms":
         """Return the rows in use as they are now."""

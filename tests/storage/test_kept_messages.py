@@ -1,5 +1,6 @@
 """Messages that a search read are not read again; who changes one, here or elsewhere, is heeded at once."""
 
+import apsw
 import pytest
 from samples import ANA, fact, message
 from taken_out import undone
@@ -24,7 +25,7 @@ def named(store, keys=KEYS, user="ana"):
 
 
 def held(database):
-    return database.cache._users["ana"].parts[UserTerms].messages
+    return database.cache._users["ana"].parts[UserTerms].messages.records
 
 
 def test_a_message_is_read_once_and_a_fact_each_time(store, database):
@@ -40,6 +41,25 @@ def test_a_message_is_read_once_and_a_fact_each_time(store, database):
     named(store, KEYS[:2])
     named(store)
     assert [name for name in asked if name.startswith("find")] == ["find_fact"]
+
+
+def test_short_messages_of_few_records_are_read_at_once(store, database):
+    store.put([message("long " * 300, id="long")])
+    assert list(named(store, KEYS[2:])) == KEYS[2:]
+    held = database.cache._users["ana"].parts[UserTerms].messages
+    assert set(held.rows) == {"a", "b"}
+    store.put([message("later", id="c")])
+    keys = [*KEYS[:2], ("message", "c"), ("message", "long")]
+    assert named(store, keys) == store.find_by_keys("ana", keys)
+    assert (held.rows, set(held.records)) == ({}, set(keys[:3]))
+
+
+def test_a_damaged_row_among_those_read_at_once_is_left_out_and_noted(store, path):
+    damaged = "UPDATE messages SET body = '{' WHERE doc = (SELECT doc FROM documents WHERE id = 'a')"
+    apsw.Connection(str(path)).execute(damaged)
+    assert list(named(store)) == KEYS[1:]
+    assert [gone.id for gone in store.damaged(ANA)] == ["a"]
+    assert list(named(store)) == KEYS[1:]
 
 
 def test_a_user_is_given_nothing_of_another(store):

@@ -88,6 +88,7 @@ POSTGRES = Dialect(
     fragments={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
     array=_array,
     json_path=_json_path,
+    remote=True,
 )
 
 # It divides by zero once the database is a cluster's coordinator, because these settings would not reach

@@ -13,6 +13,7 @@ from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
+from jiyi.storage.user_terms import HeldMessages
 from jiyi.storage.words import Words
 
 __all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
@@ -51,24 +52,47 @@ def find_by_keys(
     db: Connection, user_id: str, keys: Iterable[Key], snapshot: Snapshot | None = None
 ) -> dict[Key, Record]:
     """Return a user's records by their keys, without missing ones; see `Store.find_by_keys`."""
-    cache = snapshot.terms.messages if snapshot else {}
-    cached = {key: record for key in keys if (record := cache.get(key))}
+    held = snapshot.terms.messages if snapshot and not db.in_transaction else HeldMessages(rows={})
+    if held.rows is None and snapshot:
+        _hold_messages(db, user_id, held, snapshot.terms.size)
+    cached = {key: record for key in keys if (record := held.records.get(key) or _decode_held(db, key, held))}
     ids = grouped(dict.fromkeys(key for key in keys if key not in cached))
     calls = [_ids_call(kind, user_id, kind_ids, db.dialect) for kind, kind_ids in ids.items()]
-    if cached:
+    if cached and not db.dialect.remote:
         calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.fetch_all(calls) if calls else []
-    if snapshot and cached and answers.pop().rows != [(snapshot.changes,)]:
+    if snapshot and len(answers) > len(ids) and answers.pop().rows != [(snapshot.changes,)]:
         return find_by_keys(db, user_id, keys)  # something was removed or amended meanwhile
     found = zip(ids, answers, strict=True)
     read = {(kind, r.id): r for kind, answer in found for r in _decode_answer(db, kind, answer)}
-    if len(cache) > _CACHED_MESSAGES:
-        cache.clear()
+    if len(held.records) > _CACHED_MESSAGES:
+        held.records.clear()
     for key, record in read.items():
         content = record.content if isinstance(record, Message) else None
         if isinstance(content, str) and len(content) <= _CACHED_CHARS:
-            cache[key] = record
+            held.records[key] = record
     return cached | read
+
+
+def _hold_messages(db: Connection, user_id: str, held: HeldMessages, size: int) -> None:
+    """Read the short messages of a user with few records at once: later searches need not ask for them."""
+    held.rows = {}
+    if size > _CACHED_MESSAGES:
+        return
+    call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=_CACHED_CHARS)
+    answer = db.fetch_all([call])[0]
+    if answer.rows:  # without rows SQLite names no columns
+        place = answer.names.index("id")
+        held.columns, held.rows = tuple(answer.names), {row[place]: row for row in answer.rows}
+
+
+def _decode_held(db: Connection, key: Key, held: HeldMessages) -> Record | None:
+    row = held.rows.pop(key[1], None) if held.rows and key[0] == "message" else None
+    if row is None:
+        return None
+    for record in _decode_answer(db, "message", Answer(held.columns, [row])):  # none if it is damaged
+        held.records[key] = record
+    return held.records.get(key)
 
 
 def _fill_page(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:
@@ -126,11 +150,16 @@ def _find_call(kind: Kind, query: Query, dialect: Dialect) -> Call:
 
 
 def _ids_call(kind: Kind, user_id: str, ids: Sequence[str], dialect: Dialect) -> Call:
-    """Return the call that finds all records with these ids; sorting by column 2, the user, costs nothing."""
+    """Return the call that finds all records with these ids."""
+    of = "document" if kind in SEARCHABLE else kind
+    return _where_call(kind, user_id, dialect, dialect.fragments[f"{of}_ids"], ids=dialect.array(ids))
+
+
+def _where_call(kind: Kind, user_id: str, dialect: Dialect, condition: str, **values: Any) -> Call:
+    """Return the call that finds a user's records; sorting by column 2, the user, costs nothing."""
     of, kinds = ("document", [f"d.kind = '{kind}'"]) if kind in SEARCHABLE else (kind, [])
-    fragments = dialect.fragments
-    where = " AND ".join([fragments[f"{of}_user"].format(aside=""), *kinds, fragments[f"{of}_ids"]])
-    values = {"user_id": user_id, "ids": dialect.array(ids), "limit": _NO_LIMIT}
+    where = " AND ".join([dialect.fragments[f"{of}_user"].format(aside=""), *kinds, condition])
+    values |= {"user_id": user_id, "limit": _NO_LIMIT}
     return Call(f"find_{kind}", values, {"where": where, "order": "ASC", "by": "2"})
 
 

@@ -13,7 +13,7 @@ from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import NOT_OF_ALL, document_conditions
 from jiyi.storage.user_cache import CachedPart, Extend
-from jiyi.storage.user_terms import TermRow, UserTerms, are_valid_rows
+from jiyi.storage.user_terms import HeldMessages, TermRow, UserTerms, are_valid_rows
 
 __all__ = [
     "Sets",
@@ -139,8 +139,9 @@ def cached_part(
 
 def _add_terms(db: Connection, snapshot: Snapshot, after: int, new: list[TermRow], held: UserTerms) -> None:
     """Add rows that were read after a number, if the cached ones end there, and all rows after them."""
-    if held.changes != snapshot.changes:
-        held.messages, held.changes = {}, snapshot.changes
+    if held.messages.changes != snapshot.changes:
+        # Who changes messages often would have all of them read each time.
+        held.messages = HeldMessages(snapshot.changes, rows={} if held.size else None)
     fits = held.last_doc == after
     if fits:
         _append_rows(db, snapshot.user_id, held, new)
