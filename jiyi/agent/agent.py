@@ -237,8 +237,7 @@ class _Loop:
             self._run,
             model_calls=run.model_calls + 1,
             input_tokens=run.input_tokens + asked,
-            output_tokens=run.output_tokens
-            + (self._counter.count(message) if answered is None else answered),
+            output_tokens=run.output_tokens + answered,
             notes=tuple(dict.fromkeys((*run.notes, *turn.notes))),
         )
         return turn
