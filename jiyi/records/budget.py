@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from jiyi.errors import BadBudget
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import short_repr
+from jiyi.records.checks import explain_type_errors, short_repr
 
 __all__ = [
     "ASSUMED",

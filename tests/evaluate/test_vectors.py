@@ -5,7 +5,7 @@ import pytest
 
 from jiyi.embeddings import Embedder
 from jiyi.errors import EmbeddingError, InputError
-from jiyi.evaluate.vectors import MeasuredEmbedder, Reading
+from jiyi.evaluate.run import MeasuredEmbedder
 from jiyi.testing import HashEmbedder
 
 TEXTS = ["nginx 又 502 了", "hello", "", "a\ud800b"]
@@ -59,11 +59,11 @@ def test_what_a_query_took_is_known_again():
     start = measured.read()
     measured.embed(["question"], "query")
     first = measured.read() - start
-    assert 0 < first.query_seconds <= first.seconds
+    assert 0 < first[1] <= first[0]
     before = measured.read()
     measured.embed(["question"], "query")
-    assert (measured.read() - before).query_seconds == pytest.approx(first.query_seconds)
+    assert (measured.read() - before)[1] == pytest.approx(first[1])
     before = measured.read()
     measured.embed(["question"], "passage")
-    assert (measured.read() - before).query_seconds == 0
-    assert start == Reading()
+    assert (measured.read() - before)[1] == 0
+    assert not start.any()
