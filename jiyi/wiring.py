@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -148,10 +148,10 @@ class _PartsBuilder:
     embedder: CachedEmbedder
     reranker: Reranker | None
     llm: LLM | None
-    counter: TokenCounter = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "counter", counter_for(self.settings.model))
+    @property
+    def counter(self) -> TokenCounter:
+        return counter_for(self.settings.model)
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""

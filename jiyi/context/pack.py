@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from operator import attrgetter
 
-from jiyi.errors import InputError
-from jiyi.records import Block, Section
-from jiyi.short_term.policy import check_tokens
+from jiyi.errors import BadBudget, InputError
+from jiyi.records import Block, Section, check_tokens
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["PriorityContext", "allot", "pack"]
@@ -74,7 +73,7 @@ class PriorityContext:
     _blocks: list[Block] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        check_tokens("max_tokens", self.max_tokens)
+        check_tokens("max_tokens", self.max_tokens, error=BadBudget)
         self._counter = self.counter or counter_for()
 
     def add(self, content: str, priority: float, tokens: int | None = None) -> None:

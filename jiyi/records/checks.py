@@ -22,6 +22,7 @@ __all__ = [
     "check_choice",
     "check_id",
     "check_metadata",
+    "check_tokens",
     "copy_json",
     "copy_object",
     "explain_error",
@@ -133,6 +134,12 @@ def check_choice(
     """Raise ``error`` for a value that is none of the choices."""
     if value not in choices:
         raise error(f"{name} {value!r} is not one of {', '.join(choices)}")
+
+
+def check_tokens(name: str, value: object, least: int = 1, error: type[InputError] = InputError) -> None:
+    """Raise ``error`` for a value that is no whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise error(f"{name}={short_repr(value)} must be a whole number of tokens, at least {least:,}")
 
 
 def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[str, Any]:

@@ -19,14 +19,14 @@ def first_ten(message: Message) -> Compressed:
 
 def test_thoughts_actions_and_observations_are_messages():
     scratch = Scratch()
-    scratch.think("hm")
+    scratch.note("hm")
     scratch.act([LS, PS], "look")
     scratch.observe("c2", "processes", id="step-2")
     scratch.observe("c1", "files")
     scratch.note("go on")
     found = [message.to_openai() for message in scratch.messages]
     assert found == [
-        {"role": "assistant", "content": "hm"},
+        {"role": "user", "content": "hm"},
         {"role": "assistant", "content": "look", "tool_calls": [LS.to_openai(), PS.to_openai()]},
         {"role": "tool", "content": "processes", "tool_call_id": "c2"},
         {"role": "tool", "content": "files", "tool_call_id": "c1"},
@@ -37,7 +37,7 @@ def test_thoughts_actions_and_observations_are_messages():
 
 def test_calls_are_shown_once_all_their_results_are_there():
     scratch = Scratch()
-    scratch.think("hm")
+    scratch.note("hm")
     scratch.act([LS, PS])
     assert len(scratch.messages) == 1
     scratch.observe("c1", "a")
@@ -55,7 +55,7 @@ def test_what_would_break_the_conversation_is_refused():
     with pytest.raises(InputError, match="no call 'c1' waits"):
         scratch.observe("c1", "x")
     scratch.act([LS])
-    for add in (lambda: scratch.think("x"), lambda: scratch.note("x"), lambda: scratch.act([PS])):
+    for add in (lambda: scratch.note("x"), lambda: scratch.act([PS])):
         with pytest.raises(InputError, match="c1 have no result yet"):
             add()
     scratch.observe("c1", "x")
@@ -65,7 +65,7 @@ def test_what_would_break_the_conversation_is_refused():
 
 def test_the_list_given_out_is_a_copy_and_clear_frees_all():
     scratch = Scratch("t-1")
-    scratch.think("hm")
+    scratch.note("hm")
     scratch.messages.clear()
     assert len(scratch.messages) == 1
     scratch.act([LS])
