@@ -5,5 +5,4 @@ from jiyi.context.conversation import *
 from jiyi.context.handover import *
 from jiyi.context.health import *
 from jiyi.context.pack import *
-from jiyi.context.prefix import *
 from jiyi.context.render import *

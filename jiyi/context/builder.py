@@ -7,8 +7,7 @@ from typing import Any
 
 from jiyi.context.conversation import Shorten, shorten_tool_results
 from jiyi.context.pack import allot, pack
-from jiyi.context.prefix import Prefix, SummaryPlace
-from jiyi.context.render import CONTEXT_SECTIONS, render_window
+from jiyi.context.render import CONTEXT_SECTIONS, Prefix, SummaryPlace, render_window
 from jiyi.context.report import ReportBuilder, block_item, message_item
 from jiyi.context.retrieved import NO_ROOM, ContextMessage, WindowText
 from jiyi.errors import BudgetTooSmall, InputError

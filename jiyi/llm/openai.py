@@ -51,6 +51,10 @@ class _Request:
     tools: Sequence[Mapping[str, Any]] = ()
     stream: bool = False
 
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError(f"max_tokens must be at least 1, not {self.max_tokens}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dialect:
@@ -176,7 +180,7 @@ class OpenAILLM:
         """
         request = _Request(
             messages=_check_messages("complete", messages),
-            max_tokens=_check_max_tokens(max_tokens),
+            max_tokens=max_tokens,
             temperature=temperature,
             schema=None if schema is None else _check_sendable("schema", dict(schema)),
             stop=_check_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
@@ -198,7 +202,7 @@ class OpenAILLM:
         """Return the next turn, as `ChatLLM.chat`; raises as `complete`, also if the answer broke off."""
         request = _Request(
             messages=_check_messages("chat", messages),
-            max_tokens=_check_max_tokens(max_tokens),
+            max_tokens=max_tokens,
             temperature=temperature,
             tools=_check_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
@@ -305,12 +309,6 @@ def _check_messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequenc
         raise InputError(f'{verb}() takes a list of messages such as [{{"role": "user", "content": "..."}}]')
     sendable: list[dict[str, Any]] = _check_sendable("messages", [dict(message) for message in messages])
     return sendable
-
-
-def _check_max_tokens(max_tokens: int | None) -> int | None:
-    if max_tokens is not None and max_tokens < 1:
-        raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
-    return max_tokens
 
 
 def _check_sendable(what: str, value: Any) -> Any:

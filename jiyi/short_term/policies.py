@@ -21,7 +21,7 @@ from jiyi.short_term.policy import (
     smaller_limit,
 )
 from jiyi.text import TokenCounter, counter_for
-from jiyi.text.salience import salience
+from jiyi.text.traits import salience
 
 __all__ = ["ImportanceSampling", "Pipeline", "SlidingWindow", "TokenBudget"]
 

@@ -1,4 +1,4 @@
-"""Traits of a text, and the modes of a clause or message, by simple signs in Chinese and English.
+"""Traits and worth of a text, and the modes of a clause or message, by simple signs in Chinese and English.
 
 They are meant for ranking and for reading facts: each is right far more often than not and very fast, but
 none understands the text. A hundred characters take 20 to 60 microseconds for traits, 10 to 40 for modes;
@@ -13,7 +13,7 @@ from typing import Any
 
 from jiyi.text.lexicon import fill_parts, lexicon, read_toml
 
-__all__ = ["Mode", "Trait", "asks_last", "message_modes", "modes", "traits"]
+__all__ = ["Mode", "Trait", "asks_last", "message_modes", "modes", "salience", "traits"]
 
 _SAMPLE = 2_000
 _SMALL_TALK = 60  # maximum characters of a greeting
@@ -91,7 +91,13 @@ _NO_TRAITS = Mode.NEGATED.value
 _UNCERTAIN = (Mode.HYPOTHETICAL | Mode.PLANNED).value
 _UPDATES = (Mode.CHANGED | Mode.CORRECTED | Mode.RETRACTED | Mode.REVERTED).value
 
+_MAX_ACKNOWLEDGEMENT = 45  # bytes: 15 Chinese characters, 8 words of English
+_SMALL_TALK_WORTH, _PHRASE, _NODDED, _ORDINARY = 0.2, 0.25, 0.3, 0.5
+_PERSONAL, _MOST_DETAIL, _NEW, _OPEN, _KEY = 0.75, 0.8, 0.85, 0.9, 1.0
+_MOSTLY_ASKS, _SUPPOSES = Trait.MOSTLY_ASKS.value, Trait.SUPPOSES.value
+
 _signs = cache(partial(lexicon, __package__, "traits"))
+_worth_signs = cache(partial(lexicon, __package__, "salience"))
 
 
 def traits(text: str) -> Trait:
@@ -244,3 +250,65 @@ def _mode_phrases(language: str) -> list[tuple[int, Any, re.Pattern[str]]]:
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text))
+
+
+def salience(text: str) -> float:
+    """Return how much a text is worth keeping, from 0 to 1.
+
+    About 1.0 for decisions and "remember this"; .9 for to-dos; .85 for changes and corrections; .75 for
+    statements of people about themselves and stressed ones; .65 to .8 for details (numbers, dates, names,
+    errors, paths, commands, code: more kinds score higher); .5 for ordinary text; .3 and below for greetings,
+    acknowledgements and phrases; 0 for no text. The highest that applies counts. Questions and suppositions
+    are no decisions. Only the first 2,000 characters are read.
+    """
+    sample = text[:_SAMPLE]
+    if not sample.strip():
+        return 0.0
+    lower = sample.lower().replace("’", "'")
+    signs = traits(sample).value
+    if signs & _GREETING:
+        return _SMALL_TALK_WORTH
+    details = _count_details(sample, lower, signs)
+    short = len(text[: _MAX_ACKNOWLEDGEMENT + 1].encode("utf-8", "replace")) <= _MAX_ACKNOWLEDGEMENT
+    nods = short and details <= bool(signs & _NAME) and _worth_signs().nods.match(lower)  # "Hey Ana!"
+    says_more = signs & (_QUESTION | _UPDATES)
+    if nods and not (says_more or _decides(lower, signs) or _worth_signs().todo.search(lower)):
+        return _NODDED
+    worth = min(_MOST_DETAIL, 0.6 + 0.05 * details) if details else _ORDINARY
+    if signs & _DATE and details == 1:
+        worth = _ORDINARY + 0.05  # "today" alone is no detail
+    if not signs & _MOSTLY_ASKS:
+        worth = max(worth, _statement_score(lower, signs))
+    if signs & _SUPPOSES and worth < _OPEN:
+        worth -= 0.05
+    if worth <= _ORDINARY and _worth_signs().polite.search(lower):
+        return _PHRASE
+    return round(worth, 2)
+
+
+def _count_details(sample: str, lower: str, signs: int) -> int:
+    words = _worth_signs()
+    named = signs & _NAME or words.person_zh.search(sample)
+    kinds = signs & _NUMBER, signs & _DATE, named, words.error.search(lower), words.code.search(sample)
+    return sum(map(bool, kinds))
+
+
+def _statement_score(lower: str, signs: int) -> float:
+    """Return the score of a statement without its details."""
+    if _decides(lower, signs):
+        return _KEY
+    if _worth_signs().todo.search(lower):
+        return _OPEN
+    if signs & _UPDATES and not signs & _SUPPOSES:
+        return _NEW
+    words = _worth_signs()
+    return _PERSONAL if words.told_of_self.search(lower) or words.stressed.search(lower) else _ORDINARY
+
+
+def _decides(lower: str, signs: int) -> bool:
+    if _worth_signs().key_words.search(lower):
+        return not signs & _SUPPOSES
+    if not signs & _DECISION:
+        return False
+    rest = _worth_signs().not_decided.sub(" ", lower)
+    return len(rest) == len(lower) or bool(traits(rest).value & _DECISION)
