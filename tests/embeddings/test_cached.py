@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jiyi.embeddings import CachedEmbedder, E5Embedder, TextKind, Vectors32
-from jiyi.errors import EmbeddingError, SettingsError
+from jiyi.errors import EmbeddingError, InputError, SettingsError
 
 
 class Counting:
@@ -48,6 +48,11 @@ def test_only_misses_are_sent_on_once_under_the_name_and_size_of_the_inner_one(i
     assert inner.sent == [("passage", ["a", "b"]), ("passage", ["c", "d"])]
     np.testing.assert_array_equal(got, inner.real.embed(["c", "a", "c", "b", "d", "c"], "passage"))
     assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
+    got[:] = 0  # a matrix is the caller's own
+    assert cached.embed(["a"], "passage").any()
+    assert cached.embed([], "query").shape == (0, inner.dims)
+    with pytest.raises(InputError):
+        cached.embed("bare", "query")
 
 
 def test_kinds_are_kept_apart(inner, cached):

@@ -11,6 +11,7 @@ from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
 from jiyi.evaluate import BASELINES, METRICS, evaluate, load_dataset, open_sqlite, opener_for, read_dataset
 from jiyi.evaluate.baselines import POLICIES
+from jiyi.evaluate.run import MeasuredEmbedder
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
 from jiyi.testing import HashEmbedder
@@ -299,3 +300,18 @@ def test_a_system_is_anything_that_ranks(open_memory):
     system.finish(lambda done: None)
     assert memory.stats()["vectors_pending"] == 0
     assert "甲3" in system.window(question, 1000).ids
+
+
+def test_what_a_query_took_is_known_again():
+    measured = MeasuredEmbedder(HashEmbedder())
+    start = measured.read()
+    measured.embed(["question"], "query")
+    first = measured.read() - start
+    assert 0 < first[1] <= first[0]
+    before = measured.read()
+    measured.embed(["question"], "query")
+    assert (measured.read() - before)[1] == pytest.approx(first[1])
+    before = measured.read()
+    measured.embed(["question"], "passage")
+    assert (measured.read() - before)[1] == 0
+    assert not start.any()
