@@ -153,9 +153,8 @@ class Faults:
         words = endpoint.short(said)
         transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
         if transient:
-            advice = "try again later, or see the endpoint's own log"
             failed = f"{endpoint.shown} kept failing with HTTP {status} ({words})"
-            error: JiyiError = self.unreachable(f"{failed}: {advice}")
+            error: JiyiError = self.unreachable(f"{failed}: try again later, or see the endpoint's own log")
         else:
             advice = self.advice.get(status) or _ADVICE_BY_STATUS.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")

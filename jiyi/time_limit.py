@@ -4,8 +4,7 @@ import contextvars
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from jiyi.forks import free_after_fork
@@ -48,8 +47,7 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
             raise OutOfTime(f"{_late_calls[id(owner)]} earlier calls have not come back yet")
     outcome = start(call, "jiyi-limited")
     try:
-        with suppress(TimeoutError):
-            outcome.exception(seconds)
+        wait([outcome], seconds)
     finally:
         if is_late := not outcome.done():
             _count_late(owner, 1)

@@ -1,7 +1,7 @@
 """Settings: arguments, then the environment, then the file; errors name the field."""
 
 import json
-from datetime import UTC, timedelta
+from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -26,7 +26,7 @@ def test_everything_has_a_default_and_settings_are_values():
     settings = load_settings()
     assert (settings.user_id, settings.embedder, settings.max_turns) == (None, "e5", 20)
     assert settings.zone is UTC
-    assert settings.session_ttl == timedelta(minutes=30)
+    assert settings.session_ttl_minutes == 30
     with pytest.raises(ValueError, match="frozen"):
         settings.max_turns = 5
 
