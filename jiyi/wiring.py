@@ -122,7 +122,8 @@ class _OpenOptions:
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            builder = _PartsBuilder(self, backend, cached, reranker, llm or own_llm)
+            counter = counter_for(settings.model)
+            builder = _PartsBuilder(self, backend, cached, reranker, llm or own_llm, counter)
             parts = builder.parts(own_embedder, own_llm)
         except BaseException:
             backend.store.close()
@@ -148,10 +149,7 @@ class _PartsBuilder:
     embedder: CachedEmbedder
     reranker: Reranker | None
     llm: LLM | None
-
-    @property
-    def counter(self) -> TokenCounter:
-        return counter_for(self.options.settings.model)
+    counter: TokenCounter
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""

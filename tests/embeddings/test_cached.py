@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from refusing import refused
 
 from jiyi.embeddings import CachedEmbedder, E5Embedder, TextKind, Vectors32
 from jiyi.errors import EmbeddingError, InputError, SettingsError
@@ -78,8 +79,7 @@ def test_the_longest_unused_is_forgotten_first_and_a_larger_call_answered_whole(
 def test_a_failure_inside_leaves_the_cache_as_it_was(inner, cached):
     before = cached.embed(["a"], "query")
     inner.broken = True
-    with pytest.raises(EmbeddingError, match="down"):
-        cached.embed(["a", "new"], "query")
+    refused(EmbeddingError, "down", cached.embed, ["a", "new"], "query")
     np.testing.assert_array_equal(cached.embed(["a"], "query"), before)
     inner.broken = False
     assert cached.embed(["new"], "query").shape == (1, 384)
@@ -90,8 +90,7 @@ def test_clear_forgets_and_no_room_is_refused(inner, cached):
     cached.clear()
     cached.embed(["a"], "query")
     assert len(inner.sent) == 2
-    with pytest.raises(SettingsError, match="size"):
-        CachedEmbedder(E5Embedder(), size=0)
+    refused(SettingsError, "size", CachedEmbedder, E5Embedder(), size=0)
 
 
 def test_a_hit_does_not_wait_for_a_miss(inner, cached):

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from refusing import refused
 
 from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
@@ -249,8 +250,7 @@ def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_n
                 raise EmbeddingError("out of order")
             return super().embed(texts, kind)
 
-    with pytest.raises(EmbeddingError, match="out of order"):
-        run(load_dataset(EN), embedder=Failing())
+    refused(EmbeddingError, "out of order", run, load_dataset(EN), embedder=Failing())
     halfway = Failing()
     halfway.kinds = ("query",)
     [jiyi] = run(load_dataset(EN), embedder=halfway)
@@ -262,10 +262,8 @@ def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_n
     with pytest.raises(KeyboardInterrupt):
         run(load_dataset(EN), progress=interrupt)
     dataset = load_dataset(EN)
-    with pytest.raises(InputError, match="no baseline 'google'"):
-        run(dataset, baselines=["google"])
-    with pytest.raises(BadBudget, match="max_input_tokens=0"):
-        run(dataset, budgets=[0])
+    refused(InputError, "no baseline 'google'", run, dataset, baselines=["google"])
+    refused(BadBudget, "max_input_tokens=0", run, dataset, budgets=[0])
 
 
 def test_the_settings_embedder_is_used_and_closed(monkeypatch):

@@ -1,6 +1,6 @@
 """The scratch pad: always a conversation a chat API takes, freed in the end, made again from a task."""
 
-import pytest
+from refusing import refused
 
 from jiyi.compression import Compressed
 from jiyi.errors import InputError
@@ -50,17 +50,13 @@ def test_calls_are_shown_once_all_their_results_are_there():
 def test_what_would_break_the_conversation_is_refused():
     scratch = Scratch()
     for bad in ([], [LS, LS]):
-        with pytest.raises(InputError, match="at least one tool call, each with an id"):
-            scratch.act(bad)
-    with pytest.raises(InputError, match="no call 'c1' waits"):
-        scratch.observe("c1", "x")
+        refused(InputError, "at least one tool call, each with an id", scratch.act, bad)
+    refused(InputError, "no call 'c1' waits", scratch.observe, "c1", "x")
     scratch.act([LS])
     for add in (lambda: scratch.note("x"), lambda: scratch.act([PS])):
-        with pytest.raises(InputError, match="c1 have no result yet"):
-            add()
+        refused(InputError, "c1 have no result yet", add)
     scratch.observe("c1", "x")
-    with pytest.raises(InputError, match="no call 'c1' waits"):
-        scratch.observe("c1", "again")
+    refused(InputError, "no call 'c1' waits", scratch.observe, "c1", "again")
 
 
 def test_the_list_given_out_is_a_copy_and_clear_frees_all():
