@@ -29,7 +29,7 @@ from jiyi.extraction.attribution import parse_question
 from jiyi.extraction.clauses import Clause, is_chinese, split_clauses, split_sentences
 from jiyi.extraction.forms import asserted_end
 from jiyi.extraction.scoring import ClauseFeatures, SentenceContext, Span, candidate_spans
-from jiyi.text.modality import modes
+from jiyi.text.traits import modes
 
 Floats = NDArray[np.float64]
 Sign = tuple[str, str]  # with the kind of stretch that it counts for, "" for all

@@ -26,7 +26,7 @@ from asking import INNER, Asked, ask_all
 from fitting import PENALTY, Floats, fitted, importance, listwise, named
 
 import jiyi.long_term.recall.weights as tables
-from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
+from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, share_found
 from jiyi.long_term.recall.features import FEATURE_NAMES
 from jiyi.long_term.recall.outdated import (
     ORDER_FEATURES,
@@ -248,7 +248,7 @@ def measure(
     ids = [one.table.key(row)[1] for row in order[:20]]
     question = one.question
     some = question.one_is_enough
-    found = recall_at(ids, question.evidence, 10, one_is_enough=some)
+    found = share_found(ids[:10], question.evidence, one_is_enough=some)
     noted = {"recall@10": found, "strict@10": float(found == 1)}
     if question.kind == "current":
         noted["current_ok"] = current_ok(ids, question.evidence, question.stale)

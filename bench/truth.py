@@ -28,7 +28,7 @@ from kept import KeptEmbedder
 from jiyi.embeddings import E5Embedder, Embedder
 from jiyi.evaluate import Conversation, Question, open_sqlite
 from jiyi.evaluate.baselines import bm25, dense
-from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, recall_at
+from jiyi.evaluate.metrics import as_of_ok, auroc, current_ok, share_found
 from jiyi.evaluate.systems import MemorySystem
 from jiyi.manager import MemoryManager
 
@@ -68,7 +68,7 @@ def ask_jiyi(memory: MemoryManager, conversation: Conversation, tally: Tally, en
 def note(question: Question, ids: Sequence[str], tally: Tally) -> None:
     if not question.answerable:
         return
-    tally.note("recall@10", recall_at(ids, question.evidence, TOP, one_is_enough=question.one_is_enough))
+    tally.note("recall@10", share_found(ids[:TOP], question.evidence, one_is_enough=question.one_is_enough))
     tally.note("precision@1", bool(ids) and ids[0] in question.evidence)
     if question.kind == "current":
         tally.note("current_ok", current_ok(ids, question.evidence, question.stale))

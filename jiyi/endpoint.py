@@ -126,16 +126,13 @@ class Faults:
     misfit: str = "gave an unusable answer"  # what an answer of the wrong form is called
     misfit_advice: str = "check base_url"  # what to do about it
 
-    def timeout_failure(self, endpoint: Endpoint, *, seconds: float, tries: int) -> Failure:
-        """Return the failure of an endpoint that did not answer in time."""
+    def no_answer(self, endpoint: Endpoint, reason: str | None, *, seconds: float, tries: int) -> Failure:
+        """Return the failure of a connection that was refused or broke; None: it was silent for `seconds`."""
         said = f"did not answer within {seconds:.3g} s, {tries} time(s)"
         advice = "check that it runs, or raise the endpoint's timeout"
-        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
-
-    def connection_failure(self, endpoint: Endpoint, reason: str, *, tries: int) -> Failure:
-        """Return the failure of a connection that was refused or broke."""
-        said = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
-        advice = "check that it runs and that base_url is right"
+        if reason is not None:
+            said = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
+            advice = "check that it runs and that base_url is right"
         return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
 
     def status_failure(
@@ -156,9 +153,8 @@ class Faults:
         words = endpoint.short(said)
         transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
         if transient:
-            advice = "try again later, or see the endpoint's own log"
             failed = f"{endpoint.shown} kept failing with HTTP {status} ({words})"
-            error: JiyiError = self.unreachable(f"{failed}: {advice}")
+            error: JiyiError = self.unreachable(f"{failed}: try again later, or see the endpoint's own log")
         else:
             advice = self.advice.get(status) or _ADVICE_BY_STATUS.get(status, self.other_advice)
             error = self.refused(f"{endpoint.shown} refused with HTTP {status} ({words}): {advice}")

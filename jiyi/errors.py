@@ -15,9 +15,9 @@ The tree; each class says what it means::
     └── ServerError: ServerUnreachable, Unauthorized, Forbidden, RateLimited, RequestTooLarge,
             RequestTimedOut, KeyReused, Changed
 
-Each message says what happened and what to do next. Errors of other libraries
-are translated once, in the adapter that calls them, and kept as ``__cause__``. No message shows a
-password or a key, nor more than a part of an argument.
+Each message says what happened and what to do next. Errors of other libraries are translated once, in the
+adapter that calls them, and kept as ``__cause__``. No message shows a password or a key, nor more than a part
+of an argument.
 """
 
 from jiyi.telling import redact

@@ -24,7 +24,6 @@ class LeftAtFork(Protocol):
         No lock may be waited for: its holder is not in this process. Unless no thread was inside a `quiet`
         block nothing may be closed either: the parent goes on using it.
         """
-        ...
 
 
 class _QuietBlock:

@@ -75,12 +75,9 @@ def _no_answer(error: Exception, endpoint: Endpoint, faults: Faults, seconds: fl
     reason = getattr(error, "reason", None)  # the cause below urllib's own errors
     if isinstance(reason, OSError):
         error = reason
-    if isinstance(error, TimeoutError):
-        failure = faults.timeout_failure(endpoint, seconds=seconds, tries=attempt)
-    else:
-        is_known = isinstance(error, OSError | ValueError)
-        reason = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
-        failure = faults.connection_failure(endpoint, reason, tries=attempt)
+    is_late, is_known = isinstance(error, TimeoutError), isinstance(error, OSError | ValueError)
+    words = str(error) if is_known else f"no HTTP answer: {type(error).__name__} {error}"
+    failure = faults.no_answer(endpoint, None if is_late else words, seconds=seconds, tries=attempt)
     failure.cause = endpoint.shareable(error)
     return failure
 
@@ -164,9 +161,9 @@ class OpenAIClient:
                 # An exhausted account also answers 429, but waiting does not fill it.
                 permanent=error.code == "insufficient_quota",
             )
-        if isinstance(error, openai.APITimeoutError):
-            return self._faults.timeout_failure(self._endpoint, seconds=seconds, tries=tries)
         if isinstance(error, openai.APIConnectionError):
-            return self._faults.connection_failure(self._endpoint, str(error.__cause__ or error), tries=tries)
+            is_late = isinstance(error, openai.APITimeoutError)
+            reason = None if is_late else str(error.__cause__ or error)
+            return self._faults.no_answer(self._endpoint, reason, seconds=seconds, tries=tries)
         failed = f"asking {self._endpoint.shown} failed ({self._endpoint.short(str(error))})"
         return Failure(self._faults.refused(f"{failed}: check the settings"))

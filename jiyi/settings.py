@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -226,11 +226,6 @@ class Settings(BaseSettings):
         if self.max_input_tokens != "model" and window < self.max_input_tokens:
             return f"the model {self.model!r} takes less than is set: {sizes}"
         return ""
-
-    @property
-    def session_ttl(self) -> timedelta:
-        """How long an idle session stays in memory."""
-        return timedelta(minutes=self.session_ttl_minutes)
 
     @classmethod
     def settings_customise_sources(

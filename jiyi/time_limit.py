@@ -1,16 +1,15 @@
-"""Runs calls that may never return in a thread, with a time limit."""
+"""Runs calls in threads that keep no process from ending: those that may never return with a time limit."""
 
 import contextvars
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from jiyi.forks import free_after_fork
 
-__all__ = ["OutOfTime", "run_within"]
+__all__ = ["OutOfTime", "run_within", "start"]
 
 _T = TypeVar("_T")
 
@@ -22,17 +21,8 @@ class OutOfTime(Exception):
     """The call took too long, or was not started because too many are late already."""
 
 
-def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_late: int = 2) -> _T:
-    """Return what `call` returns within `seconds`, or raise what it raises; else raise `OutOfTime`.
-
-    It runs in a daemon thread, with the caller's context variables: one that never ends does not keep the
-    process from ending. A call that takes longer goes on in the background; its result is discarded. While
-    `most_late` such calls of the same `owner` run, no other begins. Concurrent callers may each leave one
-    more running.
-    """
-    with _lock:
-        if _late_calls[id(owner)] >= most_late:
-            raise OutOfTime(f"{_late_calls[id(owner)]} earlier calls have not come back yet")
+def start(call: Callable[[], _T], name: str) -> Future[_T]:
+    """Run `call` in a daemon thread, with the caller's context variables, and return what comes of it."""
     outcome: Future[_T] = Future()
 
     def work() -> None:
@@ -41,12 +31,23 @@ def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_la
         except BaseException as error:  # whatever it is, it is the caller's
             outcome.set_exception(error)
 
-    threading.Thread(
-        target=contextvars.copy_context().run, args=(work,), name="jiyi-limited", daemon=True
-    ).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), name=name, daemon=True).start()
+    return outcome
+
+
+def run_within(call: Callable[[], _T], seconds: float, *, owner: object, most_late: int = 2) -> _T:
+    """Return what `call` returns within `seconds`, or raise what it raises; else raise `OutOfTime`.
+
+    It runs in a thread, as by `start`. A call that takes longer goes on in the background; its result is
+    discarded. While `most_late` such calls of the same `owner` run, no other begins. Concurrent callers may
+    each leave one more running.
+    """
+    with _lock:
+        if _late_calls[id(owner)] >= most_late:
+            raise OutOfTime(f"{_late_calls[id(owner)]} earlier calls have not come back yet")
+    outcome = start(call, "jiyi-limited")
     try:
-        with suppress(TimeoutError):
-            outcome.exception(seconds)
+        wait([outcome], seconds)
     finally:
         if is_late := not outcome.done():
             _count_late(owner, 1)

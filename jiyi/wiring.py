@@ -3,7 +3,8 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -121,7 +122,8 @@ class _OpenOptions:
         try:
             if self.check:
                 backend.vectors.claim(cached.name)
-            builder = _PartsBuilder(self, settings, backend, cached, reranker, llm or own_llm)
+            counter = counter_for(settings.model)
+            builder = _PartsBuilder(self, backend, cached, reranker, llm or own_llm, counter)
             parts = builder.parts(own_embedder, own_llm)
         except BaseException:
             backend.store.close()
@@ -143,19 +145,15 @@ def _close(*parts: object) -> None:
 @dataclass(frozen=True, slots=True)
 class _PartsBuilder:
     options: _OpenOptions
-    settings: Settings
     backend: Backend
     embedder: CachedEmbedder
     reranker: Reranker | None
     llm: LLM | None
-    counter: TokenCounter = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "counter", counter_for(self.settings.model))
+    counter: TokenCounter
 
     def parts(self, *made: object) -> Parts:
         """Return the parts; what was ``made`` for them is closed with the memory."""
-        settings, clock = self.settings, self.options.clock
+        settings, clock = self.options.settings, self.options.clock
         store, ledger = self.backend.store, self.backend.ledger
         long_term, upkeep, monitor = self.long_term(), None, None
         if settings.maintain_hours:
@@ -163,7 +161,7 @@ class _PartsBuilder:
         if settings.monitor:
             user, thresholds = settings.user_id or "", self.options.thresholds
             monitor = ContextMonitor(thresholds=thresholds, clock=clock, counter=self.counter, user_id=user)
-        turns, ttl = settings.max_turns, settings.session_ttl
+        turns, ttl = settings.max_turns, timedelta(minutes=settings.session_ttl_minutes)
         return Parts(
             store=store,
             long_term=long_term,
@@ -180,7 +178,7 @@ class _PartsBuilder:
         )
 
     def summaries(self) -> SummaryUpdater:
-        settings, llm = self.settings, self.llm
+        settings, llm = self.options.settings, self.llm
         policy = RunningSummary(
             settings.limits[0],
             at=settings.summary_at,
@@ -208,16 +206,16 @@ class _PartsBuilder:
         )
 
     def skills(self) -> SkillShelf | None:
-        if not self.settings.skills:
+        if not (folders := self.options.settings.skills):
             return None
-        registry = SkillRegistry(*self.settings.skills)
+        registry = SkillRegistry(*folders)
         router = Router(registry, self.embedder)
         if self.options.background:
             threading.Thread(target=_prepare_router, args=(router,), name="jiyi-skills", daemon=True).start()
         return SkillShelf(registry, router)
 
     def long_term(self) -> LongTermMemory:
-        settings, clock, llm = self.settings, self.options.clock, self.llm
+        settings, clock, llm = self.options.settings, self.options.clock, self.llm
         store, vectors, trash = self.backend.store, self.backend.vectors, self.backend.trash
         zone, succession = settings.zone, Succession(store, vectors)
         facts = FactMemory(store, succession=succession, llm=llm, clock=clock, zone=zone)

@@ -6,6 +6,7 @@ import re
 import sys
 
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
@@ -74,8 +75,7 @@ def test_an_endpoint_that_reranks_gets_its_own_key_or_none():
     ],
 )
 def test_what_is_missing_is_named(settings, says):
-    with pytest.raises(SettingsError, match=says):
-        reranker_for(load_settings(**settings))
+    refused(SettingsError, says, reranker_for, load_settings(**settings))
 
 
 def test_a_cross_encoder_needs_its_extra(monkeypatch):
@@ -83,8 +83,7 @@ def test_a_cross_encoder_needs_its_extra(monkeypatch):
     if importlib.util.find_spec("sentence_transformers"):
         assert isinstance(reranker_for(settings), CrossEncoderReranker)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[cross-encoder\]"'):
-        reranker_for(settings)
+    refused(MissingExtra, r'pip install "jiyi\[cross-encoder\]"', reranker_for, settings)
 
 
 def judged(asked):
@@ -184,8 +183,7 @@ def test_the_language_model_of_the_settings_reranks(open_memory, monkeypatch):
 
 def test_a_reranker_without_what_it_needs_is_refused_before_a_file_is_made(open_memory, path, monkeypatch):
     monkeypatch.setenv("JIYI_RERANKER", "llm")
-    with pytest.raises(SettingsError, match="llm_model"):
-        open_memory()
+    refused(SettingsError, "llm_model", open_memory)
     assert not path.exists()
 
 
@@ -199,5 +197,4 @@ def test_a_part_can_be_named_as_its_setting_is(tmp_path, monkeypatch):
     assert "reranker" not in hits[0].why
     with pytest.raises(SettingsError, match="reranker=llm needs a language model"):
         open_memory(tmp_path / "a.db", reranker="llm")
-    with pytest.raises(SettingsError, match="embedder"):
-        open_memory(tmp_path / "a.db", embedder="word2vec")
+    refused(SettingsError, "embedder", open_memory, tmp_path / "a.db", embedder="word2vec")

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from at_once import wait_until
+from refusing import refused
 
 import jiyi
 from jiyi.databases import check_database, database_exists, list_users
@@ -123,8 +124,7 @@ def test_the_settings_reach_the_pool(postgres_url, open_memory):
         busy.wait(timeout=30)
         try:
             assert connections(postgres_url) == 2
-            with pytest.raises(StorageError, match="pool_max"):
-                memory.stats()
+            refused(StorageError, "pool_max", memory.stats)
         finally:
             leave.set()
         assert list(holding) == [None, None]
@@ -132,8 +132,7 @@ def test_the_settings_reach_the_pool(postgres_url, open_memory):
 
 
 def test_tables_are_left_alone_where_that_is_set(empty_postgres_url, open_memory):
-    with pytest.raises(StorageError, match="jiyi migrate"):
-        open_memory(empty_postgres_url, migrate_on_open=False)
+    refused(StorageError, "jiyi migrate", open_memory, empty_postgres_url, migrate_on_open=False)
     assert not database_exists(empty_postgres_url)
     open_memory(empty_postgres_url).close()
     with open_memory(empty_postgres_url, migrate_on_open=False) as memory:
@@ -149,5 +148,4 @@ def test_a_closed_memory_says_so(postgres_url, open_memory):
         lambda: memory.search("x"),
         memory.stats,
     ):
-        with pytest.raises(StorageError, match="closed"):
-            use()
+        refused(StorageError, "closed", use)

@@ -58,6 +58,7 @@ class Observation:
     seconds: float  # until it ended or timed out
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Environment:
     """Executes actions; subclass it to do so elsewhere, such as in a container.
 
@@ -65,18 +66,19 @@ class Environment:
     Raises `SettingsError`: seconds is not above 0.
     """
 
-    def __init__(self, *, seconds: float = 60.0, clock: Clock = utc_now) -> None:
-        if not 0 < seconds < float("inf"):
-            raise SettingsError(f"seconds must be a number above 0, not {seconds}")
-        self._seconds = seconds
-        self._clock = clock
+    seconds: float = 60.0
+    clock: Clock = utc_now
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise SettingsError(f"seconds must be a number above 0, not {self.seconds}")
 
     def execute(self, action: Action, args: Mapping[str, Any]) -> Observation:
         """Execute an action and return its outcome, also an error; KeyboardInterrupt is raised at once."""
-        at, started = self._clock(), time.monotonic()
+        at, started = self.clock(), time.monotonic()
         try:
             result = run_within(
-                lambda: action.function(**args), self._seconds, owner=self, most_late=_MAX_LATE
+                lambda: action.function(**args), self.seconds, owner=self, most_late=_MAX_LATE
             )
             text, ok = "ok" if result is None else result, True
             if not isinstance(text, str):

@@ -237,8 +237,7 @@ class _Loop:
             self._run,
             model_calls=run.model_calls + 1,
             input_tokens=run.input_tokens + asked,
-            output_tokens=run.output_tokens
-            + (self._counter.count(message) if answered is None else answered),
+            output_tokens=run.output_tokens + answered,
             notes=tuple(dict.fromkeys((*run.notes, *turn.notes))),
         )
         return turn
@@ -285,8 +284,7 @@ class _Loop:
     def _run_call(self, call: ToolCall, args: Mapping[str, Any], fault: str) -> tuple[str, bool]:
         action = self._actions.get(call.name)
         if action is None:
-            names = ", ".join(self._actions)
-            return self._words["unknown_tool"].format(name=call.name, names=names), False
+            return self._words["unknown_tool"].format(name=call.name, names=", ".join(self._actions)), False
         if fault:
             return self._words["bad_json"].format(why=fault, raw=args["arguments"]), False
         try:

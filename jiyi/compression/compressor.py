@@ -5,10 +5,10 @@ from dataclasses import InitVar, dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from jiyi.errors import InputError
-from jiyi.records import Message
+from jiyi.records import Message, check_tokens
 from jiyi.text import TokenCounter
 
-__all__ = ["Compressed", "Compressible", "Compressor", "Given", "as_messages", "check_rate", "check_tokens"]
+__all__ = ["Compressed", "Compressible", "Compressor", "Given", "as_messages", "check_rate"]
 
 Given = str | Message | Mapping[str, Any] | Sequence[str | Message | Mapping[str, Any]]
 """What can be compressed: a text, a message (a value or an OpenAI dict), or a list of these."""
@@ -68,7 +68,7 @@ class Compressible:
 
     def __post_init__(self, given: Given, max_tokens: int | None) -> None:
         if max_tokens is not None:
-            check_tokens("max_tokens", max_tokens, 1)
+            check_tokens("max_tokens", max_tokens)
         self.messages = as_messages(given)
         self.texts = [message.search_text for message in self.messages]
         self.whole = "\n".join(self.texts)
@@ -89,12 +89,6 @@ class Compressible:
             method=method or self.method,
             notes=notes,
         )
-
-
-def check_tokens(name: str, value: object, least: int) -> None:
-    """Raise `InputError` for a value that is no whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{name}={value!r} must be a whole number of tokens, at least {least:,}")
 
 
 def check_rate(rate: object, force_tokens: Sequence[str]) -> None:

@@ -9,13 +9,13 @@ from datetime import UTC, tzinfo
 from string import Template
 from typing import Literal
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_tokens
+from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.summarize_extractive import choose, summarise, write
 from jiyi.compression.summarize_points import bullets, labelled, previous_points
 from jiyi.errors import BadReply, InputError, LLMError
 from jiyi.llm import LLM
 from jiyi.prompts import Language, check_prompt, load_prompt, quote
-from jiyi.records import Message
+from jiyi.records import Message, check_tokens
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text import language as language_of
 
@@ -60,7 +60,7 @@ class Summarize:
     zone: tzinfo = field(default=UTC, kw_only=True)  # of the days in an extractive summary
 
     def __post_init__(self) -> None:
-        check_tokens("max_tokens", self.max_tokens, 1)
+        check_tokens("max_tokens", self.max_tokens)
         check_tokens("input_tokens", self.input_tokens, _MIN_INPUT_TOKENS)
         check_tokens("thinking_tokens", self.thinking_tokens, 0)
         if self.prompt:

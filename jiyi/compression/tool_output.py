@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate, groupby
 
-from jiyi.compression.compressor import Compressed, Compressible, Given, check_tokens
+from jiyi.compression.compressor import Compressed, Compressible, Given
 from jiyi.compression.json_lines import CELL, JsonLines, json_lines
 from jiyi.compression.sentences import signs
 from jiyi.errors import InputError
 from jiyi.prompts import wording
+from jiyi.records import check_tokens
 from jiyi.text import TokenCounter, counter_for
 from jiyi.text import language as language_of
 from jiyi.text.cut import word_break
@@ -59,7 +60,7 @@ class ToolOutput:
     max_tokens: int = 600  # of what is shown, where a call names no other number
 
     def __post_init__(self) -> None:
-        check_tokens("max_tokens", self.max_tokens, 1)
+        check_tokens("max_tokens", self.max_tokens)
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None
@@ -189,7 +190,7 @@ def page(text: str, offset: int = 0, max_tokens: int = 1_000, counter: TokenCoun
     It ends after a line where one ends in its second half. Pages read one after the other are the whole text.
     InputError: ``offset`` is not a place in the text, or ``max_tokens`` is below 1.
     """
-    check_tokens("max_tokens", max_tokens, 1)
+    check_tokens("max_tokens", max_tokens)
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= len(text):
         raise InputError(f"offset={offset!r} must be a whole number from 0 to {len(text)}, the text's length")
     counter = counter or counter_for()

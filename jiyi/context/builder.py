@@ -1,48 +1,22 @@
 """Assembles one window from its candidates and a budget."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, tzinfo
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, tzinfo
 
-from jiyi.context.conversation import Shorten, shorten_tool_results
+from jiyi.context.conversation import Materials, Shorten, shorten_tool_results
 from jiyi.context.pack import allot, pack
-from jiyi.context.prefix import Prefix, SummaryPlace
-from jiyi.context.render import CONTEXT_SECTIONS, render_window
+from jiyi.context.render import CONTEXT_SECTIONS, Prefix, SummaryPlace, render_window
 from jiyi.context.report import ReportBuilder, block_item, message_item
 from jiyi.context.retrieved import NO_ROOM, ContextMessage, WindowText
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.prompts import quote
-from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, ReportStep, Section, Window
+from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, Section, Window
 from jiyi.short_term import Dropped, Kept, Policy, TokenBudget, atoms
 from jiyi.short_term.policy import Candidates
 from jiyi.text import TokenCounter
 
-__all__ = ["Materials", "build_window"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Materials:
-    """All candidates for the window."""
-
-    system: Sequence[Message] = ()  # always in, first
-    skills: Sequence[Block] = ()  # trusted, shown as they are; cards are ``required``, opened bodies not
-    profile: Sequence[Block] = ()  # facts about the user, in every window; shown quoted, oldest first
-    summary: Block | None = None  # of the conversation so far; shown quoted
-    history: Sequence[Message] = ()  # what the session keeps, up to the current message
-    current: Message | None = None  # the newest user message, always in
-    tail: Sequence[Message] = ()  # what followed it, such as tool calls in progress
-    tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent with the messages
-    broken: Sequence[Dropped] = ()  # tool calls without results, already removed
-    blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
-    below_threshold: Sequence[ReportItem] = ()  # found, but not relevant enough
-    asked_at: datetime | None = None  # shown above the blocks
-    nothing_relevant: float | None = None  # probability that the memory holds no answer
-    shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
-    left_out: Sequence[ReportItem] = ()  # candidates already removed
-    notes: Sequence[str] = ()  # problems, for the report
-    steps: Sequence[ReportStep] = ()  # steps already taken to make it fit, such as summarising
-    saved: Mapping[str, int] = field(default_factory=dict)  # tokens already saved, by what saved them
+__all__ = ["build_window"]
 
 
 def build_window(

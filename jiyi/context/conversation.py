@@ -1,13 +1,16 @@
-"""Splits a session's messages into the parts of the window, and shortens large tool results."""
+"""The candidates for a window: a session's messages by their part in it, and large tool results shortened."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
 
-from jiyi.records import Message, ReportItem
+from jiyi.records import Block, Message, ReportItem, ReportStep
 from jiyi.records.atoms import atoms, turns
+from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter
 
-__all__ = ["ConversationParts", "Shorten", "arrange", "shorten_tool_results"]
+__all__ = ["Materials", "Shorten", "arrange", "shorten_tool_results"]
 
 Shorten = Callable[[Message, int], Message | None]
 """``shorten(message, max_tokens)``: the tool result in fewer tokens, or None to leave it as it is."""
@@ -17,20 +20,31 @@ _MIN_LARGE_TOKENS = 64  # tokens below which nothing is large
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationParts:
-    """A session's messages by their part in the window."""
+class Materials:
+    """All candidates for the window."""
 
-    system: tuple[Message, ...]
-    history: tuple[Message, ...]  # before the current message
-    current: Message | None  # the newest user message, or the question asked
-    tail: tuple[Message, ...]  # after the current message
-    repeated: tuple[ReportItem, ...]  # system messages that say what an earlier one says
+    system: Sequence[Message] = ()  # always in, first
+    skills: Sequence[Block] = ()  # trusted, shown as they are; cards are ``required``, opened bodies not
+    profile: Sequence[Block] = ()  # facts about the user, in every window; shown quoted, oldest first
+    summary: Block | None = None  # of the conversation so far; shown quoted
+    history: Sequence[Message] = ()  # what the session keeps, up to the current message
+    current: Message | None = None  # the newest user message, always in
+    tail: Sequence[Message] = ()  # what followed it, such as tool calls in progress
+    tools: Sequence[Mapping[str, Any]] = ()  # tool definitions sent with the messages
+    broken: Sequence[Dropped] = ()  # tool calls without results, already removed
+    blocks: Sequence[Block] = ()  # task, knowledge, episodes, recalled
+    below_threshold: Sequence[ReportItem] = ()  # found, but not relevant enough
+    asked_at: datetime | None = None  # shown above the blocks
+    nothing_relevant: float | None = None  # probability that the memory holds no answer
+    shorten: Shorten | None = None  # makes a large tool result smaller when the history is too long
+    left_out: Sequence[ReportItem] = ()  # candidates already removed
+    notes: Sequence[str] = ()  # problems, for the report
+    steps: Sequence[ReportStep] = ()  # steps already taken to make it fit, such as summarising
+    saved: Mapping[str, int] = field(default_factory=dict)  # tokens already saved, by what saved them
 
 
-def arrange(
-    messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()
-) -> ConversationParts:
-    """Split ``messages`` (oldest first) around the newest user message.
+def arrange(messages: Sequence[Message], question: str | None, scratch: Sequence[Message] = ()) -> Materials:
+    """Split ``messages`` (oldest first) around the newest user message; system messages come once each.
 
     A ``question`` that repeats the newest user message is that message; any other becomes a new
     user message at the end. Without a question the newest user message is the current one.
@@ -50,12 +64,12 @@ def arrange(
     if question and (place is None or talk[place].text.strip() != question.strip()):
         talk, place = [*talk, Message(role="user", content=question)], len(talk)
     before = talk if place is None else talk[:place]
-    return ConversationParts(
+    return Materials(
         system=tuple(system),
         history=tuple(before),
         current=None if place is None else talk[place],
         tail=tuple(scratch) if place is None else (*talk[place + 1 :], *scratch),
-        repeated=tuple(repeated),
+        left_out=tuple(repeated),
     )
 
 

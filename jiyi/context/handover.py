@@ -3,36 +3,28 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, cast
 
 from jiyi.context.health import find_goal
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.extraction.clauses import split_sentences
-from jiyi.prompts import quote, wording
+from jiyi.prompts import Language, quote, wording
 from jiyi.records import Message, Task
 from jiyi.records.atoms import turns
 from jiyi.records.checks import check_id
 from jiyi.short_term.policy import as_messages
 from jiyi.text import TokenCounter, Trait, counter_for, query_terms, traits
 from jiyi.text import language as language_of
+from jiyi.text.lexicon import lexicon
 
 __all__ = ["Stage", "handover", "split_task"]
 
 _SECTION_WEIGHTS = {"goal": 6.0, "todo": 5.0, "task": 4.0, "decided": 3.0, "last": 2.0, "summary": 1.0}
 _LINE_FRACTION = 8  # a line may take 1/8 of the text, the goal 2/8
 
-_TODO_WORDS = re.compile(
-    r"\b(?:todo|to-do|next steps?|still (?:needs?|have|has|to|missing|open)|remain(?:s|ing)?|follow[ -]?up"
-    r"|left to do|don't forget|(?:we|i|you) (?:need|have) to|needs to be|pending)\b|\[ \]"
-    r"|待办|还要|还需|还差|还没|尚未|接下来|下一步|后续|记得|别忘|稍后|回头|剩下|有待|得把|需要把",
-    re.IGNORECASE,
-)
-_DONE_WORDS = re.compile(
-    r"\b(?:done|finished|completed|fixed|resolved|shipped|no longer needed|taken care of)\b|\[x\]"
-    r"|完成|搞定|做完|修好|弄好|解决了|办好|不用了|已经?(?:改|加|删|发|更新|处理|重启|上线|提交)",
-    re.IGNORECASE,
-)
+_signs = cache(partial(lexicon, __package__, "handover", flags=re.IGNORECASE))
 _DONE_OVERLAP = 0.5  # share of a to-do's terms that a sentence saying "done" must have to close it
 
 
@@ -76,12 +68,10 @@ def handover(
         InputError: an unknown language.
         BadMessage: a dict is no Chat Completions message.
     """
-    if language not in ("auto", "zh", "en"):
-        raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
     counter = counter or counter_for()
     talk = as_messages(messages)
     purpose = goal or (task.request if task else "") or find_goal(talk)
-    words = wording("handover", language_of(purpose) if language == "auto" else language)
+    words = wording("handover", _choose_language(language, purpose))
     line_limit = max(max_tokens // _LINE_FRACTION, 1)
     texts = {  # in the order of the text
         "goal": [purpose],
@@ -153,7 +143,7 @@ def _find_decisions(messages: Sequence[Message]) -> list[str]:
     decisions: dict[str, None] = {}
     for sentence in _find_sentences(messages):
         signs = traits(sentence)
-        if Trait.DECISION in signs and Trait.QUESTION not in signs and not _TODO_WORDS.search(sentence):
+        if Trait.DECISION in signs and Trait.QUESTION not in signs and not _signs().todo.search(sentence):
             decisions.pop(sentence, None)
             decisions[sentence] = None
     return list(decisions)
@@ -172,12 +162,12 @@ def _find_open_todos(messages: Sequence[Message]) -> list[str]:
     """Return the sentences about open to-dos, oldest first."""
     open_: dict[str, set[str]] = {}
     for sentence in _find_sentences(messages):
-        terms = set(query_terms(_TODO_WORDS.sub(" ", sentence)))
-        if _DONE_WORDS.search(sentence):
+        terms = set(query_terms(_signs().todo.sub(" ", sentence)))
+        if _signs().done.search(sentence):
             closed = [s for s, todo in open_.items() if len(terms & todo) >= _DONE_OVERLAP * len(todo)]
             for done in closed:
                 del open_[done]
-        elif _TODO_WORDS.search(sentence) and Trait.QUESTION not in traits(sentence):
+        elif _signs().todo.search(sentence) and Trait.QUESTION not in traits(sentence):
             open_.setdefault(sentence, terms)
     return list(open_)
 
@@ -198,7 +188,7 @@ class Stage:
     instruction: str  # what this stage is for
     plan: str  # of the whole task
     after: tuple[str, ...]  # names of the stages before it, in order
-    language: Literal["zh", "en"]  # of the headings
+    language: Language  # of the headings
 
     def opening(
         self,
@@ -280,11 +270,7 @@ def split_task(
     text = "\n".join(points).strip()
     if not text:
         raise InputError("a task is split by its plan; give at least one point")
-    if language not in ("auto", "zh", "en"):
-        raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
-    heading_language: Literal["zh", "en"] = (
-        language_of(text) if language == "auto" else "zh" if language == "zh" else "en"
-    )
+    heading_language = _choose_language(language, text)
     chosen = wording("stage", heading_language) if stages is None else stages
     if not chosen:
         raise InputError("a task has at least one stage; leave stages out for research, implement, verify")
@@ -309,3 +295,9 @@ def _shorten_result(text: str, limit: int, counter: TokenCounter) -> str:
         return text
     kept = counter.truncate(text, limit)
     return f"{kept.rstrip()} …" if kept.strip() else ""
+
+
+def _choose_language(language: str, text: str) -> Language:
+    if language not in ("auto", "zh", "en"):
+        raise InputError(f'language={language!r} must be "zh", "en" or "auto"')
+    return language_of(text) if language == "auto" else cast("Language", language)

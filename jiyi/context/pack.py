@@ -1,11 +1,11 @@
 """Distributes tokens among sections, and selects the blocks or texts that fit."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from operator import attrgetter
 
-from jiyi.errors import InputError
-from jiyi.records import Block, Section
-from jiyi.short_term.policy import check_tokens
+from jiyi.errors import BadBudget, InputError
+from jiyi.records import Block, Section, check_tokens
 from jiyi.text import TokenCounter, counter_for
 
 __all__ = ["PriorityContext", "allot", "pack"]
@@ -58,28 +58,23 @@ def pack(blocks: Sequence[Block], allowance: int) -> tuple[list[Block], list[Blo
     return taken, left
 
 
+@dataclass(eq=False, repr=False)
 class PriorityContext:
     """Collects pieces of text, each with a priority, and returns the best that fit.
 
     For a prompt of your own; `build_window` does the same for a window. Pieces are never cut; the
     highest priority goes first, of equals the first added. One that does not fit is skipped, and
-    smaller ones after it are still tried.
+    smaller ones after it are still tried. BadBudget: ``max_tokens`` is not a whole number of at least 1.
     """
 
-    def __init__(self, max_tokens: int, *, counter: TokenCounter | None = None) -> None:
-        """Start empty.
+    max_tokens: int  # what the best may take together
+    _: KW_ONLY
+    counter: TokenCounter | None = None  # of pieces without a number; None: as for gpt-4o
+    _blocks: list[Block] = field(default_factory=list, init=False)
 
-        Args:
-            max_tokens: what the best may take together.
-            counter: counts the tokens of a piece that comes without a number.
-
-        Raises:
-            BadBudget: ``max_tokens`` is not a whole number of at least 1.
-        """
-        check_tokens("max_tokens", max_tokens)
-        self._max_tokens = max_tokens
-        self._counter = counter or counter_for()
-        self._blocks: list[Block] = []
+    def __post_init__(self) -> None:
+        check_tokens("max_tokens", self.max_tokens, error=BadBudget)
+        self._counter = self.counter or counter_for()
 
     def add(self, content: str, priority: float, tokens: int | None = None) -> None:
         """Add a piece.
@@ -102,12 +97,12 @@ class PriorityContext:
 
     def best(self) -> list[str]:
         """Return the pieces that fit, highest priority first; their tokens sum to at most ``max_tokens``."""
-        taken, _ = pack(self._blocks, self._max_tokens)
+        taken, _ = pack(self._blocks, self.max_tokens)
         return [block.text for block in taken]
 
     def left(self) -> list[str]:
         """Return the pieces that do not fit, highest priority first."""
-        _, left = pack(self._blocks, self._max_tokens)
+        _, left = pack(self._blocks, self.max_tokens)
         return [block.text for block in sorted(left, key=lambda block: -block.score)]
 
     def text(self, separator: str = "\n\n") -> str:
@@ -116,6 +111,6 @@ class PriorityContext:
         The numbers given to `add` are not used here: what is returned is counted.
         """
         pieces = self.best()
-        while pieces and self._counter.count_text(separator.join(pieces)) > self._max_tokens:
+        while pieces and self._counter.count_text(separator.join(pieces)) > self.max_tokens:
             pieces.pop()
         return separator.join(pieces)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jiyi.context.prefix import Prefix
+from jiyi.context.render import Prefix
 from jiyi.records import SECTIONS, Block, Budget, Message, Report, ReportItem, ReportStep, Section
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped

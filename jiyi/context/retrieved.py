@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jiyi.context import render
 from jiyi.context.pack import pack
-from jiyi.context.prefix import tokens_by_block
+from jiyi.context.render import tokens_by_block
 from jiyi.context.report import block_item
 from jiyi.records import Block, Message, ReportItem, Section
 from jiyi.text import TokenCounter, sentences

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +43,7 @@ _FAULTS = Faults(
 )
 
 
+@dataclass(eq=False, repr=False)
 class OpenAIEmbedder:
     """Embeds over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
@@ -55,42 +57,32 @@ class OpenAIEmbedder:
       limit that the answer names, else halved until it is accepted.
     - The key appears in no error, name or repr.
 
-    Args:
-        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY.
-        query_model: another model for queries, for pairs trained together.
-        query_prefix, passage_prefix: put before texts, as the model's card asks.
-        dimensions: ask for shorter vectors, where the model can.
-
     Raises MissingExtra (the package `openai` is not installed), SettingsError (an unusable argument).
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        endpoint: Endpoint | None = None,
-        query_model: str | None = None,
-        query_prefix: str = "",
-        passage_prefix: str = "",
-        dimensions: int | None = None,
-        batch_size: int = 64,
-        max_chars: int = 8_000,
-    ) -> None:
-        if not model.strip():
+    model: str
+    _: KW_ONLY
+    endpoint: Endpoint | None = None  # None: as OPENAI_BASE_URL and OPENAI_API_KEY say
+    query_model: str | None = None  # another model for queries, for pairs trained together
+    query_prefix: str = ""  # put before texts, as the model's card asks
+    passage_prefix: str = ""
+    dimensions: int | None = None  # ask for shorter vectors, where the model can
+    batch_size: int = 64
+    max_chars: int = 8_000
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
             raise SettingsError("model must name a model of the endpoint")
-        if min(batch_size, max_chars, 1 if dimensions is None else dimensions) < 1:
+        if min(self.batch_size, self.max_chars, 1 if self.dimensions is None else self.dimensions) < 1:
             raise SettingsError("batch_size, max_chars and dimensions must be at least 1")
-        self._endpoint = endpoint or Endpoint()
+        self._endpoint = self.endpoint or Endpoint()
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="embeddings over the network")
-        self._models: dict[TextKind, str] = {"query": query_model or model, "passage": model}
+        self._models: dict[TextKind, str] = {"query": self.query_model or self.model, "passage": self.model}
         self._prefixes: dict[TextKind, str] = {
-            "query": clean_text(query_prefix, len(query_prefix)),
-            "passage": clean_text(passage_prefix, len(passage_prefix)),
+            "query": clean_text(self.query_prefix, len(self.query_prefix)),
+            "passage": clean_text(self.passage_prefix, len(self.passage_prefix)),
         }
-        self._dimensions = dimensions
-        self._batch_size = batch_size
-        self._max_chars = max_chars
-        self._dims = dimensions
+        self._dims = self.dimensions
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
@@ -100,8 +92,8 @@ class OpenAIEmbedder:
     def name(self) -> str:
         """Model and what else decides its vectors, such as "openai:text-embedding-3-large@256"."""
         name = f"openai:{self._models['passage']}"
-        if self._dimensions is not None:
-            name += f"@{self._dimensions}"
+        if self.dimensions is not None:
+            name += f"@{self.dimensions}"
         if self._models["query"] != self._models["passage"]:
             name += f"+query:{self._models['query']}"
         if any(self._prefixes.values()):
@@ -128,7 +120,7 @@ class OpenAIEmbedder:
         if not items:
             return np.empty((0, self.dims), dtype=np.float32)
         prefix = self._prefixes[kind]
-        cleaned = [prefix + clean_text(item, self._max_chars) or " " for item in items]
+        cleaned = [prefix + clean_text(item, self.max_chars) or " " for item in items]
         return np.concatenate([self._embed_batch(batch, kind) for batch in self._split_batches(cleaned)])
 
     def _embed_batch(self, batch: list[str], kind: TextKind, *, works: bool = False) -> Vectors32:
@@ -172,7 +164,7 @@ class OpenAIEmbedder:
         batch: list[str] = []
         chars = 0
         for text in texts:
-            if batch and (len(batch) == self._batch_size or chars + len(text) > _MAX_REQUEST_CHARS):
+            if batch and (len(batch) == self.batch_size or chars + len(text) > _MAX_REQUEST_CHARS):
                 yield batch
                 batch, chars = [], 0
             batch.append(text)
@@ -186,7 +178,7 @@ class OpenAIEmbedder:
                 input=batch,
                 model=model,
                 encoding_format="float",
-                extra_body=None if self._dimensions is None else {"dimensions": self._dimensions},
+                extra_body=None if self.dimensions is None else {"dimensions": self.dimensions},
                 timeout=seconds,
             ).content
 

@@ -24,7 +24,6 @@ __all__ = [
     "current_ok",
     "measure",
     "percentile",
-    "recall_at",
     "reciprocal_rank",
     "share_found",
 ]
@@ -54,13 +53,6 @@ def share_found(found: Collection[str], wanted: Collection[str], *, one_is_enoug
     """Return the share of ``wanted`` that is in ``found``; with ``one_is_enough``, 1 or 0 for any of it."""
     hits = sum(id_ in found for id_ in wanted)
     return float(hits > 0) if one_is_enough else hits / len(wanted)
-
-
-def recall_at(
-    ranking: Sequence[str], wanted: Collection[str], k: int, *, one_is_enough: bool = False
-) -> float:
-    """Return the share of ``wanted`` among the first ``k`` of ``ranking``; see `share_found`."""
-    return share_found(ranking[:k], wanted, one_is_enough=one_is_enough)
 
 
 def reciprocal_rank(ranking: Sequence[str], wanted: Collection[str]) -> float:
@@ -128,12 +120,12 @@ def _measure_abstention(outcomes: Sequence[Outcome]) -> float | None:
 
 def _recall(outcome: Outcome, k: int) -> float:
     question = outcome.question
-    return recall_at(outcome.ranking, question.evidence, k, one_is_enough=question.one_is_enough)
+    return share_found(outcome.ranking[:k], question.evidence, one_is_enough=question.one_is_enough)
 
 
 def _session_recall(outcome: Outcome) -> float:
     some = outcome.question.one_is_enough
-    return recall_at(outcome.sessions, outcome.evidence_sessions, SESSIONS, one_is_enough=some)
+    return share_found(outcome.sessions, outcome.evidence_sessions, one_is_enough=some)
 
 
 def _as_of(outcome: Outcome) -> float:

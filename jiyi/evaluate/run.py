@@ -1,5 +1,6 @@
 """The evaluation itself: fill, ask, measure; one conversation after another."""
 
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,8 +9,11 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import fmean
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jiyi import wiring
-from jiyi.embeddings import Embedder
+from jiyi.embeddings import CachedEmbedder, Embedder, TextKind, Vectors32
 from jiyi.errors import BudgetTooSmall
 from jiyi.evaluate.baselines import check_baselines, make_baseline
 from jiyi.evaluate.dataset import Conversation, Dataset, Question, hide_ids
@@ -26,12 +30,11 @@ from jiyi.evaluate.metrics import (
     share_found,
 )
 from jiyi.evaluate.systems import SQLITE, MemorySystem, Opener, System, open_sqlite
-from jiyi.evaluate.vectors import MeasuredEmbedder
 from jiyi.records import Budget
 from jiyi.settings import load_settings
 from jiyi.text import TokenCounter, analyse, counter_for
 
-__all__ = ["JIYI", "Progress", "evaluate"]
+__all__ = ["JIYI", "MeasuredEmbedder", "Progress", "evaluate"]
 
 JIYI = "jiyi"
 """The name of the system that is no baseline."""
@@ -103,6 +106,35 @@ def _warm_counter() -> TokenCounter:
     counter = counter_for(load_settings().model)
     counter.count_text(" ".join(analyse("预热 warm")))
     return counter
+
+
+class MeasuredEmbedder(CachedEmbedder):
+    """A cache without a limit that knows what it took: several systems are measured for the price of one."""
+
+    def __init__(self, inner: Embedder) -> None:
+        super().__init__(inner, size=sys.maxsize)
+        self._seconds_of: dict[str, float] = {}  # by query
+        self._seconds = self._query_seconds = 0.0
+
+    def read(self) -> NDArray[np.float64]:
+        """Return the seconds in `embed` so far, and those that embedding the queries took, at each use."""
+        return np.array([self._seconds, self._query_seconds])
+
+    def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors32:
+        """As `CachedEmbedder.embed`."""
+        started = time.perf_counter()
+        matrix = super().embed(texts, kind)
+        with self._lock:
+            self._seconds += time.perf_counter() - started
+            self._query_seconds += sum(map(self._seconds_of.__getitem__, texts)) if kind == "query" else 0.0
+        return matrix
+
+    def _embed_with_inner(self, texts: list[str], kind: TextKind) -> list[NDArray[np.float32]]:
+        started = time.perf_counter()
+        rows = super()._embed_with_inner(texts, kind)
+        if kind == "query":
+            self._seconds_of |= dict.fromkeys(texts, (time.perf_counter() - started) / len(texts))
+        return rows
 
 
 @dataclass(slots=True, eq=False)
@@ -191,8 +223,8 @@ class _Runner:
                     random=random,
                     progress=advance,
                 )
-            embedding = (self.embedder.read() - before).seconds
-            tally.seconds_text += time.perf_counter() - started - embedding
+            seconds, _ = map(float, self.embedder.read() - before)
+            tally.seconds_text += time.perf_counter() - started - seconds
             yield baseline
             return
         with tally.open(self.embedder) as memory:
@@ -216,12 +248,13 @@ class _Runner:
     def _ask(self, system: System, question: Question, session_ids: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()
         ranking = system.rank(question, DEPTH)
-        seconds, cost = time.perf_counter() - started, self.embedder.read() - before
+        seconds = time.perf_counter() - started
+        embedding, query_seconds = map(float, self.embedder.read() - before)
         if ranking.ranked:
-            tally.times["search"].append(1000 * (seconds - cost.seconds))
-        if cost.query_seconds:
-            tally.times["embed"].append(1000 * cost.query_seconds)
-            tally.times["with_embedding"].append(1000 * (seconds - cost.seconds + cost.query_seconds))
+            tally.times["search"].append(1000 * (seconds - embedding))
+        if query_seconds:
+            tally.times["embed"].append(1000 * query_seconds)
+            tally.times["with_embedding"].append(1000 * (seconds - embedding + query_seconds))
         tally.notes |= dict.fromkeys(ranking.notes)
         outcome = Outcome(
             question=question,
@@ -245,9 +278,9 @@ class _Runner:
             tally.too_large[budget] = tally.too_large.get(budget, 0) + 1
             shown = frozenset[str]()
         else:
-            cost, shown = self.embedder.read() - before, window.ids
+            (embedding, _), shown = map(float, self.embedder.read() - before), window.ids
             if window.is_new:
-                tally.times["context"].append(1000 * (time.perf_counter() - started - cost.seconds))
+                tally.times["context"].append(1000 * (time.perf_counter() - started - embedding))
         share = share_found(shown, question.evidence, one_is_enough=question.one_is_enough)
         tally.in_context.setdefault(budget, []).append(share)
 

@@ -12,7 +12,7 @@ from jiyi.extraction.statement import Action, Statement
 from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
 from jiyi.text.lexicon import Hints
-from jiyi.text.modality import Mode
+from jiyi.text.traits import Mode
 
 __all__ = [
     "Phrase",

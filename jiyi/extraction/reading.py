@@ -16,7 +16,7 @@ from jiyi.extraction.statement import Statement
 from jiyi.extraction.times import first_upcoming_day, parse_validity
 from jiyi.extraction.values import kind_of_value
 from jiyi.records import Message, Role, single_valued
-from jiyi.text.modality import Mode, modes
+from jiyi.text.traits import Mode, modes
 
 __all__ = ["extract", "extract_message"]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from jiyi.extraction.clauses import VALUE, Clause
 from jiyi.extraction.values import load_table
-from jiyi.text.modality import Mode
+from jiyi.text.traits import Mode
 
 __all__ = ["ClauseFeatures", "SentenceContext", "Span", "candidate_spans", "select_spans"]
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from jiyi.extraction.values import load_patterns
 from jiyi.text import TimeSpan, find_dates, has_date
-from jiyi.text.modality import Mode
+from jiyi.text.traits import Mode
 
 __all__ = ["first_upcoming_day", "next_occurrence", "parse_validity"]
 

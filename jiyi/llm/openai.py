@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -50,6 +50,10 @@ class _Request:
     stop: Sequence[str] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     stream: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError(f"max_tokens must be at least 1, not {self.max_tokens}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +120,7 @@ _FIELD_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class OpenAILLM:
     """An `LLM` and a `ChatLLM` over the network, through the package `openai` (`pip install "jiyi[openai]"`).
 
@@ -128,36 +133,27 @@ class OpenAILLM:
       worked is remembered. Stop words end the reply even where the endpoint does not know them.
     - The key appears in no error, name or repr.
 
-    Args:
-        model: the model's name at the endpoint.
-        endpoint: where it is; the default follows OPENAI_BASE_URL and OPENAI_API_KEY. An answer in one piece
-            takes long, so its `timeout` must be as long as one takes; in the default it is `time_limit`.
-        time_limit: most seconds a call may take.
-        extra_body: further fields of each request, such as ``{"enable_thinking": False}``.
-
     Raises:
         MissingExtra: the package `openai` is not installed.
         SettingsError, InputError: an argument has an unusable value; `extra_body` is no JSON.
     """
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        endpoint: Endpoint | None = None,
-        time_limit: float = 60.0,
-        extra_body: Mapping[str, Any] | None = None,
-    ) -> None:
-        if not model.strip():
+    model: str  # the model's name at the endpoint
+    _: KW_ONLY
+    endpoint: Endpoint | None = None  # None: as OPENAI_BASE_URL and OPENAI_API_KEY say, waiting `time_limit`
+    """Where it is. An answer in one piece takes long, so its `timeout` must be as long as one takes."""
+    time_limit: float = 60.0  # most seconds a call may take
+    extra_body: Mapping[str, Any] | None = None  # fields of each request: ``{"enable_thinking": False}``
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
             raise SettingsError("model must name a model of the endpoint")
-        if not 0 < time_limit < float("inf"):
-            raise SettingsError(f"time_limit must be a number of seconds above 0, not {time_limit}")
-        self._model = model
-        self._endpoint = endpoint or Endpoint(timeout=time_limit)
+        if not 0 < self.time_limit < float("inf"):
+            raise SettingsError(f"time_limit must be a number of seconds above 0, not {self.time_limit}")
+        self._endpoint = self.endpoint or Endpoint(timeout=self.time_limit)
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models")
-        self._breaker = get_breaker(self._endpoint, model, _FAULTS)
-        self._time_limit = time_limit
-        self._extra_body = _check_sendable("extra_body", dict(extra_body or {}))
+        self._breaker = get_breaker(self._endpoint, self.model, _FAULTS)
+        self._extra_body = _check_sendable("extra_body", dict(self.extra_body or {}))
         self._dialect = _Dialect()
 
     def __repr__(self) -> str:
@@ -166,7 +162,7 @@ class OpenAILLM:
     @property
     def name(self) -> str:
         """The word "openai:" and the model, such as "openai:deepseek-chat"."""
-        return f"openai:{self._model}"
+        return f"openai:{self.model}"
 
     def complete(
         self,
@@ -184,7 +180,7 @@ class OpenAILLM:
         """
         request = _Request(
             messages=_check_messages("complete", messages),
-            max_tokens=_check_max_tokens(max_tokens),
+            max_tokens=max_tokens,
             temperature=temperature,
             schema=None if schema is None else _check_sendable("schema", dict(schema)),
             stop=_check_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
@@ -206,7 +202,7 @@ class OpenAILLM:
         """Return the next turn, as `ChatLLM.chat`; raises as `complete`, also if the answer broke off."""
         request = _Request(
             messages=_check_messages("chat", messages),
-            max_tokens=_check_max_tokens(max_tokens),
+            max_tokens=max_tokens,
             temperature=temperature,
             tools=_check_sendable("tools", [dict(tool) for tool in tools]),
             stream=on_text is not None,
@@ -226,7 +222,7 @@ class OpenAILLM:
             self._breaker,
             endpoint=self._endpoint,
             faults=_FAULTS,
-            time_limit=self._time_limit,
+            time_limit=self.time_limit,
             probe_aside=probe_aside,
         )
 
@@ -260,7 +256,7 @@ class OpenAILLM:
 
     def _send(self, body: Mapping[str, Any], left: float, attempt: int, relay: Relay | None) -> bytes:
         def send(client: "OpenAI", seconds: float) -> bytes:
-            request = {"model": self._model, **body, "extra_body": self._extra_body, "timeout": seconds}
+            request = {"model": self.model, **body, "extra_body": self._extra_body, "timeout": seconds}
             if relay is not None and "stream" in body:
                 return read_stream(client, request, relay)
             return client.chat.completions.with_raw_response.create(**request).content
@@ -313,12 +309,6 @@ def _check_messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequenc
         raise InputError(f'{verb}() takes a list of messages such as [{{"role": "user", "content": "..."}}]')
     sendable: list[dict[str, Any]] = _check_sendable("messages", [dict(message) for message in messages])
     return sendable
-
-
-def _check_max_tokens(max_tokens: int | None) -> int | None:
-    if max_tokens is not None and max_tokens < 1:
-        raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
-    return max_tokens
 
 
 def _check_sendable(what: str, value: Any) -> Any:

@@ -3,13 +3,12 @@
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiyi.llm.answers import WithoutThoughts, first_choice, text_of
+from jiyi.time_limit import start
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -51,18 +50,8 @@ class Relay:
         `call` runs in a daemon thread and must return by itself. An error of `on_text`, or
         Ctrl-C, is raised at once, and the next piece of text raises `GivenUp` in `call`.
         """
-        outcome: Future[_T] = Future()
-
-        def work() -> None:
-            try:
-                outcome.set_result(call())
-            except BaseException as error:  # whatever it is, it is the caller's
-                outcome.set_exception(error)
-            finally:
-                self._given_up.set()
-                self._pieces.put(None)
-
-        threading.Thread(target=copy_context().run, args=(work,), name="jiyi-relayed", daemon=True).start()
+        outcome = start(call, "jiyi-relayed")
+        outcome.add_done_callback(lambda _: self._pieces.put(None))
         try:
             while (piece := self._pieces.get()) is not None:
                 on_text(piece)

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from jiyi.errors import BadBudget
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import short_repr
+from jiyi.records.checks import check_tokens, explain_type_errors, short_repr
 
 __all__ = [
     "ASSUMED",
@@ -176,11 +175,8 @@ class Budget:
     note: str = ""  # what had to be assumed, for a window's report
 
     def __post_init__(self) -> None:
-        for name, minimum in (("max_input_tokens", 1), ("max_output_tokens", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-                must = f"must be a whole number of tokens and at least {minimum}"
-                raise BadBudget(f"{name}={short_repr(value)} {must}")
+        check_tokens("max_input_tokens", self.max_input_tokens, 1, BadBudget)
+        check_tokens("max_output_tokens", self.max_output_tokens, 0, BadBudget)
         if not isinstance(self.shares, Mapping):
             raise BadBudget(f"shares is a dict of section and share, not {type(self.shares).__name__}")
         object.__setattr__(self, "shares", dict(self.shares))
@@ -233,8 +229,7 @@ class Budget:
         `BadBudget`: no preset has this name, or the window is too small for it.
         """
         chosen = _find_preset(name, presets)
-        if not isinstance(total, int) or isinstance(total, bool) or total < 1:
-            raise BadBudget(f"total={total!r} must be a whole number of tokens, at least 1")
+        check_tokens("total", total, error=BadBudget)
         output = round(total * chosen.output / chosen.whole)
         if output >= total:
             raise BadBudget(f"a window of {total} tokens has no room beside the output of {name!r}")

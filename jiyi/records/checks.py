@@ -1,4 +1,4 @@
-"""Ids, JSON values, datetimes and metadata of records, and their validation."""
+"""Ids, JSON values, datetimes and metadata of records: their validation, and explained errors about types."""
 
 import hashlib
 import json
@@ -6,21 +6,28 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
+from functools import wraps
 from reprlib import Repr
-from typing import Any, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
 from jiyi.clock import aware
-from jiyi.errors import BadMessage, InputError
+from jiyi.errors import BadMessage, InputError, JiyiError
 
 __all__ = [
+    "ARGUMENT_ERRORS",
     "UNSTORABLE",
     "check_choice",
     "check_id",
     "check_metadata",
+    "check_tokens",
     "copy_json",
     "copy_object",
+    "explain_error",
+    "explain_mismatch",
+    "explain_type_errors",
     "in_utc",
     "iter_strings",
     "new_id",
@@ -28,6 +35,8 @@ __all__ = [
     "short_repr",
     "stable_id",
 ]
+
+_T = TypeVar("_T")
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that a database cannot hold."""
@@ -127,6 +136,12 @@ def check_choice(
         raise error(f"{name} {value!r} is not one of {', '.join(choices)}")
 
 
+def check_tokens(name: str, value: object, least: int = 1, error: type[InputError] = InputError) -> None:
+    """Raise ``error`` for a value that is no whole number of at least ``least``."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise error(f"{name}={short_repr(value)} must be a whole number of tokens, at least {least:,}")
+
+
 def check_metadata(value: object, error: type[InputError] = BadMessage) -> dict[str, Any]:
     """Return a copy of the metadata of a message, or of another record; see `copy_object`."""
     advice = "with a record; keep large data elsewhere and its id here"
@@ -160,3 +175,72 @@ def iter_strings(value: object, *, keys: bool = True) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from iter_strings(inner, keys=keys)
+
+
+ARGUMENT_ERRORS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""The errors that a value of a wrong type makes Python raise."""
+
+_PROBLEMS: Mapping[type[Exception], str] = {  # of values whose type is right
+    RecursionError: "nests too deep, or holds itself; flatten it",
+    UnicodeEncodeError: "holds half of a surrogate pair, which no file name or UTF-8 has; use plain text",
+    OverflowError: "holds a number that is too large; use one of at most 64 bits",
+}
+_MAX_BITS = 63  # of a number that a database holds
+
+
+def explain_type_errors(record: type[_T]) -> type[_T]:
+    """Make the constructor of a dataclass raise `InputError` for errors caused by a wrong type."""
+    post_init: Callable[[Any], None] = record.__post_init__  # type: ignore[attr-defined]
+
+    @wraps(post_init)
+    def checked(self: Any) -> None:
+        try:
+            post_init(self)
+        except JiyiError:
+            raise
+        except ARGUMENT_ERRORS as error:
+            arguments = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+            if not (explanation := explain_error(arguments, get_type_hints(record), error)):
+                raise
+            raise InputError(f"{record.__name__}: {explanation}") from error
+
+    record.__post_init__ = checked  # type: ignore[attr-defined]
+    return record
+
+
+def explain_error(given: Mapping[str, Any], hints: Mapping[str, Any], error: Exception) -> str:
+    """Return which argument caused an error, in words; "" if all have the right type."""
+    try:
+        wrong = (explain_mismatch(value, hints[name], name) for name, value in given.items() if name in hints)
+        if explanation := next(filter(None, wrong), ""):
+            return explanation
+    except RecursionError as nested:
+        error = nested
+    return next((f"an argument {words}" for kind, words in _PROBLEMS.items() if isinstance(error, kind)), "")
+
+
+def explain_mismatch(value: object, hint: Any, name: str) -> str:
+    """Return in words why a value does not match an annotation; "" if it does."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return f"{name} must be a number of at most 64 bits, not {short_repr(value)}"
+    strict = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    checked = dict(value) if isinstance(value, Mapping) else value  # strictly, only a dict is a Mapping
+    try:
+        # Of a list, because the type itself may be a dataclass, which takes no config.
+        TypeAdapter(list[hint], config=strict).validate_python([checked])
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, Mapping):
+                copy_json(part, name)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False)
+        places = [[part for part in detail["loc"][1:] if isinstance(part, int)] for detail in details]
+        deepest = max(places, key=len)  # an error about a part says more than one about the value
+        relevant = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
+        expected = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
+        where, checked = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
+        return f"{where} must be {expected}, not {short_repr(checked)} ({type(checked).__name__})"
+    except InputError as error:
+        return str(error)
+    return ""

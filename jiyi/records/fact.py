@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from jiyi.errors import InputError
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import check_choice, check_metadata, new_id, set_utc
+from jiyi.records.checks import check_choice, check_metadata, explain_type_errors, new_id, set_utc
 from jiyi.records.session import Scope
 
 __all__ = ["Fact", "FactCategory", "FactMethod", "FactStatus", "single_valued"]

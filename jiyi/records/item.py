@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from jiyi.errors import InputError
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import check_id, copy_object, iter_strings, set_utc, stable_id
+from jiyi.records.checks import check_id, copy_object, explain_type_errors, iter_strings, set_utc, stable_id
 from jiyi.records.session import Scope
 
 __all__ = ["KEPT_VERSIONS", "Item", "check_labels", "item_id", "join_strings", "labels_in", "path_of"]

@@ -108,12 +108,11 @@ class Message:
         if self.role not in _ROLES:
             raise BadMessage(f"role {short_repr(self.role)} is not one of system, user, assistant, tool")
         check_id("id", self.id, BadMessage)
-        if not isinstance(self.content, str):
+        if self.content is not None and not isinstance(self.content, str):
             _check_content(self.content)
         importance = 0 if self.importance is None else self.importance
         if not isinstance(importance, int | float) or not 0 <= importance <= 1:
             raise BadMessage(f"importance={short_repr(importance)} is not a number from 0 to 1")
-
         if not isinstance(self.pinned, bool):
             raise BadMessage(f"pinned must be True or False, not {short_repr(self.pinned)}")
         if self.tool_calls and self.role != "assistant":
@@ -230,8 +229,6 @@ def _read_content(content: object) -> str | tuple[ContentPart, ...] | None:
 
 
 def _check_content(content: object) -> None:
-    if content is None:
-        return
     if not isinstance(content, Sequence) or isinstance(content, bytes | bytearray):
         raise BadMessage(f"content must be text or a list of parts, not {type(content).__name__}")
     for i, part in enumerate(content):

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from jiyi.errors import BadQuery
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import check_choice, set_utc
+from jiyi.records.checks import check_choice, explain_type_errors, set_utc
 from jiyi.records.experience import Episode, Knowledge, Step, Task, TaskStatus
 from jiyi.records.fact import Fact, FactStatus
 from jiyi.records.filters import Condition, Filter, Junction, read_filter

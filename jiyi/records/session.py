@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 from jiyi.errors import BadScope, InputError, ScopeMissing
-from jiyi.records.argument_errors import explain_type_errors
-from jiyi.records.checks import UNSTORABLE, check_choice, check_id, new_id, set_utc
+from jiyi.records.checks import UNSTORABLE, check_choice, check_id, explain_type_errors, new_id, set_utc
 
 __all__ = ["Scope", "Session", "Summary", "SummaryMethod"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jiyi.errors import InputError
-from jiyi.records.argument_errors import explain_type_errors
+from jiyi.records.checks import explain_type_errors
 
 __all__ = ["MAX_SKILL_DESCRIPTION", "MAX_SKILL_NAME", "Skill"]
 

@@ -3,6 +3,7 @@
 import importlib.util
 import threading
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = ["CrossEncoderReranker"]
 _MAX_CHARS_PER_TOKEN = 16  # of a text, for each token of `max_length`
 
 
+@dataclass(eq=False, repr=False)
 class CrossEncoderReranker:
     """A `Reranker` that runs a model here (`pip install "jiyi[cross-encoder]"`).
 
@@ -29,29 +31,25 @@ class CrossEncoderReranker:
     Raises MissingExtra (the package `sentence-transformers` is not installed), SettingsError (an argument).
     """
 
-    def __init__(
-        self,
-        model_name_or_path: str | Path,
-        device: str | None = None,
-        *,
-        max_length: int = 512,
-        batch_size: int = 16,
-    ) -> None:
-        if not str(model_name_or_path).strip():
+    model_name_or_path: str | Path
+    device: str | None = None
+    _: KW_ONLY
+    max_length: int = 512
+    batch_size: int = 16
+
+    def __post_init__(self) -> None:
+        if not str(self.model_name_or_path).strip():
             raise SettingsError("model_name_or_path must name a model or its folder")
-        if min(max_length, batch_size) < 1:
+        if min(self.max_length, self.batch_size) < 1:
             raise SettingsError("max_length and batch_size must be at least 1")
         if importlib.util.find_spec("sentence_transformers") is None:
             raise MissingExtra('cross-encoders need an optional package: pip install "jiyi[cross-encoder]"')
-        self._source = str(model_name_or_path)
-        self._device = device
-        self._max_length = max_length
-        self._batch_size = batch_size
+        self._source = str(self.model_name_or_path)
         self._model: Any = None
         self._lock = free_after_fork(threading.Lock())
 
     def __repr__(self) -> str:
-        return f"CrossEncoderReranker({self._source!r}, device={self._device!r})"
+        return f"CrossEncoderReranker({self._source!r}, device={self.device!r})"
 
     @property
     def name(self) -> str:
@@ -61,7 +59,7 @@ class CrossEncoderReranker:
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each of `texts`, on the model's own scale; errors are those of `Reranker`."""
-        question, items = check_query(query, texts, self._max_length * _MAX_CHARS_PER_TOKEN)
+        question, items = check_query(query, texts, self.max_length * _MAX_CHARS_PER_TOKEN)
         if not items:
             return []
         with self._lock:
@@ -69,7 +67,7 @@ class CrossEncoderReranker:
                 if self._model is None:
                     self._model = self._load()
                 pairs = [(question, item) for item in items]
-                scores = self._model.predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
+                scores = self._model.predict(pairs, batch_size=self.batch_size, show_progress_bar=False)
                 return [float(score) for score in scores]
             except Exception as error:
                 raise RerankError(f"{self.name} failed: {error}") from error
@@ -82,6 +80,6 @@ class CrossEncoderReranker:
         folder = self._source
         if not Path(folder).is_dir():
             folder = snapshot_download(folder, local_files_only=True)
-        model = CrossEncoder(folder, device=self._device, local_files_only=True)
-        model.max_seq_length = min(model.max_seq_length or self._max_length, self._max_length)
+        model = CrossEncoder(folder, device=self.device, local_files_only=True)
+        model.max_seq_length = min(model.max_seq_length or self.max_length, self.max_length)
         return model

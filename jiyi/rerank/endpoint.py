@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -27,6 +28,7 @@ _FAULTS = Faults(
 )
 
 
+@dataclass(eq=False, repr=False)
 class EndpointReranker:
     """A `Reranker` behind an HTTP API, asked with the standard library.
 
@@ -40,41 +42,41 @@ class EndpointReranker:
     SettingsError: an argument has an unusable value.
     """
 
-    def __init__(
-        self, model: str, *, endpoint: Endpoint, time_limit: float = 10.0, max_chars: int = 8_000
-    ) -> None:
-        if not model.strip():
+    model: str
+    _: KW_ONLY
+    endpoint: Endpoint
+    time_limit: float = 10.0
+    max_chars: int = 8_000
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
             raise SettingsError("model must name a model of the endpoint")
-        if not 0 < time_limit < float("inf") or max_chars < 1:
+        if not 0 < self.time_limit < float("inf") or self.max_chars < 1:
             raise SettingsError("time_limit must be a number above 0, and max_chars at least 1")
-        self._model = model
-        self._endpoint = endpoint
-        self._url = _rerank_url(endpoint)
-        self._time_limit = time_limit
-        self._max_chars = max_chars
-        self._breaker = get_breaker(endpoint, model, _FAULTS)
+        self._url = _rerank_url(self.endpoint)
+        self._breaker = get_breaker(self.endpoint, self.model, _FAULTS)
         self._bare = False  # whether it takes a request without a model
 
     def __repr__(self) -> str:
-        return f"EndpointReranker({self.name!r} at {self._endpoint.shown})"
+        return f"EndpointReranker({self.name!r} at {self.endpoint.shown})"
 
     @property
     def name(self) -> str:
         """The word "endpoint:" and the model."""
-        return f"endpoint:{self._model}"
+        return f"endpoint:{self.model}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return a score for each of `texts`, on the model's own scale; errors are those of `Reranker`."""
-        question, items = check_query(query, texts, self._max_chars)
+        question, items = check_query(query, texts, self.max_chars)
         if not items:
             return []
         question, items = question or " ", [item or " " for item in items]
         return retry_within(
             lambda left, attempt: self._request_scores(question, items, left, attempt),
             self._breaker,
-            endpoint=self._endpoint,
+            endpoint=self.endpoint,
             faults=_FAULTS,
-            time_limit=self._time_limit,
+            time_limit=self.time_limit,
         )
 
     def _request_scores(self, query: str, texts: list[str], left: float, attempt: int) -> list[float]:
@@ -82,12 +84,12 @@ class EndpointReranker:
 
         def ask(body: dict[str, Any]) -> bytes:
             left = max(deadline - time.monotonic(), 0.001)
-            return post(self._endpoint, self._url, body, _FAULTS, left=left, attempt=attempt)
+            return post(self.endpoint, self._url, body, _FAULTS, left=left, attempt=attempt)
 
         # As Text Embeddings Inference reads it, which serves one model.
         bare = {"query": query, "texts": texts, "truncate": True, "raw_scores": False}
         # As Jina, Cohere and SiliconFlow read it.
-        named = {"model": self._model, "query": query, "documents": texts, "top_n": len(texts)}
+        named = {"model": self.model, "query": query, "documents": texts, "top_n": len(texts)}
         try:
             body = ask(bare if self._bare else {**named, "return_documents": False})
         except Failure as failure:
@@ -99,7 +101,7 @@ class EndpointReranker:
         try:
             return _read_scores(body, len(texts))
         except ValueError as error:
-            raise _FAULTS.unusable(self._endpoint, error, body) from None
+            raise _FAULTS.unusable(self.endpoint, error, body) from None
 
 
 def _rerank_url(endpoint: Endpoint) -> str:

@@ -26,7 +26,6 @@ class Reranker(Protocol):
     @property
     def name(self) -> str:
         """Kind and model, for reports: "endpoint:BAAI/bge-reranker-v2-m3"."""
-        ...
 
     def score(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """Return a score for each of ``texts``, none for none; no partial answer is given.

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from operator import itemgetter
 
 from jiyi.errors import BadBudget, InputError
-from jiyi.records import Message
+from jiyi.records import Message, check_tokens
 from jiyi.records.atoms import Atom, turns
 from jiyi.short_term.policy import (
     DEFAULT_TOKENS,
@@ -18,10 +18,10 @@ from jiyi.short_term.policy import (
     TokenLimit,
     accept_dicts,
     check_count,
-    check_tokens,
+    smaller_limit,
 )
 from jiyi.text import TokenCounter, counter_for
-from jiyi.text.salience import salience
+from jiyi.text.traits import salience
 
 __all__ = ["ImportanceSampling", "Pipeline", "SlidingWindow", "TokenBudget"]
 
@@ -144,7 +144,7 @@ class TokenBudget:
     keep_last: bool = True  # the newest atom stays in any case
 
     def __post_init__(self) -> None:
-        check_tokens("max_tokens", self.max_tokens)
+        check_tokens("max_tokens", self.max_tokens, error=BadBudget)
 
     @classmethod
     def of_window(
@@ -164,9 +164,8 @@ class TokenBudget:
         Raises `BadBudget`: these are not numbers of tokens, ``fraction`` is not over 0 and at most 1, or
         nothing is left for the messages.
         """
-        check_tokens("window", window)
-        if max_output_tokens != 0:
-            check_tokens("max_output_tokens", max_output_tokens)
+        check_tokens("window", window, error=BadBudget)
+        check_tokens("max_output_tokens", max_output_tokens, 0, BadBudget)
         if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 < fraction <= 1:
             raise BadBudget(f"fraction={fraction!r} must be a number over 0 and at most 1")
         tokens = int(fraction * (window - max_output_tokens) + 1e-6)
@@ -180,11 +179,8 @@ class TokenBudget:
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
-        if budget is not None:
-            check_tokens("budget", budget)
-        tokens = self.max_tokens if budget is None else min(self.max_tokens, budget)
-        candidates = Candidates.of(messages)
-        limit = TokenLimit.of(candidates, tokens, self.counter, keep_last=self.keep_last)
+        tokens, candidates = smaller_limit(self.max_tokens, budget), Candidates.of(messages)
+        limit = TokenLimit.of(candidates, tokens or 0, self.counter, keep_last=self.keep_last)
         free, full = limit.room, False
         leaving: dict[int, str] = {}
         for atom in reversed(limit.optional):
@@ -234,18 +230,15 @@ class ImportanceSampling:
         elif self.max_tokens is None:
             object.__setattr__(self, "max_tokens", DEFAULT_TOKENS)
         if self.max_tokens is not None:
-            check_tokens("max_tokens", self.max_tokens)
+            check_tokens("max_tokens", self.max_tokens, error=BadBudget)
 
     @accept_dicts
     def __call__(self, messages: Sequence[Message], budget: int | None = None) -> Kept:
         """Decide for the smaller of ``max_tokens`` and ``budget``."""
-        if budget is not None:
-            check_tokens("budget", budget)
-        candidates = Candidates.of(messages)
+        tokens, candidates = smaller_limit(self.max_tokens, budget), Candidates.of(messages)
         leaving = self._drop_by_count(candidates)
-        limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
-        if limits:
-            limit = TokenLimit.of(candidates, min(limits), self.counter, keep_last=self.keep_last)
+        if tokens is not None:
+            limit = TokenLimit.of(candidates, tokens, self.counter, keep_last=self.keep_last)
             leaving |= self._drop_by_tokens(candidates, limit, leaving)
         return candidates.without(leaving)
 

@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from jiyi.errors import BadBudget, BudgetTooSmall, SettingsError
-from jiyi.records import Message
+from jiyi.records import Message, check_tokens
 from jiyi.records.atoms import Atom, atoms
 from jiyi.text import TokenCounter
 
@@ -21,8 +21,8 @@ __all__ = [
     "accept_dicts",
     "as_messages",
     "check_count",
-    "check_tokens",
     "restore_originals",
+    "smaller_limit",
 ]
 
 MessageLike = Message | Mapping[str, Any]
@@ -142,10 +142,11 @@ class Candidates:
         return sum(counter.count(self.messages[i]) for atom in atoms for i in atom.indices)
 
 
-def check_tokens(name: str, value: object) -> None:
-    """Refuse a number of tokens that is not a whole number of at least 1, with `BadBudget`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadBudget(f"{name}={value!r} must be a whole number of tokens, at least 1")
+def smaller_limit(max_tokens: int | None, budget: int | None) -> int | None:
+    """Return the smaller of two numbers of tokens, None without any; `BadBudget` if ``budget`` is none."""
+    if budget is not None:
+        check_tokens("budget", budget, error=BadBudget)
+    return min((limit for limit in (max_tokens, budget) if limit is not None), default=None)
 
 
 def check_count(name: str, value: object) -> None:

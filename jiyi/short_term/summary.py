@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 from jiyi.compression.compressor import Compressed
 from jiyi.compression.compressor import Given as Texts
 from jiyi.compression.summarize import Summarize
-from jiyi.errors import LLMError, SettingsError
-from jiyi.records import Message, Summary
+from jiyi.errors import BadBudget, LLMError, SettingsError
+from jiyi.records import Message, Summary, check_tokens
 from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import (
     Candidates,
@@ -18,8 +18,8 @@ from jiyi.short_term.policy import (
     accept_dicts,
     as_messages,
     check_count,
-    check_tokens,
     restore_originals,
+    smaller_limit,
 )
 from jiyi.text import TokenCounter, counter_for, language
 
@@ -99,7 +99,7 @@ class RunningSummary:
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None:
-            check_tokens("max_tokens", self.max_tokens)
+            check_tokens("max_tokens", self.max_tokens, error=BadBudget)
         if self.max_messages is None:
             default = _MESSAGES_WITHOUT_TOKENS if self.max_tokens is None else _MESSAGES_WITH_TOKENS
             object.__setattr__(self, "max_messages", default)
@@ -119,18 +119,15 @@ class RunningSummary:
         ``budget`` is the window's, if smaller than ``max_tokens``, and ``more_tokens`` are of its other
         parts, such as the summary.
         """
-        if budget is not None:
-            check_tokens("budget", budget)
+        limit = smaller_limit(self.max_tokens, budget)
         sound = Candidates.of(as_messages(messages)).without({}).kept
         counted = sum(message.role != "system" for message in sound)
         if counted > (self.max_messages or 0):
             return f"{counted} messages, more than {self.max_messages}"
-        limits = [limit for limit in (self.max_tokens, budget) if limit is not None]
-        if not limits:
+        tokens = 0 if limit is None else self.counter.count_all(sound) + more_tokens
+        if limit is None or tokens <= self.at * limit:
             return ""
-        tokens = self.counter.count_all(sound) + more_tokens
-        over = tokens > self.at * min(limits)
-        return f"{tokens:,} tokens, more than {100 * self.at:g} % of {min(limits):,}" if over else ""
+        return f"{tokens:,} tokens, more than {100 * self.at:g} % of {limit:,}"
 
     def fold(
         self,

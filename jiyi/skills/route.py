@@ -24,7 +24,7 @@ from jiyi.records.skill import Skill
 from jiyi.skills.registry import SkillRegistry
 from jiyi.text import analyse, language, query_terms
 
-__all__ = ["MARGIN", "Routed", "Router", "Swapped", "choose_swap", "route"]
+__all__ = ["MARGIN", "Routed", "Router", "Swapped", "choose_swap"]
 
 MARGIN = 0.5
 """The lead in score that a skill needs over open ones; 1 is the score that fits at all."""
@@ -160,18 +160,6 @@ class Router:
             floor = max(no_skill[lang] for lang in languages)
             similarities.append((float(vectors[text] @ query_vector) - floor) / (1 - floor))
         return similarities
-
-
-def route(
-    query: str, skills: Iterable[Skill], limit: int = 1, *, embedder: Embedder | None = None
-) -> list[Routed]:
-    """Return the skills that fit a query, best first; raises as `Router.prepare` and `Router.route`.
-
-    For more than one query a `Router` is faster: it keeps the terms and vectors of cards.
-    """
-    router = Router(tuple(skills), embedder)
-    router.prepare()
-    return router.route(query, limit)
 
 
 def choose_swap(matches: Sequence[Routed], opened: Collection[str], routed: Collection[str]) -> Swapped:

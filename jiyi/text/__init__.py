@@ -5,8 +5,6 @@ from jiyi.text.cut import *
 from jiyi.text.dates import *
 from jiyi.text.excerpt import *
 from jiyi.text.keys import *
-from jiyi.text.modality import *
-from jiyi.text.salience import *
 from jiyi.text.secrets import *
 from jiyi.text.tokens import *
 from jiyi.text.traits import *

@@ -1,5 +1,15 @@
-"""Token counts: exact with a known vocabulary, else an upper estimate."""
+"""Token counts: exact with a known vocabulary, else an upper estimate.
 
+What messages and tool definitions take beyond their plain text follows rules that OpenAI publishes; else
+numbers come from measured requests; without any the larger number is taken.
+
+Sources: [1] OpenAI Cookbook, "How to count tokens with tiktoken", sections 6 and 7. [2] OpenAI
+guide "Images and vision", cost of tile-based models. [3] Requests with their ``prompt_tokens``
+in community.openai.com/t/538914 and github.com/forestwanglin/openai-java/issues/5. [4] OpenAI guide
+"Managing costs" (Realtime).
+"""
+
+import json
 import math
 import re
 import unicodedata
@@ -10,8 +20,8 @@ from functools import lru_cache
 from typing import Any
 
 from jiyi.errors import InputError
-from jiyi.records import Message
-from jiyi.text.overhead import PRIMING, message_tokens, openai_tools, template_tools
+from jiyi.records import ContentPart, Message
+from jiyi.records.message import SENT_EXTRAS
 
 __all__ = ["ENCODINGS", "TokenCounter", "counter_for"]
 
@@ -29,6 +39,15 @@ _MODELS = (  # the first pattern that matches the start of the name of a model
 _MAX_CACHED_CHARS = 500  # of a text whose count is cached
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MANY_MARKS = re.compile(r"[^\w\s\x00-\x7f]{1000}")
+_Count = Callable[[str], int]
+
+_PRIMING = 3  # every reply is primed with the start of an assistant message [1]
+_NAME = 1  # besides the tokens of a name [1]
+_ONE_CALL = 3  # a single tool call, besides name and arguments [3]
+_PARALLEL, _EACH_CALL = 19, 8  # several calls are wrapped into one call of "multi_tool_use" [3]
+_MEDIA = 85 + 170 * 8  # a picture of at most 2 x 4 tiles of 512 [2]; as much as 72 to 144 s of sound [4]
+_FILE_BYTES = 16  # bytes of a file per token: a 30 kB page of a PDF gives 1,900, text and picture
+_TEMPLATE_TOOLS = 200  # sentences of chat templates around tool definitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +90,14 @@ class TokenCounter:
         """Return the tokens of a message in a request, or the count in the message if this counter made it.
 
         They are those of its text and 3 more (4 with vocabularies other than OpenAI's, whose chat templates
-        have another line break), and those of names, tool calls and content parts by `jiyi.text.overhead`:
+        have another line break), and those of names, tool calls and content parts by the rules above:
         1,445 for a picture or sound, the upper bound of the rule for pictures; for a file a sixteenth of
         its bytes, but not less; for any other part its JSON. Models with other prices for pictures
         (gpt-4o-mini; the patches of gpt-4.1-mini and -nano) and more than a minute of sound can take more.
         """
         if message.tokens is not None and message.tokens_by == self.name:
             return message.tokens
-        return message_tokens(message, self.count_text, 3 if self._is_openai else 4)
+        return _message_tokens(message, self.count_text, 3 if self._is_openai else 4)
 
     def counted(self, message: Message) -> Message:
         """Return ``message`` with its token count."""
@@ -87,13 +106,13 @@ class TokenCounter:
 
     def count_all(self, messages: Iterable[Message]) -> int:
         """Return the tokens of a whole request: every message, and 3 for the start of the reply."""
-        return PRIMING + sum(self.count(message) for message in messages)
+        return _PRIMING + sum(self.count(message) for message in messages)
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
-        """Return the tokens of tool definitions of OpenAI's form in a request; see `jiyi.text.overhead`."""
+        """Return the tokens of tool definitions of OpenAI's form in a request; see docs/text.md."""
         if not self._is_openai:
-            return template_tools(tools, self.count_text)
-        return openai_tools(tools, self.count_text, 10 if self.encoding == "cl100k_base" else 7)
+            return _template_tools(tools, self.count_text)
+        return _openai_tools(tools, self.count_text, 10 if self.encoding == "cl100k_base" else 7)
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """Return the longest prefix of ``text`` with at most ``max_tokens``, "" for zero or less."""
@@ -201,3 +220,98 @@ def _prepare(encoding: str, text: str) -> str:
     # Ordering the marks of a letter is quadratic in their number; no normal text has a thousand.
     as_it_is = encoding != "qwen3.5" or text.isascii() or _MANY_MARKS.search(text)
     return text if as_it_is or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
+
+
+def _message_tokens(message: Message, count: _Count, per_message: int) -> int:
+    """Return the tokens of a message in a request, without the priming of the reply.
+
+    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name). Tool
+    calls count with name, arguments and their measured overhead [3], a tool result without a name with its
+    ``tool_call_id``, which is never shorter; other fields, such as ``refusal``, as text or JSON.
+    """
+    total = per_message + count(str(message.extra.get("role") or message.role))
+    if isinstance(message.content, str):
+        total += count(message.content)
+    else:
+        total += sum(_part_tokens(part, count) for part in message.content or ())
+    if message.name is not None:
+        total += _NAME + count(message.name)
+    elif message.tool_call_id is not None:
+        total += count(message.tool_call_id)
+    if calls := message.tool_calls:
+        total += sum(count(call.name) + count(call.arguments) for call in calls)
+        total += _ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls)
+    return total + sum(
+        _value_tokens(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
+    )
+
+
+def _openai_tools(tools: Sequence[Mapping[str, Any]], count: _Count, func_init: int) -> int:
+    """Return the tokens of tool definitions for models of OpenAI, by the rule of [1].
+
+    7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property, -3 and 3 each
+    item for an enum, 12 at the end, and the tokens of ``name:description`` and ``name:type:description``.
+    Parts of a schema without a rule (items, nested objects, anyOf) count as JSON.
+    """
+    return sum(func_init + _function_tokens(tool, count) for tool in tools) + 12 if tools else 0
+
+
+def _template_tools(tools: Sequence[Mapping[str, Any]], count: _Count) -> int:
+    """Return the tokens of tool definitions in chat templates that show them as JSON (Qwen and others)."""
+    return sum(count(_json(tool)) + 1 for tool in tools) + _TEMPLATE_TOOLS if tools else 0
+
+
+def _part_tokens(part: ContentPart, count: _Count) -> int:
+    kind = part.get("type")
+    for key in ("text", "refusal"):
+        if isinstance(part.get(key), str):
+            return count(part[key])
+    body = part.get(str(kind))
+    if kind in ("image_url", "input_image", "input_audio"):
+        return _MEDIA
+    if kind == "file" and isinstance(body, Mapping):
+        # The pages of an uploaded file are unknown: it has at least one.
+        return max(_MEDIA, len(str(body.get("file_data") or "")) * 3 // 4 // _FILE_BYTES)
+    return count(_json(part))
+
+
+def _function_tokens(tool: Mapping[str, Any], count: _Count) -> int:
+    body = tool.get(str(tool.get("type") or "function"), tool)
+    if not isinstance(body, Mapping):
+        return count(_json(tool))
+    total = count(f"{body.get('name') or ''}:{_description(body)}")
+    schema = body.get("parameters")
+    if not isinstance(schema, Mapping):
+        return total + _rest_tokens(body, count, "name", "description", "strict", "type")
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and properties:
+        total += 3 + sum(3 + _property_tokens(str(name), p, count) for name, p in properties.items())
+    return total + _rest_tokens(schema, count, "type", "properties", "required", "additionalProperties")
+
+
+def _property_tokens(name: str, schema: object, count: _Count) -> int:
+    if not isinstance(schema, Mapping):
+        return count(f"{name}:{_json(schema)}")
+    total = count(f"{name}:{schema.get('type') or ''}:{_description(schema)}")
+    items = schema.get("enum")
+    if isinstance(items, Sequence) and not isinstance(items, str):
+        total += -3 + sum(3 + count(item if isinstance(item, str) else _json(item)) for item in items)
+    return total + _rest_tokens(schema, count, "type", "description", "enum")
+
+
+def _rest_tokens(schema: Mapping[str, Any], count: _Count, *known: str) -> int:
+    return _value_tokens({name: value for name, value in schema.items() if name not in known}, count)
+
+
+def _description(body: Mapping[str, Any]) -> str:
+    return str(body.get("description") or "").removesuffix(".")
+
+
+def _value_tokens(value: object, count: _Count) -> int:
+    if value is None or value in ({}, [], ()):
+        return 0
+    return count(value if isinstance(value, str) else _json(value))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -10,7 +10,7 @@ from inspect import isfunction, signature
 from typing import Any, TypeVar, cast, get_type_hints
 
 from jiyi.errors import InputError, JiyiError
-from jiyi.records.argument_errors import ARGUMENT_ERRORS, explain_error, short_repr
+from jiyi.records.checks import ARGUMENT_ERRORS, explain_error, short_repr
 
 __all__ = ["guard_arguments", "guard_methods"]
 

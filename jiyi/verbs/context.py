@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jiyi.compression import Compressor
 from jiyi.compression.tool_output import ToolOutput
-from jiyi.context import ConversationParts, Materials, arrange, build_window
+from jiyi.context import Materials, arrange, build_window
 from jiyi.errors import BadBudget, BadQuery
 from jiyi.long_term import BlockWriter, Recalled, profile_block, profile_of, recall_blocks
 from jiyi.long_term.blocks import RECALLED
@@ -218,14 +218,11 @@ class ContextVerbs(Verbs):
     ) -> Window:
         talk, limits, state = question.talk, question.limits, question.state
         skills, unloaded, swapped = self._skill_blocks(question.scope, question.text, question.language)
-        materials = Materials(
-            system=talk.system,
+        materials = replace(
+            talk,
             skills=skills,
             profile=[profile_block(fact) for fact in profile_of(self._store, question.scope, self._clock())],
             summary=summary_block(state.summary, limits.max_input_tokens // _SUMMARY_PART, self._counter),
-            history=talk.history,
-            current=talk.current,
-            tail=talk.tail,
             tools=tools,
             broken=question.session.dropped,
             blocks=self._task_blocks(question) + [b for b in found.blocks if b.section != "task"],
@@ -233,7 +230,6 @@ class ContextVerbs(Verbs):
             asked_at=question.at,
             nothing_relevant=found.nothing_relevant,
             shorten=self._shorten,
-            left_out=talk.repeated,
             notes=[
                 *([limits.note] if limits.note else []),
                 *dict.fromkeys((*found.notes, *self._store.notes(Scope(user_id=question.scope.user_id)))),
@@ -279,7 +275,7 @@ class _Question:
     limits: Budget
     session: Kept
     state: SummaryState
-    talk: ConversationParts  # the conversation, split around the question
+    talk: Materials  # the conversation, split around the question
     text: str
     at: datetime  # when it is asked
     language: str  # "zh" or "en", of the headings

@@ -58,12 +58,8 @@ class Scratch:
         """The messages, oldest first, without calls whose results are still missing."""
         return list(self._messages if not self._open_calls else self._messages[: self._action_place])
 
-    def think(self, text: str) -> None:
-        """Add a thought of the model, without a tool call; `InputError` if a call has no result yet."""
-        self._add(Message(role="assistant", content=text))
-
     def note(self, text: str) -> None:
-        """Add a note to the model, such as that it was interrupted; raises as `think` does."""
+        """Add a note to the model, such as that it was interrupted; `InputError` if a call has no result."""
         self._add(Message(role="user", content=text))
 
     def act(self, calls: Sequence[ToolCall], thought: str = "") -> None:

@@ -228,8 +228,7 @@ def test_a_window_too_small_for_what_must_be_in_it_and_misuse_are_named(memory, 
 
 @pytest.mark.parametrize("limit", [{"max_steps": 0}, {"max_tokens": -1}, {"seconds": 0}])
 def test_limits_that_allow_nothing_are_refused(limit):
-    with pytest.raises(SettingsError, match=next(iter(limit))):
-        Limits(**limit)
+    refused(SettingsError, next(iter(limit)), Limits, **limit)
 
 
 # --- what cannot be an agent, or a question

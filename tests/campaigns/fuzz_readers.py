@@ -44,7 +44,7 @@ with importlib.import_module("atheris").instrument_imports(include=["jiyi"]) if 
     from jiyi.long_term.recall.question import parse_question
     from jiyi.records import Message
     from jiyi.records.filters import read_filter
-    from jiyi.skills.reading import parse
+    from jiyi.skills.registry import parse_front_matter
     from jiyi.testing import HashEmbedder
     from jiyi.text.dates import find_dates
 
@@ -173,7 +173,7 @@ def readers(folder: Path) -> dict[str, Reader]:
         "question": Reader(
             lambda data: parse_question(text_of(data), NOW), [*texts, "我现在住哪儿？".encode()]
         ),
-        "front matter": Reader(lambda data: parse(text_of(data)), [FRONT]),
+        "front matter": Reader(lambda data: parse_front_matter(text_of(data)), [FRONT]),
         "filter": Reader(
             lambda data: read_filter(json.loads(data)),
             [json.dumps(WANTED).encode()],

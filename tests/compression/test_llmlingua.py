@@ -30,8 +30,7 @@ WORDS = sorted(
 
 @pytest.mark.skipif(INSTALLED, reason="llmlingua is installed")
 def test_without_the_package_it_names_the_line_to_run():
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[llmlingua\]"'):
-        LLMLingua("somewhere")
+    refused(MissingExtra, r'pip install "jiyi\[llmlingua\]"', LLMLingua, "somewhere")
 
 
 @pytest.fixture(scope="module")

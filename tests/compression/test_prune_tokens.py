@@ -113,8 +113,7 @@ def test_lists_keep_their_bullets_and_a_small_text_or_rate_1_everything():
 
 @pytest.mark.parametrize("rate", [0, -1, 1.5, "half", True, float("nan")])
 def test_a_bad_rate_is_named(rate):
-    with pytest.raises(InputError, match="rate="):
-        PruneTokens(rate)
+    refused(InputError, "rate=", PruneTokens, rate)
 
 
 def test_misuse_is_named():

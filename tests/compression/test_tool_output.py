@@ -7,6 +7,7 @@ from time import process_time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.compression import Compressor, ToolOutput, page
@@ -239,11 +240,9 @@ def test_pages_end_behind_a_line_and_misuse_is_named():
     assert page(LOG, 0, 200).text.endswith("\n")
     with pytest.raises(InputError, match="one output at a time, not 2"):
         ToolOutput()([output("a"), output("b")])
-    with pytest.raises(InputError, match="max_tokens"):
-        ToolOutput(max_tokens=0)
+    refused(InputError, "max_tokens", ToolOutput, max_tokens=0)
 
 
 @pytest.mark.parametrize("offset", [-1, 10_000, "0", True])
 def test_a_place_outside_is_named(offset):
-    with pytest.raises(InputError, match="offset="):
-        page("text", offset)
+    refused(InputError, "offset=", page, "text", offset)

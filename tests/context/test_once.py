@@ -31,12 +31,6 @@ def left_out(made):
     return {item.id: item.reason for item in made.report.left_out}
 
 
-def test_a_message_whose_words_the_summary_has_stays_out():
-    made = built([recalled(f"{PORT}\nok")], summary=summary("Ana: " + PORT, HOST))
-    assert left_out(made) == {"m1": SAID}
-    assert made.markdown.count(PORT) == 1
-
-
 def test_a_message_copied_into_the_history_stays_out_but_short_lines_prove_nothing():
     said = Message(role="user", content=f"As I wrote:  {PORT}", id="m2")
     assert left_out(built([recalled(PORT)], history=[said])) == {"m1": SAID}
@@ -46,7 +40,9 @@ def test_a_message_copied_into_the_history_stays_out_but_short_lines_prove_nothi
     assert left_out(built([recalled("ok")], history=[said])) == {}
 
 
-def test_lines_that_stand_in_the_summary_are_left_out_of_a_longer_message():
+def test_lines_that_stand_in_the_summary_are_left_out_of_a_message_which_may_be_all_of_it():
+    made = built([recalled(f"{PORT}\nok")], summary=summary("Ana: " + PORT, HOST))
+    assert (left_out(made), made.markdown.count(PORT)) == ({"m1": SAID}, 1)
     made = built([recalled(f"{PORT}\n{HOST}\nthe deadline is Friday noon")], summary=summary(PORT, HOST))
     assert "> [Ana] …\n> the deadline is Friday noon" in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1

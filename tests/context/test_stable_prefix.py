@@ -1,6 +1,7 @@
 """The beginning of a window stays the same from turn to turn: what prompt caches live on."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from conversations import calls, result
@@ -55,20 +56,17 @@ def run_of(turns, size, place="system"):
         if turn and turn % FOLDED_EACH == 0:
             start, version = len(talk) - 4, version + 1
         asked = Message(role="user", content=f"{QUESTIONS[turn % 4]} ({turn})", id=f"u{turn}")
-        arranged = arrange([*talk[:1], *talk[start:], asked], None)
         summary = f"Up to turn {turn // FOLDED_EACH * FOLDED_EACH}: " + "the limit is 1g. " * 12
-        materials = Materials(
-            system=arranged.system,
+        materials = replace(
+            arrange([*talk[:1], *talk[start:], asked], None),
             skills=skills(opened=version >= 2),
             summary=Block(section="summary", text=summary, tokens=0, kind="summary") if version else None,
-            history=arranged.history,
-            current=arranged.current,
             blocks=found(turn, (turn * 5) % 13),
             shorten=lambda m, n: Message(role="user", content=COUNTER.truncate(m.text, n - 20)),
         )
         options = {"language": "zh" if turn % 2 == 0 else "en", "summary_place": place}
         window = build_window(materials, Budget(max_input_tokens=size), counter=COUNTER, **options)
-        yield version, arranged.history, window
+        yield version, materials.history, window
         talk += [asked, Message(role="assistant", content=f"answer {turn} " * 9, id=f"a{turn}")]
         if turn % 4 == 1:
             talk += [calls(f"k{turn}", id=f"c{turn}"), result(f"k{turn}", "log line\n" * 90, id=f"r{turn}")]

@@ -4,9 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+from refusing import refused
 
 from jiyi.embeddings import CachedEmbedder, E5Embedder, TextKind, Vectors32
-from jiyi.errors import EmbeddingError, SettingsError
+from jiyi.errors import EmbeddingError, InputError, SettingsError
 
 
 class Counting:
@@ -48,6 +49,11 @@ def test_only_misses_are_sent_on_once_under_the_name_and_size_of_the_inner_one(i
     assert inner.sent == [("passage", ["a", "b"]), ("passage", ["c", "d"])]
     np.testing.assert_array_equal(got, inner.real.embed(["c", "a", "c", "b", "d", "c"], "passage"))
     assert (cached.name, cached.dims, cached.inner) == (inner.name, inner.dims, inner)
+    got[:] = 0  # a matrix is the caller's own
+    assert cached.embed(["a"], "passage").any()
+    assert cached.embed([], "query").shape == (0, inner.dims)
+    with pytest.raises(InputError):
+        cached.embed("bare", "query")
 
 
 def test_kinds_are_kept_apart(inner, cached):
@@ -73,8 +79,7 @@ def test_the_longest_unused_is_forgotten_first_and_a_larger_call_answered_whole(
 def test_a_failure_inside_leaves_the_cache_as_it_was(inner, cached):
     before = cached.embed(["a"], "query")
     inner.broken = True
-    with pytest.raises(EmbeddingError, match="down"):
-        cached.embed(["a", "new"], "query")
+    refused(EmbeddingError, "down", cached.embed, ["a", "new"], "query")
     np.testing.assert_array_equal(cached.embed(["a"], "query"), before)
     inner.broken = False
     assert cached.embed(["new"], "query").shape == (1, 384)
@@ -85,8 +90,7 @@ def test_clear_forgets_and_no_room_is_refused(inner, cached):
     cached.clear()
     cached.embed(["a"], "query")
     assert len(inner.sent) == 2
-    with pytest.raises(SettingsError, match="size"):
-        CachedEmbedder(E5Embedder(), size=0)
+    refused(SettingsError, "size", CachedEmbedder, E5Embedder(), size=0)
 
 
 def test_a_hit_does_not_wait_for_a_miss(inner, cached):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import SettingsError
@@ -166,7 +167,5 @@ def test_characters_that_grow_are_spelled_out_and_surrogate_pairs_joined():
 
 
 def test_impossible_arguments_are_refused():
-    with pytest.raises(SettingsError, match="threads"):
-        E5Embedder(threads=0)
-    with pytest.raises(SettingsError, match="auto, onnxruntime, numpy"):
-        E5Embedder(engine="abacus")
+    refused(SettingsError, "threads", E5Embedder, threads=0)
+    refused(SettingsError, "auto, onnxruntime, numpy", E5Embedder, engine="abacus")

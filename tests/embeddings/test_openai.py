@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusing import refused
 from scripted_endpoint import Reply, ScriptedEndpoint, answer_to, vector_of
+from tables import each
 
 from jiyi.embeddings import Endpoint, OpenAIEmbedder
 from jiyi.errors import EndpointRefused, SettingsError
@@ -156,18 +158,15 @@ def test_a_size_that_changes_is_refused(make):
     with ScriptedEndpoint(Reply(), Reply(body=longer), Reply(body=longer)) as server:
         embedder = make(server.url)
         embedder.embed(["a"], "passage")
-        with pytest.raises(EndpointRefused, match="size 5, not 4"):
-            embedder.embed(["a"], "query")
-        with pytest.raises(EndpointRefused, match="size 5, not 3"):
-            make(server.url, dimensions=3).embed(["a"], "query")
+        refused(EndpointRefused, "size 5, not 4", embedder.embed, ["a"], "query")
+        refused(EndpointRefused, "size 5, not 3", make(server.url, dimensions=3).embed, ["a"], "query")
 
 
 # --- keys and settings
 
 
 def test_openai_itself_needs_a_key_and_the_environment_gives_it_and_the_address(monkeypatch):
-    with pytest.raises(SettingsError, match="OPENAI_API_KEY"):
-        OpenAIEmbedder("text-embedding-3-small")
+    refused(SettingsError, "OPENAI_API_KEY", OpenAIEmbedder, "text-embedding-3-small")
     with ScriptedEndpoint() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "from-outside\n")
@@ -178,10 +177,13 @@ def test_openai_itself_needs_a_key_and_the_environment_gives_it_and_the_address(
     assert server.keys == ["Bearer from-outside", "Bearer none"]
 
 
-@pytest.mark.parametrize("url", ["localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999"])
-def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(SettingsError, match="base_url"):
-        Endpoint(base_url=url, api_key=KEY)
+ADDRESSES = ("localhost:11434", "ftp://x/v1", "http://", "http://[::1", "http://h:99999")
+
+
+@pytest.mark.parametrize("fields", each(base_url=ADDRESSES, timeout=[0, float("nan")], retries=[-1]))
+def test_what_is_no_address_and_impossible_patience_is_refused(fields):
+    with pytest.raises(SettingsError, match="base_url" if "base_url" in fields else "timeout"):
+        Endpoint(**{"base_url": "http://localhost", "api_key": KEY} | fields)
 
 
 @pytest.mark.parametrize("key", ["两个字", "a b", "a\nb"])
@@ -191,16 +193,9 @@ def test_a_key_that_is_none_is_refused_unseen(key):
     assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize("fields", [{"timeout": 0}, {"retries": -1}, {"timeout": float("nan")}])
-def test_impossible_patience_is_refused(fields):
-    with pytest.raises(SettingsError, match="timeout"):
-        Endpoint(base_url="http://localhost", **fields)
-
-
-@pytest.mark.parametrize("options", [{"batch_size": 0}, {"max_chars": 0}, {"dimensions": 0}])
+@pytest.mark.parametrize("options", each(batch_size=[0], max_chars=[0], dimensions=[0]))
 def test_impossible_sizes_are_refused(make, options):
-    with pytest.raises(SettingsError, match="at least 1"):
-        make("http://localhost", **options)
+    refused(SettingsError, "at least 1", make, "http://localhost", **options)
 
 
 def test_the_name_changes_with_whatever_changes_vectors(make):

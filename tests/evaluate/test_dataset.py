@@ -119,8 +119,7 @@ def test_another_shape_is_refused_with_its_place(data, path, value, reason):
 def test_files_that_are_none(tmp_path, content, reason):
     file = tmp_path / "mine.json"
     file.write_bytes(content)
-    with pytest.raises(ImportFailed, match=reason):
-        load_dataset(file)
+    refused(ImportFailed, reason, load_dataset, file)
 
 
 def test_a_mark_at_the_beginning_is_no_part_of_a_file_and_what_cannot_be_read_is_named(tmp_path, data):

@@ -6,11 +6,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from refusing import refused
 
 from jiyi import wiring
 from jiyi.errors import BadBudget, EmbeddingError, InputError, SettingsError
 from jiyi.evaluate import BASELINES, METRICS, evaluate, load_dataset, open_sqlite, opener_for, read_dataset
 from jiyi.evaluate.baselines import POLICIES
+from jiyi.evaluate.run import MeasuredEmbedder
 from jiyi.evaluate.systems import MemorySystem, Ranking
 from jiyi.manager import MemoryManager
 from jiyi.testing import HashEmbedder
@@ -248,8 +250,7 @@ def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_n
                 raise EmbeddingError("out of order")
             return super().embed(texts, kind)
 
-    with pytest.raises(EmbeddingError, match="out of order"):
-        run(load_dataset(EN), embedder=Failing())
+    refused(EmbeddingError, "out of order", run, load_dataset(EN), embedder=Failing())
     halfway = Failing()
     halfway.kinds = ("query",)
     [jiyi] = run(load_dataset(EN), embedder=halfway)
@@ -261,10 +262,8 @@ def test_a_failing_embedder_and_an_interruption_go_through_and_bad_options_are_n
     with pytest.raises(KeyboardInterrupt):
         run(load_dataset(EN), progress=interrupt)
     dataset = load_dataset(EN)
-    with pytest.raises(InputError, match="no baseline 'google'"):
-        run(dataset, baselines=["google"])
-    with pytest.raises(BadBudget, match="max_input_tokens=0"):
-        run(dataset, budgets=[0])
+    refused(InputError, "no baseline 'google'", run, dataset, baselines=["google"])
+    refused(BadBudget, "max_input_tokens=0", run, dataset, budgets=[0])
 
 
 def test_the_settings_embedder_is_used_and_closed(monkeypatch):
@@ -299,3 +298,18 @@ def test_a_system_is_anything_that_ranks(open_memory):
     system.finish(lambda done: None)
     assert memory.stats()["vectors_pending"] == 0
     assert "甲3" in system.window(question, 1000).ids
+
+
+def test_what_a_query_took_is_known_again():
+    measured = MeasuredEmbedder(HashEmbedder())
+    start = measured.read()
+    measured.embed(["question"], "query")
+    first = measured.read() - start
+    assert 0 < first[1] <= first[0]
+    before = measured.read()
+    measured.embed(["question"], "query")
+    assert (measured.read() - before)[1] == pytest.approx(first[1])
+    before = measured.read()
+    measured.embed(["question"], "passage")
+    assert (measured.read() - before)[1] == 0
+    assert not start.any()

@@ -109,13 +109,6 @@ BAD_STREAMS = {
 }
 
 
-@pytest.mark.parametrize("events", BAD_STREAMS.values(), ids=BAD_STREAMS.keys())
-def test_unusual_streams_are_understood(make, events):
-    with ScriptedChat(streams(*events)) as server:
-        found, _ = heard(make(server.url, retries=0))
-    assert (found.text, found.tool_calls) == ("hi", ())
-
-
 def piece(arguments: Any, **fields: Any) -> dict[str, Any]:
     function = {"arguments": arguments} | ({"name": fields.pop("name")} if "name" in fields else {})
     return delta(tool_calls=[{"function": function} | fields])
@@ -130,12 +123,15 @@ BAD_CALLS = {
 }
 
 
-@pytest.mark.parametrize("events", BAD_CALLS.values(), ids=BAD_CALLS.keys())
-def test_unusual_calls_are_understood(make, events):
-    with ScriptedChat(streams(*events, END, "[DONE]")) as server:
+UNUSUAL = {name: (events, "hi", ()) for name, events in BAD_STREAMS.items()}
+UNUSUAL |= {name: ([*events, END, "[DONE]"], "", (LS,)) for name, events in BAD_CALLS.items()}
+
+
+@pytest.mark.parametrize(("events", "text", "calls"), UNUSUAL.values(), ids=UNUSUAL.keys())
+def test_unusual_streams_and_calls_are_understood(make, events, text, calls):
+    with ScriptedChat(streams(*events)) as server:
         found, pieces = heard(make(server.url, retries=0))
-    assert found.tool_calls == (LS,)
-    assert pieces == []
+    assert (found.text, found.tool_calls, "".join(pieces)) == (text, calls, text)
 
 
 @pytest.mark.parametrize("index", [{}, {"index": 0}], ids=["without an index", "all with index 0"])

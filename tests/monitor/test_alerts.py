@@ -6,6 +6,7 @@ from importlib.resources import files
 from math import inf, nan
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import SettingsError
 from jiyi.monitor import Alert, ContextMonitor, Limits, Thresholds
@@ -120,8 +121,7 @@ def test_thresholds_are_held_have_words_and_must_be_positive(window_of):
     monitor = ContextMonitor(thresholds=Thresholds(fewest=1, context_share=Limits(warning=0.1, critical=0.2)))
     monitor.window(window_of(tokens=150))
     assert only(monitor, "context_share").level == "warning"
-    with pytest.raises(SettingsError, match="fewest"):
-        Thresholds(fewest=0)
+    refused(SettingsError, "fewest", Thresholds, fewest=0)
     limits = {field.name for field in fields(Thresholds) if isinstance(field.default, Limits)}
     assert set(tomllib.loads((files("jiyi.monitor") / "alerts.toml").read_text("utf-8"))) == limits
 
@@ -132,5 +132,4 @@ def test_limits_that_cannot_be_meant(name, limits):
     if limits is None:  # the wrong way round
         own: Limits = getattr(Thresholds(), name)
         limits = (own.critical, own.warning)
-    with pytest.raises(SettingsError, match=name):
-        Thresholds(**{name: Limits(warning=limits[0], critical=limits[1])})
+    refused(SettingsError, name, Thresholds, **{name: Limits(warning=limits[0], critical=limits[1])})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor import ContextMonitor
@@ -30,10 +31,8 @@ def test_nothing_seen_is_nothing_said_and_keep_must_keep_something(monitor):
     assert (found.hit_rate, found.block_rate, found.drift) == (None, None, None)
     assert monitor.task_types == ()
     assert monitor.alerts() == ()
-    with pytest.raises(InputError, match="none yet"):
-        monitor.gauges("chat")
-    with pytest.raises(SettingsError, match="keep must be at least 1"):
-        ContextMonitor(keep=0)
+    refused(InputError, "none yet", monitor.gauges, "chat")
+    refused(SettingsError, "keep must be at least 1", ContextMonitor, keep=0)
 
 
 def test_a_window_and_its_reply(monitor, window_of):
@@ -218,8 +217,7 @@ def test_task_types_beyond_fifty_are_counted_together(monitor, window_of):
         monitor.reply(f"s{n}", "ok", usage={"completion_tokens": 1})
     assert len(monitor.task_types) == 51
     assert (monitor.gauges(OTHER).windows, monitor.gauges(OTHER).replies) == (10, 10)
-    with pytest.raises(InputError, match=r"'t59'; there are 't0'"):
-        monitor.gauges("t59")
+    refused(InputError, r"'t59'; there are 't0'", monitor.gauges, "t59")
 
 
 def test_a_summary_belongs_to_the_task_type_of_its_session(monitor, window_of):

@@ -10,7 +10,7 @@ import pytest
 from jiyi.errors import InputError
 from jiyi.manager import MemoryManager
 from jiyi.records import ForgetWeights, Message, Scope, Skill, Window
-from jiyi.records.argument_errors import explain_mismatch
+from jiyi.records.checks import explain_mismatch
 
 
 def test_records_of_wrong_or_unprintable_fields_are_refused_in_a_typed_error():

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError, NaiveDatetime
 from jiyi.records import Fact, Scope
@@ -31,7 +32,5 @@ def test_times_are_aware_and_kept_in_utc(name):
     kept = getattr(fact(**{name: datetime(2026, 3, 4, 8, tzinfo=timezone(timedelta(hours=8)))}), name)
     assert kept == NOW
     assert kept.tzinfo is UTC
-    with pytest.raises(NaiveDatetime, match=name):
-        fact(**{name: NOW.replace(tzinfo=None)})
-    with pytest.raises(InputError, match=name):
-        fact(**{name: "yesterday"})
+    refused(NaiveDatetime, name, fact, **{name: NOW.replace(tzinfo=None)})
+    refused(InputError, name, fact, **{name: "yesterday"})

@@ -3,6 +3,7 @@
 from datetime import date
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import BadBudget
 from jiyi.records import Budget, model_size, model_sizes
@@ -44,7 +45,5 @@ def test_the_budget_of_a_model_says_what_was_assumed_and_refuses_what_names_none
         "the limits of the model 'my-own-model' are not known: a context window of 8,192 tokens was assumed"
     )
     assert budget.shared_as("analysis").note == budget.note
-    with pytest.raises(BadBudget, match="named by text"):
-        Budget.for_model(5)
-    with pytest.raises(BadBudget, match="no room"):
-        Budget.for_model("gpt-4", 8_192)
+    refused(BadBudget, "named by text", Budget.for_model, 5)
+    refused(BadBudget, "no room", Budget.for_model, "gpt-4", 8_192)

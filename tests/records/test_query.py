@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 from tables import each
 
 from jiyi.clock import to_micros, utc_from_micros
@@ -18,13 +19,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 @pytest.mark.parametrize("bad", ["", "  ", 5, b"ana", "x" * 513, "a\0b", "\ud800"])
 @pytest.mark.parametrize("field", ["user_id", "agent_id", "session_id"])
 def test_unusable_ids_are_named(field, bad):
-    with pytest.raises(BadScope, match=field):
-        Scope(**({"user_id": "ana"} | {field: bad}))
+    refused(BadScope, field, Scope, **{"user_id": "ana"} | {field: bad})
 
 
 def test_a_scope_needs_a_user():
-    with pytest.raises(ScopeMissing, match=r"jiyi\.open"):
-        Scope(user_id=None)
+    refused(ScopeMissing, r"jiyi\.open", Scope, user_id=None)
     inside = Scope(user_id="ana", agent_id="b", session_id="s")
     assert Scope(user_id="ana", agent_id="b").in_session("s") == inside
 
@@ -56,8 +55,7 @@ def test_kinds_are_a_set_in_order_dates_need_a_zone_and_filters_have_names():
     assert Query(scope=ANA, kinds="message").kinds == ("message",)
     assert Query(scope=ANA, kinds=["task", "message", "task"]).kinds == ("task", "message")
     for name in ("since", "until", "asked_at", "as_of"):
-        with pytest.raises(NaiveDatetime, match=name):
-            Query(scope=ANA, **{name: NOW.replace(tzinfo=None)})
+        refused(NaiveDatetime, name, Query, scope=ANA, **{name: NOW.replace(tzinfo=None)})
     asked = Query(scope=ANA).with_filters({"role": ["user", "tool"], "since": NOW, "pinned": True})
     assert (asked.roles, asked.since, asked.pinned) == (("user", "tool"), NOW, True)
     assert Query(scope=ANA).with_filters({"role": "user"}).roles == ("user",)
@@ -66,8 +64,7 @@ def test_kinds_are_a_set_in_order_dates_need_a_zone_and_filters_have_names():
 
 @pytest.mark.parametrize("filters", [{"colour": 1}, {"user_id": "ben"}, {"limit": 5}, {"scope": 1}, {5: 5}])
 def test_unknown_filters_are_named_with_the_known_ones(filters):
-    with pytest.raises(BadQuery, match="there are role, since, until, pinned"):
-        Query(scope=ANA).with_filters(filters)
+    refused(BadQuery, "there are role, since, until, pinned", Query(scope=ANA).with_filters, filters)
 
 
 @pytest.mark.parametrize(

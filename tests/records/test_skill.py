@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from refusing import refused
 from tables import literals, read_tables
 
 from jiyi.errors import InputError
@@ -25,14 +26,11 @@ def test_names_that_are_fine(name):
     ],
 )
 def test_names_that_are_refused(name, complaint):
-    with pytest.raises(InputError, match=complaint):
-        skill(name)
+    refused(InputError, complaint, skill, name)
 
 
 def test_descriptions():
     assert skill(description="x" * MAX_SKILL_DESCRIPTION).description
     for empty in ("", "  \n"):
-        with pytest.raises(InputError, match="description is missing"):
-            skill(description=empty)
-    with pytest.raises(InputError, match=r"1,025 characters.*body"):
-        skill(description="x" * (MAX_SKILL_DESCRIPTION + 1))
+        refused(InputError, "description is missing", skill, description=empty)
+    refused(InputError, r"1,025 characters.*body", skill, description="x" * (MAX_SKILL_DESCRIPTION + 1))

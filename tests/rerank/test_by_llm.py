@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, answer, refuses, says
 from tables import read_tables
 
@@ -93,11 +94,9 @@ def test_the_prompt_is_in_the_language_of_the_query(judge, llm, language, query,
 def test_many_passages_go_in_batches_and_misuse_is_named(judge, llm):
     assert LLMReranker(llm, batch_size=3).score("q", list("abcdefg")) == [1, 2, 3, 1, 2, 3, 1]
     assert [len(passages_of(prompt_of(asked))) for asked in judge.asked] == [3, 3, 1]
-    with pytest.raises(InputError, match="list of texts"):
-        LLMReranker(llm).score("q", "one string")
+    refused(InputError, "list of texts", LLMReranker(llm).score, "q", "one string")
     for options in ({"batch_size": 0}, {"passage_tokens": 0}):
-        with pytest.raises(SettingsError, match="at least 1"):
-            LLMReranker(llm, **options)
+        refused(SettingsError, "at least 1", LLMReranker, llm, **options)
 
 
 @pytest.mark.parametrize("bad", TABLES["an answer that does not fit is mended or an error"])
@@ -114,8 +113,7 @@ def test_an_answer_that_does_not_fit_is_mended_or_an_error(llm_at, bad):
 def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at):
     with ScriptedChat(*[refuses("bad key", status=401)] * 2) as server:
         llm = llm_at(server.url)
-        with pytest.raises(RerankError, match="check api_key"):
-            LLMReranker(llm).score("q", ["a"])
+        refused(RerankError, "check api_key", LLMReranker(llm).score, "q", ["a"])
         found = rerank(LLMReranker(llm), "q", ["a"], time_limit=10)
     assert found.scores is None
     assert "llm:openai:m failed: the language model gave no scores" in found.note

@@ -149,13 +149,8 @@ def test_texts_are_not_sent_on_to_another_place(status):
     ("body", "says"),
     [
         (changed(lambda found: found[:1]), "2 texts were sent, 1 scores"),
-        (changed(lambda found: found * 2), "2 texts were sent, 4 scores"),
-        (changed(lambda found: found[0].update(index=0)), "item 1 has a wrong or repeated index"),
-        (changed(lambda found: found[0].update(index=2)), "item 0 has a wrong"),
         (changed(lambda found: found[0].update(index=-1)), "item 0 has a wrong"),
-        (changed(lambda found: found[0].update(index="0")), "item 0 has a wrong"),
         (changed(lambda found: found[0].pop("index") and None), "item 0 has a wrong"),
-        (changed(lambda found: ["junk"] * 2), "item 0 has a wrong"),
         (changed(lambda found: found[0].update(relevance_score=None)), "no number but NoneType"),
         (changed(lambda found: found[0].update(relevance_score="high")), "no number but str"),
         (changed(lambda found: found[0].update(relevance_score=True)), "no number but bool"),

@@ -99,8 +99,7 @@ def test_several_threads_get_what_one_gets(reranker):
 
 def test_a_real_server_without_a_reranker_says_so_once(local_llm):
     reranker = EndpointReranker("smollm2", endpoint=Endpoint(base_url=local_llm, api_key="", retries=9))
-    with pytest.raises(RerankError, match=r"501 .*does not support reranking"):
-        reranker.score("q", ["a"])
+    refused(RerankError, r"501 .*does not support reranking", reranker.score, "q", ["a"])
 
 
 class Own:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from jiyi.context import Materials, arrange
+from jiyi.context import arrange
 from jiyi.records import Message, ToolCall
 
 TEXTS = (
@@ -45,15 +46,7 @@ def result(call_id, text="ok", **fields):
 
 def materials_of(talk, question=None, **parts):
     """What a window is built from: a conversation arranged around its question, and more."""
-    arranged = arrange(talk, question)
-    return Materials(
-        system=arranged.system,
-        history=arranged.history,
-        current=arranged.current,
-        tail=arranged.tail,
-        left_out=arranged.repeated,
-        **parts,
-    )
+    return replace(arrange(talk, question), **parts)
 
 
 @st.composite

@@ -1,8 +1,10 @@
 """What the tests of the policies share: random policies, and what stays because it is newest."""
 
-from conversations import partners
+import pytest
+from conversations import check, must_stay, partners
 from hypothesis import strategies as st
 
+from jiyi.errors import BudgetTooSmall
 from jiyi.short_term import ImportanceSampling, RunningSummary, SlidingWindow, TokenBudget
 
 
@@ -28,3 +30,21 @@ def policies(most=400):
             keep_turns=st.integers(1, 4),
         ),
     )
+
+
+def check_limit(policy, talk, budget):
+    """Check the promises of a policy by tokens; return what stays anyway, and the decision if it fits."""
+    count, limit = policy.counter.count_all, min(policy.max_tokens, budget or policy.max_tokens)
+    stay = [*{m.id: m for m in [*must_stay(talk), *(newest(talk) if policy.keep_last else [])]}.values()]
+    if count(stay) > limit:
+        with pytest.raises(BudgetTooSmall) as caught:
+            policy(talk, budget)
+        assert (caught.value.needed, caught.value.available) == (count(stay), limit)
+        return stay, None
+    decision = policy(talk, budget)
+    check(talk, decision)
+    assert {m.id for m in stay} <= {m.id for m in decision.kept}
+    assert count(decision.kept) <= limit
+    assert policy(talk, budget) == decision
+    assert policy(decision.kept, budget).kept == decision.kept
+    return stay, decision

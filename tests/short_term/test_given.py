@@ -2,6 +2,7 @@
 
 import pytest
 from conversations import assistant, calls, result, system, user
+from refusing import refused
 
 from jiyi.errors import BadBudget, BadMessage, SettingsError
 from jiyi.records import Message
@@ -9,6 +10,7 @@ from jiyi.short_term import ImportanceSampling, Pipeline, RunningSummary, Slidin
 from jiyi.text import counter_for
 
 COUNTER = counter_for()
+BY_TOKENS = (TokenBudget, ImportanceSampling, RunningSummary)
 CALL = {"id": "a", "type": "function", "function": {"name": "logs", "arguments": "{}"}}
 
 
@@ -115,7 +117,11 @@ def test_the_least_important_messages_leave_where_messages_are_counted():
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3"])
 def test_impossible_limits_are_refused(bad):
     for policy in (SlidingWindow, ImportanceSampling, RunningSummary):
-        with pytest.raises(SettingsError, match="max_messages"):
-            policy(max_messages=bad)
+        refused(SettingsError, r"max_messages=.*whole number of at least 1", policy, max_messages=bad)
+    refused(SettingsError, r"k=.*whole number of at least 1", SlidingWindow, bad)
+    for policy in BY_TOKENS:
+        refused(BadBudget, r"max_tokens=.*whole number of tokens", policy, bad)
+        with pytest.raises(BadBudget, match=r"budget=.*whole number of tokens"):
+            (policy.due if policy is RunningSummary else policy.__call__)(policy(400), [], bad)
     with pytest.raises(BadBudget):
-        TokenBudget(bad)
+        TokenBudget(None)

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from at_once import at_once, wait_until
 from conversations import assistant, calls, result, system, user
+from refusing import refused
 from session_tools import NOON, SCOPE, CountingStore, save, sweepers, talk_of, texts
 from tables import each
 
@@ -104,8 +105,7 @@ def test_users_sessions_and_agents_are_apart(store, memory):
 
 def test_a_scope_without_a_session_is_refused(memory):
     for act in (memory.messages, memory.window):
-        with pytest.raises(BadScope, match="session_id"):
-            act(Scope(user_id="ana"))
+        refused(BadScope, "session_id", act, Scope(user_id="ana"))
 
 
 def test_drop_makes_the_next_read_start_afresh(store, memory):
@@ -190,8 +190,7 @@ def test_the_sweeper_starts_with_the_first_session_and_ends_with_close(store):
     memory.close()
     memory.close()
     assert len(sweepers()) == before
-    with pytest.raises(Closed, match="closed"):
-        memory.messages(SCOPE)
+    refused(Closed, "closed", memory.messages, SCOPE)
     memory.drop(SCOPE)
 
 
@@ -208,8 +207,7 @@ def test_memories_nobody_closed_leave_no_threads(store):
     each(max_turns=[0, True, 2.5], ttl=[timedelta(0), timedelta(seconds=-1), 30], sweep_every=[timedelta(0)]),
 )
 def test_impossible_settings_are_refused(store, bad):
-    with pytest.raises(SettingsError, match=next(iter(bad))):
-        ShortTermMemory(store, **bad)
+    refused(SettingsError, next(iter(bad)), ShortTermMemory, store, **bad)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from conversations import user
+from refusing import refused
 from session_tools import NOON, SCOPE, save
 
 from jiyi.errors import BadQuery, BadScope, InputError, NotFound
@@ -72,8 +73,7 @@ def test_unfolded_messages_come_in_order_in_pieces(store, summaries):
     assert summaries.unfolded(SCOPE, 2, upto_seq=5) == said[3:6]
     assert summaries.unfolded(SCOPE, 7) == []
     assert summaries.unfolded(OPS) == agents
-    with pytest.raises(BadQuery, match="limit"):
-        summaries.unfolded(SCOPE, limit=0)
+    refused(BadQuery, "limit", summaries.unfolded, SCOPE, limit=0)
 
 
 def test_without_a_session_it_is_refused(summaries):
@@ -84,17 +84,14 @@ def test_without_a_session_it_is_refused(summaries):
         summaries.unfolded,
         lambda scope: summaries.add(scope, Summarized(text="x", covers=(), upto_seq=0, method="llm")),
     ):
-        with pytest.raises(BadScope, match="session_id"):
-            ask(nowhere)
+        refused(BadScope, "session_id", ask, nowhere)
 
 
 def test_what_is_no_summary_is_refused(store, summaries):
     said = save(store, user("hi"), user("ho"))
-    with pytest.raises(InputError, match="text"):
-        fold(summaries, said, "  ")
+    refused(InputError, "text", fold, summaries, said, "  ")
     made = fold(summaries, said)
-    with pytest.raises(InputError, match="lies before 1"):
-        fold(summaries, said[:1])
+    refused(InputError, "lies before 1", fold, summaries, said[:1])
     assert summaries.versions(SCOPE) == [made]
 
 
@@ -112,12 +109,10 @@ def test_what_was_forgotten_while_it_was_written_is_not_stored(store, summaries)
     said = save(store, *[user(f"m{n}") for n in range(3)])
     before = fold(summaries, said[:1])
     store.delete(Query(scope=SCOPE, kinds=("message",), ids=(said[1].id,)))
-    with pytest.raises(NotFound, match=r"message it covers.*fold again"):
-        fold(summaries, said[1:])
+    refused(NotFound, r"message it covers.*fold again", fold, summaries, said[1:])
     assert summaries.versions(SCOPE) == [before]
     store.delete(Query(scope=SCOPE, kinds=("summary",)))
-    with pytest.raises(NotFound, match="summary it builds on"):
-        fold(summaries, said[2:], after=before)
+    refused(NotFound, "summary it builds on", fold, summaries, said[2:], after=before)
     assert summaries.latest(SCOPE) is None
     assert fold(summaries, said[2:]).version == 1
 

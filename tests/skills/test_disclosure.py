@@ -48,8 +48,7 @@ def test_a_resource_opens_nothing_and_long_examples_are_files_to_ask_for(registr
     disclosure = Disclosure(registry)
     assert disclosure.open("alpha", resource="files/a.md") == "A!"
     assert disclosure.opened == ()
-    with pytest.raises(InputError, match="inside the folder"):
-        disclosure.open("alpha", resource="../beta/SKILL.md")
+    refused(InputError, "inside the folder", disclosure.open, "alpha", resource="../beta/SKILL.md")
     folder = write_skill("long", body="Short.", examples_md="word " * 6000, other_md="x")
     text = Disclosure(SkillRegistry(folder.parent)).open("long")
     assert "word" not in text
@@ -177,8 +176,7 @@ def test_a_session_goes_on_where_it_was_and_shortened_cards_are_noted(registry):
 
 @pytest.mark.parametrize("options", [{"max_open": 0}, {"max_card_tokens": 0}])
 def test_impossible_bounds(registry, options):
-    with pytest.raises(InputError, match="at least 1"):
-        Disclosure(registry, **options)
+    refused(InputError, "at least 1", Disclosure, registry, **options)
 
 
 def test_never_more_open_than_allowed_with_threads(registry):

@@ -4,13 +4,15 @@ from hypothesis import strategies as st
 from tables import literals, read_tables
 
 from jiyi.errors import InputError
-from jiyi.skills.reading import parse
+from jiyi.skills.registry import parse_front_matter
 
 
 def test_everything_is_text_as_it_is_written_even_with_a_colon_in_it():
-    fields = parse("name: one\nversion: 1.10\nwhen: 2026-01-02\nflag: yes\nnothing:\n")
+    fields = parse_front_matter("name: one\nversion: 1.10\nwhen: 2026-01-02\nflag: yes\nnothing:\n")
     assert fields == {"name": "one", "version": "1.10", "when": "2026-01-02", "flag": "yes", "nothing": ""}
-    fields = parse('name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n')
+    fields = parse_front_matter(
+        'name: one\ndescription: Use it when: "x" is \\ asked, or: y  \nlicense: MIT\n'
+    )
     assert fields == {"name": "one", "description": 'Use it when: "x" is \\ asked, or: y', "license": "MIT"}
 
 
@@ -30,7 +32,7 @@ tags:
   - two
 metadata: {author: 小舟}
 """
-    assert parse(text) == {
+    assert parse_front_matter(text) == {
         "description": "folded lines",
         "notes": "kept\nlines\n",
         "quoted": 'a: "b" #c',
@@ -43,7 +45,7 @@ metadata: {author: 小舟}
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"])))
 def test_any_plain_value_with_a_colon_in_it(word):
     value = f"x{word}: y"
-    assert parse(f"description: {value}") == {"description": value}
+    assert parse_front_matter(f"description: {value}") == {"description": value}
 
 
 @pytest.mark.parametrize(
@@ -57,4 +59,4 @@ def test_any_plain_value_with_a_colon_in_it(word):
 )
 def test_what_is_refused_says_where(text, complaint):
     with pytest.raises(InputError, match=complaint):
-        parse(text)
+        parse_front_matter(text)

@@ -30,8 +30,7 @@ def test_the_examples_are_sound(examples):
 def test_a_body_is_read_when_it_is_opened_and_not_before(write_skill):
     registry = SkillRegistry(write_skill("late", body=b"\xff\xfe not text").parent)
     assert registry.names == ("late",)
-    with pytest.raises(InputError, match=r"late cannot be opened: the body .* UTF-8"):
-        registry.open("late")
+    refused(InputError, r"late cannot be opened: the body .* UTF-8", registry.open, "late")
     write_skill("late", body="text after all")
     assert registry.open("late").body == "text after all"
 
@@ -151,8 +150,7 @@ def test_what_is_unknown_names_what_there_is(write_skill):
 def test_a_name_that_leads_out_is_refused(write_skill, name):
     folder = write_skill(references__codes_md="42")
     (folder.parent / "secret.txt").write_text("secret")
-    with pytest.raises(InputError, match="inside the folder"):
-        SkillRegistry(folder.parent).resource("one", name)
+    refused(InputError, "inside the folder", SkillRegistry(folder.parent).resource, "one", name)
 
 
 def test_an_absolute_name_is_refused_and_a_skill_may_be_a_link_as_a_whole(write_skill, tmp_path):
@@ -182,8 +180,7 @@ def test_links_out_of_the_folder_are_refused_and_not_listed(write_skill, tmp_pat
     assert whole.examples == {"examples/shown.md": "shown"}
     assert registry.resource("one", "again.md") == "42"
     for name in ("out.md", "outside/secret.md", "examples/out.md"):
-        with pytest.raises(InputError, match="leads out"):
-            registry.resource("one", name)
+        refused(InputError, "leads out", registry.resource, "one", name)
     with pytest.raises(NotFound):
         registry.resource("one", "loop.md")
     (folder.parent / "linked").mkdir()

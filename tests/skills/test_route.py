@@ -9,7 +9,7 @@ from tables import literals, read_tables
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import EmbeddingError, InputError
 from jiyi.records.skill import Skill
-from jiyi.skills import Router, SkillRegistry, route
+from jiyi.skills import Router, SkillRegistry
 from jiyi.testing import HashEmbedder
 
 CASES = json.loads((Path(__file__).parent / "routing.json").read_text("utf-8"))
@@ -89,14 +89,14 @@ def test_a_name_of_one_word_needs_a_sign(write_skill):
 
 def test_one_skill_alone_is_not_for_everything_and_tags_and_when_to_use_count():
     skill = Skill(name="tea", description="Brews green tea at the right heat.", folder=Path("tea"))
-    assert route("how do I brew green tea?", [skill])[0].skill is skill
-    assert route("what is the capital of Portugal?", [skill]) == []
-    assert route("anything", []) == []
+    assert Router([skill]).route("how do I brew green tea?")[0].skill is skill
+    assert Router([skill]).route("what is the capital of Portugal?") == []
+    assert Router([]).route("anything") == []
     skill = Skill(
         name="a", description="Does it.", tags=("kubernetes",), when_to_use="每周五发布。", folder=Path()
     )
-    assert route("kubernetes?", [skill])
-    assert route("周五发布", [skill])
+    assert Router([skill]).route("kubernetes?")
+    assert Router([skill]).route("周五发布")
 
 
 def test_a_reload_is_followed(registry, write_skill):

@@ -61,11 +61,8 @@ def test_tool_calls_count_what_the_api_counted(pairs, tokens):
 
 
 def test_tool_result_under_a_name_is_not_undercounted():
-    call = {
-        "id": "c",
-        "type": "function",
-        "function": {"name": "get_current_weather", "arguments": '{\n  "location": "Boston, MA"\n}'},
-    }
+    function = {"name": "get_current_weather", "arguments": '{\n  "location": "Boston, MA"\n}'}
+    call = {"id": "c", "type": "function", "function": function}
     messages = [
         Message.from_openai({"role": "assistant", "content": None, "tool_calls": [call]}),
         said("29 degree celcius", "tool", tool_call_id="c", name="get_current_weather"),

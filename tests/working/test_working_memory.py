@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from at_once import at_once
+from refusing import refused
 from samples import by_words
 
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
@@ -72,8 +73,7 @@ def test_a_task_ends_once(memory, store, end, status, outcome):
         lambda: memory.update_step(ANA, step.id, status="failed"),
         lambda: memory.update(ANA, job.id, goal="another"),
     ):
-        with pytest.raises(WrongState, match=rf"already {status}.*start_task"):
-            late()
+        refused(WrongState, rf"already {status}.*start_task", late)
     assert memory.get(ANA, job.id) == before
     assert store.count(Query(scope=ANA, kinds=("episode",)))["episode"] == 1
 
@@ -109,8 +109,7 @@ def test_other_users_and_agents_find_nothing(memory):
             lambda scope=scope: memory.complete(scope, job.id),
             lambda scope=scope: memory.update(scope, job.id, goal="z"),
         ):
-            with pytest.raises(NotFound, match=scope.user_id):
-                reach()
+            refused(NotFound, scope.user_id, reach)
     assert [s.description for s in memory.get(mine, job.id).steps] == ["y"]
     assert memory.get(Scope(user_id="ana", session_id="elsewhere"), job.id).id == job.id
 

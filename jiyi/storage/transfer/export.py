@@ -14,8 +14,7 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Item, Kind, Message, Query, Record, Scope, Step
-from jiyi.records.argument_errors import explain_mismatch
-from jiyi.records.checks import check_id
+from jiyi.records.checks import check_id, explain_mismatch
 from jiyi.storage.rows import CLASSES, dump_json, kind_of
 from jiyi.storage.store import Store, all_messages, all_records, all_sessions
 from jiyi.storage.transfer.files import NOT_JSON, Found, Rejected, atomic_file, json_lines, open_to_read

@@ -8,7 +8,7 @@ from functools import partial
 
 from jiyi.clock import aware
 from jiyi.text.dates.calendar import Days
-from jiyi.text.dates.grammar import Grammar, Piece
+from jiyi.text.dates.grammar import Piece, load_grammar
 from jiyi.text.dates.slots import Context
 
 __all__ = ["TimeSpan", "find_dates", "has_date"]
@@ -25,9 +25,9 @@ class TimeSpan:
     exact: bool  # False if the year (for "Friday", the week) was guessed, or the words are vague
 
 
-_ENGLISH = Grammar("en", lead=r"\b")
-_CHINESE = Grammar("zh")
-_CHINESE_AFTER = Grammar("zh", "after_date")  # what changes the expression right before it: 6月9日前一周
+_english = partial(load_grammar, "en", lead=r"\b")
+_chinese = partial(load_grammar, "zh")
+_chinese_after = partial(load_grammar, "zh", "after_date")  # changes what is right before it: 6月9日前一周
 
 _LATIN = re.compile(r"[0-9a-z]")
 _NORMAL = str.maketrans(  # full width, and traditional characters of the words
@@ -72,8 +72,8 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
 def has_date(text: str) -> bool:
     """Return whether ``text`` may hold a time expression; where this is False, `find_dates` finds none."""
     plain = _normalize(text)
-    english = bool(_LATIN.search(plain)) and _ENGLISH.any(plain)
-    return english or (not plain.isascii() and _CHINESE.any(plain))
+    english = bool(_LATIN.search(plain)) and _english().any(plain)
+    return english or (not plain.isascii() and _chinese().any(plain))
 
 
 def _normalize(text: str) -> str:
@@ -89,7 +89,7 @@ def _normalize(text: str) -> str:
 def _find_pieces(context: Context) -> list[Piece]:
     """Return the pieces that both languages find, in order, each with the words after it that change it."""
     latin, chinese = _LATIN.search(context.text), not context.text.isascii()
-    found = [*(_ENGLISH.find(context) if latin else ()), *(_CHINESE.find(context) if chinese else ())]
+    found = [*(_english().find(context) if latin else ()), *(_chinese().find(context) if chinese else ())]
     pieces: list[Piece] = []
     for piece in sorted(found, key=lambda piece: (piece.at, -piece.end)):
         if not pieces or piece.at >= pieces[-1].end:
@@ -99,7 +99,7 @@ def _find_pieces(context: Context) -> list[Piece]:
 
 def _apply_suffixes(context: Context, piece: Piece) -> Piece:
     for _ in range(2):  # 6月9日前一周的第一天
-        after = _CHINESE_AFTER.match(context, piece.end) if piece.days else None
+        after = _chinese_after().match(context, piece.end) if piece.days else None
         if after is None or (changed := _apply_change(after, piece)) is None:
             return piece
         piece = Piece(piece.at, after.end, changed)

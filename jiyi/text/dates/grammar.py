@@ -5,16 +5,17 @@ a date, False if it counts only as a part of a longer one ("may" in "early may")
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.meanings import Change, meaning
 from jiyi.text.dates.slots import Context, Slots, Words
 from jiyi.text.lexicon import fill_parts, read_toml
 
-__all__ = ["Grammar", "Piece"]
+__all__ = ["Grammar", "Piece", "load_grammar"]
 
 _SURE_MONTHS = frozenset(("january", "february", "july", "september", "october", "november", "december"))
 _ALSO_VERBS = ("may", "march")
@@ -144,28 +145,21 @@ class _Rule:
     given: Mapping[str, str]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
     """The rules of one language, tried together from left to right; the first in the list wins."""
 
-    language: str  # names the data file, read when it is first needed
-    rules: str = "rules"  # the list in it, or "after_date": those that change a date right before them
-    lead: str = ""  # a pattern that comes before all
-    _read: "_Tables | None" = field(default=None, init=False)
-
-    @property
-    def _tables(self) -> "_Tables":
-        if self._read is None:  # no functools.cached_property: a forked process could find its lock held
-            self._read = _load(self.language, self.rules, self.lead)
-        return self._read
+    words: Words
+    rules: Sequence[_Rule]
+    combined: re.Pattern[str]  # of all rules, a group for each
 
     def any(self, text: str) -> bool:
         """Return whether some pattern matches in ``text``."""
-        return self._tables.combined.search(text) is not None
+        return self.combined.search(text) is not None
 
     def find(self, context: Context) -> Iterator[Piece]:
         """Yield the pieces that mean something, in order, without overlaps."""
-        search, at = self._tables.combined.search, 0
+        search, at = self.combined.search, 0
         while found := search(context.text, at):
             piece = self._piece(found.lastindex or 1, found.start(), context)
             at = piece.end if piece else found.start() + 1
@@ -174,15 +168,15 @@ class Grammar:
 
     def match(self, context: Context, at: int) -> Piece | None:
         """Return the piece that begins at ``at``, if there is one."""
-        found = self._tables.combined.match(context.text, at)
+        found = self.combined.match(context.text, at)
         return self._piece(found.lastindex or 1, at, context) if found else None
 
     def _piece(self, number: int, at: int, context: Context) -> Piece | None:
-        rule = self._tables.rules[number - 1]
+        rule = self.rules[number - 1]
         match = re.compile(rule.pattern, re.ASCII).match(context.text, at)  # re keeps what it compiled
         if match is None:
             return None
-        slots = Slots(match, context, self._tables.words, rule.given)
+        slots = Slots(match, context, self.words, rule.given)
         sure = rule.check(slots)
         if sure is None:
             return None
@@ -195,13 +189,13 @@ class Grammar:
         return found and Piece(at, match.end(), None, found)
 
 
-class _Tables(NamedTuple):
-    words: Words
-    rules: list[_Rule]
-    combined: re.Pattern[str]  # of all rules, a group for each
+@cache
+def load_grammar(language: str, rules: str = "rules", lead: str = "") -> Grammar:
+    """Return the grammar in the data file of a language.
 
-
-def _load(language: str, rules: str, lead: str) -> _Tables:
+    ``rules`` is the list in it, such as "after_date": those that change a date right before them. ``lead`` is
+    a pattern that comes before all.
+    """
     data = read_toml(__package__, language)
     parts = {
         f"any_{slot}": f"(?:{'|'.join(sorted(meant, key=len, reverse=True))})"  # the longest first
@@ -220,16 +214,16 @@ def _load(language: str, rules: str, lead: str) -> _Tables:
     )
     made = [
         _Rule(
-            fill(one["pattern"]),
-            meaning(one["meaning"]),
-            _CHECKS[one.get("check", "always")],
-            one.get("given", {}),
+            fill(row["pattern"]),
+            meaning(row["meaning"]),
+            _CHECKS[row.get("check", "always")],
+            row.get("given", {}),
         )
-        for one in data[rules]
+        for row in data[rules]
     ]
     grouped = "|".join(f"({_GROUP.sub('(?:', rule.pattern)})" for rule in made)
     begins = _beginnings(data, fill) if rules == "rules" else ""
-    return _Tables(words, made, re.compile(f"{lead}{begins}(?:{grouped})", re.ASCII))
+    return Grammar(words, made, re.compile(f"{lead}{begins}(?:{grouped})", re.ASCII))
 
 
 def _beginnings(data: Mapping[str, Any], fill: Callable[[str], str]) -> str:

@@ -21,20 +21,8 @@ _FIRST_YEAR = 2015  # of the table of Chinese holidays
 _tables = cache(partial(read_toml, __package__, "holidays"))
 
 
-def _chinese(year: int, name: str, later: int = 0) -> Days | None:
-    days = _tables()["chinese"][name].split()
-    if not 0 <= year - _FIRST_YEAR < len(days):
-        return None
-    day = days[year - _FIRST_YEAR]
-    return one_day(date(year, int(day[:2]), int(day[2:])).toordinal() + later)
-
-
-def _weekday_of(year: int, month: int, count: int, name: int, later: int = 0) -> Days:
-    return one_day(calendar.month_day(year, month).nth("day", count, name).first + later)
-
-
-def _easter(year: int, later: int = 0) -> Days:
-    """Anonymous Gregorian algorithm (Meeus, Astronomical Algorithms, 1991, chapter 8)."""
+def _easter(year: int) -> tuple[int, int]:
+    """Return month and day (Meeus, Astronomical Algorithms, 1991, chapter 8: the anonymous algorithm)."""
     a, (b, c) = year % 19, divmod(year, 100)
     d, e = divmod(b, 4)
     g = (8 * b + 13) // 25
@@ -43,31 +31,24 @@ def _easter(year: int, later: int = 0) -> Days:
     m = (32 + 2 * e + 2 * i - h - k) % 7
     n = (a + 11 * h + 22 * m) // 451
     month, day = divmod(h + m - 7 * n + 114, 31)
-    return one_day(date(year, month, day + 1).toordinal() + later)
-
-
-_COMPUTED: dict[str, Callable[[int], Days | None]] = {
-    "spring festival eve": partial(_chinese, name="spring festival", later=-1),
-    "lantern": partial(_chinese, name="spring festival", later=14),
-    "ash wednesday": partial(_easter, later=-46),
-    "good friday": partial(_easter, later=-2),
-    "easter": _easter,
-    "easter monday": partial(_easter, later=1),
-    "mother": partial(_weekday_of, month=5, count=2, name=6),
-    "father": partial(_weekday_of, month=6, count=3, name=6),
-    "thanksgiving": partial(_weekday_of, month=11, count=4, name=3),
-    "black friday": partial(_weekday_of, month=11, count=4, name=3, later=1),
-}
+    return month, day + 1
 
 
 def _day_off(year: int, name: str) -> Days | None:
     """Return the day of the holiday ``name`` in a year; None where the table does not reach."""
-    if name in _COMPUTED:
-        return _COMPUTED[name](year)
-    if name in _tables()["chinese"]:
-        return _chinese(year, name)
-    month, day = _tables()["fixed"][name]
-    return one_day(date(year, month, day).toordinal())
+    tables = _tables()
+    name, later = tables["beside"].get(name, (name, 0))
+    if name in tables["chinese"]:
+        days = tables["chinese"][name].split()
+        if not 0 <= year - _FIRST_YEAR < len(days):
+            return None
+        month, day = divmod(int(days[year - _FIRST_YEAR]), 100)
+    elif name in tables["weekday"]:
+        month, count, weekday = tables["weekday"][name]
+        return one_day(calendar.month_day(year, month).nth("day", count, weekday).first + later)
+    else:
+        month, day = _easter(year) if name == "easter" else tables["fixed"][name]
+    return one_day(date(year, month, day).toordinal() + later)
 
 
 def _days_off(year: int, name: str) -> Days | None:
