@@ -93,10 +93,8 @@ def _read_chats(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
             except (*NOT_JSON, TypeError) as error:
                 yield Rejected.because(where, f"not JSON: {error}")
                 continue
-            yield from map(LeftOut, left_out)
-            if body:
-                hashed = make.hash_id(session, id_, body)
-                yield make.message(where, body, id=hashed, session=session, date=date)
+            hashed, bodies = make.hash_id(session, id_, body), [body] if body else []
+            yield from make.turn(where, (bodies, left_out), id=hashed, session=session, date=date)
 
 
 def _parse_responses_item(item: Mapping[str, Any]) -> _Parsed:
@@ -321,9 +319,8 @@ def _messages(thread: str, messages: object, date: object, make: RecordMaker) ->
             yield Rejected(where=where, reason="no message of LangChain")
             continue
         body, left_out = parse_langchain_message(fields)
-        yield from map(LeftOut, left_out)
         id_ = make.hash_id(thread, fields.get("id"), body)
-        yield make.message(where, body, id=id_, session=thread, date=date)
+        yield from make.turn(where, ([body], left_out), id=id_, session=thread, date=date)
 
 
 def _items(rows: Iterable[tuple[Any, ...]], make: RecordMaker) -> Iterator[Entry]:

@@ -1,7 +1,7 @@
 """Entries that readers of foreign formats yield, the factory of their records, and conversions."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
@@ -19,6 +19,8 @@ __all__ = [
 _MAX_ID_CHARS = 200
 _MAX_LABEL_CHARS = 300  # of a title or other metadata
 _DEFAULT_CONFIDENCE = 0.9  # in the facts of another memory
+
+_Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,15 @@ class RecordMaker:
             )
 
         return self._attempt(where, make)
+
+    def turn(
+        self, where: str, turn: tuple[Sequence[_Body], Sequence[str]], *, id: object, **fields: Any
+    ) -> Iterator[Entry]:
+        """Make the messages of a turn, as `split_turn` returns it, and count what it left out."""
+        bodies, left_out = turn
+        yield from map(LeftOut, left_out)
+        for part, body in enumerate(bodies):
+            yield self.message(where, body, id=f"{id}/{part}" if part else id, **fields)
 
     def knowledge(
         self,
@@ -189,7 +200,6 @@ def join_text(value: object) -> str:
     return "\n".join(word for word in words if isinstance(word, str) and word)
 
 
-_Body = dict[str, Any]
 _TOOL_CALL_TYPES = ("tool_use", "server_tool_use", "mcp_tool_use")
 _REASONING_TYPES = ("thinking", "redacted_thinking", "reasoning", "redacted_reasoning")
 

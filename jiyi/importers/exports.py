@@ -62,11 +62,8 @@ def _conversation(where: str, conversation: Mapping[str, Any], make: RecordMaker
         id_ = message.get("uuid") or make.hash_id(conversation.get("uuid"), number, message.get("text"))
         session, date, title = conversation.get("uuid"), message.get("created_at"), conversation.get("name")
         sent = make.date(date) or conversation.get("created_at")
-        bodies, left_out = split_turn(role, as_list(message.get("content")) or message.get("text"))
-        yield from map(LeftOut, left_out)
-        for part, body in enumerate(bodies):
-            part_id = f"{id_}/{part}" if part else id_
-            yield make.message(place, body, id=part_id, session=session, date=sent, title=title)
+        turn = split_turn(role, as_list(message.get("content")) or message.get("text"))
+        yield from make.turn(place, turn, id=id_, session=session, date=sent, title=title)
         for part, file in enumerate(as_list(message.get("attachments"))):
             name, text = as_dict(file).get("file_name"), as_dict(file).get("extracted_content")
             yield make.knowledge(place, str(name), text, id=f"{id_}/file/{part}", origin=session, date=date)
@@ -119,7 +116,11 @@ def _read_line(make: RecordMaker, labels: dict[str, Any], where: str, line: obje
     if entry.get("type") in ("summary", "ai-title", "custom-title"):
         labels["title"] = entry.get("summary") or entry.get("aiTitle") or entry.get("customTitle")
     elif entry.get("type") in ("user", "assistant"):
-        yield from _messages(where, entry, make, labels)
+        session, date, message = entry.get("sessionId"), entry.get("timestamp"), as_dict(entry.get("message"))
+        id_ = entry.get("uuid") or make.hash_id(session, date, message.get("content"))
+        origin = {"model": message.get("model"), "folder": entry.get("cwd")}
+        own = labels | {name: text for name, text in origin.items() if isinstance(text, str)}
+        yield from make.turn(where, parse_turn(entry), id=id_, session=session, date=date, **own)
     elif is_transcript(entry) or "type" in entry:
         yield LeftOut(f"lines of type {str(entry.get('type'))[:40]}")
     else:
@@ -135,20 +136,6 @@ def parse_turn(line: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[str]
         return [], ["commands of the prompt"]
     reason = next((reason for key, reason in _SKIPPED_FLAGS.items() if line.get(key)), None)
     return ([], [reason]) if reason else split_turn(str(line["type"]), content)
-
-
-def _messages(
-    where: str, entry: Mapping[str, Any], make: RecordMaker, labels: Mapping[str, Any]
-) -> Iterator[Entry]:
-    bodies, left_out = parse_turn(entry)
-    yield from map(LeftOut, left_out)
-    session, date, message = entry.get("sessionId"), entry.get("timestamp"), as_dict(entry.get("message"))
-    id_ = entry.get("uuid") or make.hash_id(session, date, message.get("content"))
-    origin = {"model": message.get("model"), "folder": entry.get("cwd")}
-    labels = {**labels, **{name: text for name, text in origin.items() if isinstance(text, str)}}
-    for part, body in enumerate(bodies):
-        part_id = f"{id_}/{part}" if part else id_
-        yield make.message(where, body, id=part_id, session=session, date=date, **labels)
 
 
 _REASONING_TYPES = ("thoughts", "reasoning_recap")

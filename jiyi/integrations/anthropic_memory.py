@@ -1,7 +1,7 @@
 """Anthropic's memory tool: its files under /memories are items of a memory."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from typing import Any
@@ -64,11 +64,11 @@ class _Files:
         """Create a file."""
         path = _parse_path(command.path)
 
-        def write() -> None:
+        def write() -> None:  # nobody else may write between the check of what exists and the change
             self._check_free(path, f"File {command.path} already exists")
             self._put(path, command.file_text, 0)
 
-        self._run_in_transaction(write)
+        self._memory.parts.run_in_transaction(write, self._user_id)
         return f"File created successfully at: {command.path}"
 
     @_report_errors()
@@ -132,7 +132,7 @@ class _Files:
                 self._put(new + _path_of(file)[len(old) :], _read_text(file), 0)
             self._forget(files, command.old_path)
 
-        self._run_in_transaction(move)
+        self._memory.parts.run_in_transaction(move, self._user_id)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     @_report_errors()
@@ -141,12 +141,6 @@ class _Files:
         if files := [file.id for file in self._files_below(())]:
             self.last_receipt = self._memory.forget(ids=files, user_id=self._user_id)
         return "All memory cleared"
-
-    def _run_in_transaction(self, change: Callable[[], None]) -> None:
-        # Nobody else may write between the check of what exists and the change.
-        parts = self._memory.parts
-        parts.store.together(change)
-        parts.long_term.indexer.notify()
 
     def _put(self, path: _Path, content: str, version: int) -> None:
         namespace, value = (_NAMESPACE, *path[:-1]), {_CONTENT: content}

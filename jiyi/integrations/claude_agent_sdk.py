@@ -15,7 +15,7 @@ from jiyi.integrations.common import build_message, find_sessions, finish, raw_o
 from jiyi.integrations.recalling import Owner, hash_text, read_conversation
 from jiyi.long_term import ForgetReceipt
 from jiyi.manager import MemoryManager
-from jiyi.records import Message, Scope, as_mapping, labels_in, path_of
+from jiyi.records import Message, as_mapping, labels_in, path_of
 
 __all__ = ["JiyiSessionStore", "conversation_of"]
 
@@ -98,8 +98,6 @@ class JiyiSessionStore:
         return [id_.removeprefix(main) for id_ in ids if id_ != main]
 
     def _append(self, key: _Key, conversation: str, groups: Sequence[list[Message]]) -> None:
-        parts = self.memory.parts
-
         def append() -> None:
             stored_ids = self._find_stored(conversation, [group[0].id for group in groups])
             new = [group for group in groups if group[0].id not in stored_ids]
@@ -111,13 +109,7 @@ class JiyiSessionStore:
             if messages:
                 self.memory.save_messages(conversation, messages, user_id=self.user_id)
 
-        try:
-            parts.store.together(append)
-        except BaseException:  # windows in memory may hold messages that were rolled back
-            parts.short_term.drop(Scope(user_id=self.user_id or parts.settings.user_id or "nobody"))
-            raise
-        finally:
-            parts.long_term.indexer.notify()
+        self.memory.parts.run_in_transaction(append, self.user_id)
 
     def _find_stored(self, conversation: str, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that are stored."""

@@ -2,16 +2,22 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
+    from jiyi import records
+    from jiyi.manager import MemoryManager
+    from jiyi.text import TokenCounter
+
 __all__ = [
-    "MAX_TOKENS", "Fact", "Facts", "Forgetting", "Gone", "Hit", "Recalled", "Remembered", "Saved", "View",
-    "paginate",
+    "Fact", "Facts", "Forgetting", "Gone", "Hit", "Recalled", "Remembered", "Saved", "View", "fact_answer",
+    "hit_answer", "message_lines", "paginate",
 ]  # fmt: skip
 
-MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
+_MAX_TOKENS = 9_000  # of the entries of an answer; the rest of 10,000 is for what surrounds them
+_MAX_TEXT_TOKENS = 1_000  # of one text
 _Item = TypeVar("_Item", bound=BaseModel)
 
 
@@ -123,7 +129,7 @@ def paginate(
         items: in order, after the first ``start``; at most ``limit`` are returned.
         count: returns the tokens of a text.
     """
-    remaining, page = MAX_TOKENS, list[_Item]()
+    remaining, page = _MAX_TOKENS, list[_Item]()
     for item in items:
         if len(page) == limit:
             return page, str(start + len(page))
@@ -132,3 +138,60 @@ def paginate(
             return page, str(start + len(page))
         page.append(item)
     return page, None
+
+
+def hit_answer(hit: "records.Hit", query: str, memory: "MemoryManager") -> Hit:
+    """Return a hit as an answer; a long text becomes an excerpt for the query."""
+    from jiyi.records import Message
+    from jiyi.text import excerpt, query_terms
+
+    record, count = hit.record, memory.counter.count_text
+    full_text = hit.wordings[0]
+    text = excerpt(full_text, query_terms(query), _MAX_TEXT_TOKENS, count)
+    speaker = record.name or record.role if isinstance(record, Message) else getattr(record, "speaker", "")
+    return Hit(
+        id=hit.id,
+        kind=hit.kind,
+        text=text,
+        cut=text != full_text,
+        at=hit.created_at,
+        session=record.scope.session_id if record.scope else None,
+        speaker=speaker or "",
+        score=round(hit.score, 4),
+        outdated="surely" if hit.outdated_by else "maybe" if hit.maybe_outdated_by else "",
+        secrets=list(hit.secrets),
+    )
+
+
+def fact_answer(fact: "records.Fact", counter: "TokenCounter") -> Fact:
+    """Return a fact as an answer; a long object is cut."""
+    value = counter.truncate(fact.object, _MAX_TEXT_TOKENS)
+    return Fact(
+        id=fact.id,
+        subject=fact.subject,
+        predicate=fact.predicate,
+        object=value,
+        cut=value != fact.object,
+        status=fact.status,
+        said_at=fact.created_at,
+        valid_from=fact.valid_from,
+        valid_to=fact.valid_to,
+        speaker=fact.speaker,
+        replaced_by=fact.superseded_by,
+        always=fact.pinned,
+    )
+
+
+def message_lines(messages: "list[records.Message]", memory: "MemoryManager") -> tuple[list[str], int]:
+    """Return lines of the newest messages that fit into one answer, oldest first, and how many did not."""
+    remaining, lines = _MAX_TOKENS, list[str]()
+    for message in reversed(messages):
+        created_at = message.created_at
+        time = created_at.astimezone(memory.zone).strftime("%Y-%m-%d %H:%M") if created_at else ""
+        text = memory.counter.truncate(message.text, _MAX_TEXT_TOKENS)
+        line = f"[{time}] {message.name or message.role}: {text}{'…' if text != message.text else ''}"
+        remaining -= memory.counter.count_text(line)
+        if remaining < 0:
+            break
+        lines.append(line)
+    return lines[::-1], len(messages) - len(lines)

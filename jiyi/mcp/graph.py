@@ -6,18 +6,43 @@ separate record with its own transaction, so processes that share a memory lose 
 """
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
 from jiyi.errors import NotFound
+from jiyi.importers.graph_words import NOTE, SPEAKER, TYPE
 from jiyi.mcp.caller import Hosted, Right
-from jiyi.mcp.graph_view import NOTE, SPEAKER, TYPE, Entity, Graph, Node, Relation, View, build_view
+
+if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
+    from jiyi.records import Fact
 
 __all__ = [
-    "GRAPH_TOOLS", "Added", "Done", "Entities", "GraphTools", "Relations", "Removed", "Results", "Success",
+    "GRAPH_TOOLS", "Added", "Done", "Entities", "Entity", "Graph", "GraphTools", "Relation", "Relations",
+    "Removed", "Results", "Success",
 ]  # fmt: skip
+
+_UNTYPED = "memory"  # type of entities that other tools created
+
+
+class Entity(TypedDict):
+    """A thing or person, with what is known of it."""
+
+    name: str
+    entityType: str
+    observations: list[str]
+
+
+Relation = TypedDict("Relation", {"from": str, "to": str, "relationType": str})  # "from" is a keyword
+
+
+class Graph(TypedDict):
+    """Entities and relations, oldest first."""
+
+    entities: list[Entity]
+    relations: list[Relation]
 
 
 class Added(TypedDict):
@@ -108,7 +133,7 @@ class GraphTools(Hosted):
     def delete_entities(self, entityNames: list[str]) -> Success:
         """Delete entities with their relations."""
         view, names = self._read_view("forget"), set(entityNames)
-        ids = [id_ for name in entityNames for id_ in view.nodes.get(name, Node()).ids]
+        ids = [id_ for name in entityNames for id_ in view.nodes.get(name, _Node()).ids]
         relations = [ids for key, ids in view.relations.items() if names & set(key[:2])]
         return self._delete([*ids, *(id_ for ids in relations for id_ in ids)], "Entities")
 
@@ -117,7 +142,7 @@ class GraphTools(Hosted):
         nodes = self._read_view("forget").nodes
         ids: list[str] = []
         for deletion in deletions:
-            existing = nodes.get(deletion["entityName"], Node()).observations
+            existing = nodes.get(deletion["entityName"], _Node()).observations
             ids += [id_ for text in deletion["observations"] for id_ in existing.get(text, ())]
         return self._delete(ids, "Observations")
 
@@ -150,10 +175,10 @@ class GraphTools(Hosted):
         """Return everything as JSON."""
         return json.dumps(self.read_graph(), ensure_ascii=False, indent=2)
 
-    def _read_view(self, right: Right) -> View:
+    def _read_view(self, right: Right) -> "_View":
         """Return the current graph of the newest 10,000 facts, for a caller with this right."""
         scope, memory = self._open(right)
-        return build_view(memory.facts(status=("active", "unsure", "superseded"), limit=10_000, **scope))
+        return _build_view(memory.facts(status=("active", "unsure", "superseded"), limit=10_000, **scope))
 
     def _keep(self, subject: str, predicate: str, value: str, category: str) -> None:
         scope, memory = self._open("write")
@@ -170,6 +195,93 @@ class GraphTools(Hosted):
 
 def _key_of(relation: Relation) -> tuple[str, str, str]:
     return relation["from"], relation["to"], relation["relationType"]
+
+
+@dataclass(slots=True)
+class _Node:
+    """One entity, with the facts it is made of."""
+
+    kind: str = _UNTYPED
+    observations: dict[str, list[str]] = field(default_factory=dict)  # ids by text
+    typed_by: list[str] = field(default_factory=list)  # ids
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its facts."""
+        return [*self.typed_by, *(id_ for ids in self.observations.values() for id_ in ids)]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A graph with the ids of its facts."""
+
+    nodes: dict[str, _Node]
+    relations: dict[tuple[str, str, str], list[str]]  # ids by start, end and kind
+
+    def graph(self, names: Set[str] | None = None) -> Graph:
+        """Return everything, or the named entities with all their relations."""
+        shown = self.nodes if names is None else {n: node for n, node in self.nodes.items() if n in names}
+        return {
+            "entities": [
+                {"name": name, "entityType": node.kind, "observations": list(node.observations)}
+                for name, node in shown.items()
+            ],
+            "relations": [
+                {"from": start, "to": end, "relationType": kind}
+                for start, end, kind in self.relations
+                if names is None or start in shown or end in shown
+            ],
+        }
+
+    def find(self, query: str) -> set[str]:
+        """Return the entities whose name, type or observations contain the query, or all of its words."""
+        from jiyi.text import analyse, query_terms
+
+        needle, terms = query.lower(), set(query_terms(query))
+        found = set[str]()
+        for name, node in self.nodes.items():
+            texts = [name, node.kind, *node.observations]
+            known = {term for text in texts for term in analyse(text)} if terms else set()
+            if any(needle in text.lower() for text in texts) or (terms and terms <= known):
+                found.add(name)
+        return found
+
+
+def _build_view(facts: Iterable["Fact"]) -> _View:
+    """Return facts as a graph.
+
+    Facts of the graph tools stay until they are deleted there; other facts only while they are in force.
+    """
+    view, all_facts = _View({}, {}), list(facts)
+    others = [fact for fact in all_facts if fact.speaker != SPEAKER and fact.status != "superseded"]
+    for fact in all_facts:
+        if fact.speaker != SPEAKER:
+            continue
+        if fact.predicate == TYPE:
+            node = view.nodes.setdefault(fact.subject, _Node())
+            node.kind = node.kind if node.typed_by else fact.object
+            node.typed_by.append(fact.id)
+        elif fact.predicate == NOTE:
+            _add_observation(view, fact, fact.object)
+        else:
+            _add_relation(view, fact)
+    subjects = {*view.nodes, *(fact.subject for fact in others)}
+    for fact in others:
+        if fact.object in subjects and fact.object != fact.subject:
+            view.nodes.setdefault(fact.subject, _Node())
+            _add_relation(view, fact)
+        else:
+            text = fact.object if fact.predicate == NOTE else f"{fact.predicate}: {fact.object}"
+            _add_observation(view, fact, text)
+    return view
+
+
+def _add_observation(view: _View, fact: "Fact", text: str) -> None:
+    view.nodes.setdefault(fact.subject, _Node()).observations.setdefault(text, []).append(fact.id)
+
+
+def _add_relation(view: _View, fact: "Fact") -> None:
+    view.relations.setdefault((fact.subject, fact.object, fact.predicate), []).append(fact.id)
 
 
 GRAPH_TOOLS: dict[str, Right] = {

@@ -1,8 +1,8 @@
 """Resources of the protocol: conversations, and facts about a subject."""
 
 from jiyi.errors import NotFound
+from jiyi.mcp.answers import fact_answer, message_lines
 from jiyi.mcp.caller import Hosted
-from jiyi.mcp.views import fact_answer, message_lines
 
 __all__ = ["Resources"]
 

@@ -10,7 +10,6 @@ from typing_extensions import TypedDict
 from jiyi.errors import BadQuery
 from jiyi.mcp import answers
 from jiyi.mcp.caller import Hosted, Right
-from jiyi.mcp.views import fact_answer, hit_answer
 
 if TYPE_CHECKING:  # loaded when the memory is opened, after the handshake
     from jiyi.long_term import ForgetReceipt
@@ -63,7 +62,7 @@ class Tools(Hosted):
             kinds=kinds or _KINDS,
             **scope,
         )
-        page = (hit_answer(hit, query, memory) for hit in results[start:])
+        page = (answers.hit_answer(hit, query, memory) for hit in results[start:])
         hits, next_cursor = answers.paginate(page, memory.counter.count_text, start=start, limit=limit)
         notes = [*([self._words.notes["nothing"]] if results.doubtful or not hits else []), *results.notes]
         return answers.Recalled(
@@ -111,7 +110,8 @@ class Tools(Hosted):
         """Keep a text."""
         scope, memory = self._open("write")
         learned = memory.remember(text, pinned=always, speaker=speaker, **scope)
-        changed = [fact_answer(fact, memory.counter) for fact in learned.facts if fact.status == "active"]
+        active = (fact for fact in learned.facts if fact.status == "active")
+        changed = (answers.fact_answer(fact, memory.counter) for fact in active)
         facts, _ = answers.paginate(changed, memory.counter.count_text)
         return answers.Remembered(
             id=learned.kept, facts=facts, replaced=list(learned.superseded), notes=list(learned.notes)
@@ -150,7 +150,7 @@ class Tools(Hosted):
 
     def _facts_page(self, facts: list[Any], limit: int, cursor: str | None) -> answers.Facts:
         start, counter = _parse_cursor(cursor), self._host.memory.counter
-        answered = (fact_answer(fact, counter) for fact in facts[start:])
+        answered = (answers.fact_answer(fact, counter) for fact in facts[start:])
         page, next_cursor = answers.paginate(answered, counter.count_text, start=start, limit=limit)
         return answers.Facts(facts=page, next=next_cursor)
 

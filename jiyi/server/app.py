@@ -66,12 +66,14 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
 
 
 def _answer_refusal(scope: Scope, error: JiyiError) -> Response:
-    """Answer a request refused at the gate in the form of the API it is for."""
+    """Answer an error in the form of the API that the request is for, with ids as the tenant knows them."""
+    caller = scope["state"].get("caller")
+    text = shown_text(str(error), caller.tenant if caller else "")
     if scope["path"].startswith(OPENAI):
-        return openai_failure(problem_of(error)["status"], str(error), type(error).__name__)
+        return openai_failure(problem_of(error)["status"], text, type(error).__name__)
     if scope["path"].startswith(mem0.PREFIX):
-        return mem0.refusal(error)
-    return problem_response(error)
+        return mem0.refusal(error, text)
+    return problem_response(error, text)
 
 
 def _make_optional(served: Served, *, local: bool) -> "Iterator[Proxy | ToolsApp]":
@@ -119,7 +121,6 @@ async def _show_errors(_: Request) -> Response:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     """Answer an error as a problem; unexpected ones reveal nothing."""
-    caller = getattr(request.state, "caller", None)
     if isinstance(error, HTTPException):
         fault = NotFound if error.status_code == 404 else InputError
         refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
@@ -129,8 +130,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
             methods = set[str]().union(*(getattr(route, "methods", None) or () for route in routes))
             response.headers["Allow"] = ", ".join(sorted(methods))
         return response
-    shown = error if isinstance(error, JiyiError) else ServerError("the server failed; its log says why")
-    return problem_response(shown, shown_text(str(shown), caller.tenant if caller else ""))
+    if isinstance(error, JiyiError):
+        return _answer_refusal(request.scope, error)
+    return problem_response(ServerError("the server failed; its log says why"))
 
 
 _OWN_ROUTES: Mapping[str, Callable[..., Any]] = {

@@ -15,7 +15,7 @@ from jiyi.errors import BadQuery, JiyiError
 from jiyi.server.gate import problem_response
 from jiyi.server.mem0_memories import Memories
 from jiyi.server.served import authenticate, get_served, read_json_body, run_in_thread
-from jiyi.wire import Access, shown_text
+from jiyi.wire import Access
 
 __all__ = ["PREFIX", "mem0_routes", "refusal"]
 
@@ -38,26 +38,21 @@ def mem0_routes() -> list[Route]:
     ]
 
 
-def refusal(error: JiyiError, tenant: str = "") -> Response:
-    """Return an error as mem0 answers it."""
+def refusal(error: JiyiError, text: str) -> Response:
+    """Return an error, with this text, as mem0 answers it."""
     problem = problem_response(error)
     headers = {name: problem.headers[name] for name in _ERROR_HEADERS if name in problem.headers}
-    return JSONResponse({"detail": shown_text(str(error), tenant)}, problem.status_code, headers)
+    return JSONResponse({"detail": text}, problem.status_code, headers)
 
 
 def _make_endpoint(needed: Access | None, work: _Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        tenant = ""
-        try:
-            served, caller = get_served(request), await authenticate(request)
-            tenant = caller.tenant
-            if needed is not None:
-                caller.check(needed)
-            given = _read_object(await read_json_body(request))
-            memories = Memories(served, caller)
-            return JSONResponse(await run_in_thread(served, lambda: work(memories, request, given)))
-        except JiyiError as error:
-            return refusal(error, tenant)
+        served, caller = get_served(request), await authenticate(request)
+        if needed is not None:
+            caller.check(needed)
+        given = _read_object(await read_json_body(request))
+        memories = Memories(served, caller)
+        return JSONResponse(await run_in_thread(served, lambda: work(memories, request, given)))
 
     return answer
 

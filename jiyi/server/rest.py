@@ -61,15 +61,7 @@ def _run_once(
             raise KeyReused("this Idempotency-Key was used for another request; take a new one")
         return stored.body.encode()
 
-    if not together:
-        return answer_once()
-    try:
-        return parts.store.together(answer_once)
-    except BaseException:  # cached windows may contain what was rolled back
-        parts.short_term.drop(Scope(user_id=user_id))
-        raise
-    finally:
-        parts.long_term.indexer.notify()
+    return parts.run_in_transaction(answer_once, user_id) if together else answer_once()
 
 
 _T = TypeVar("_T")
@@ -178,8 +170,7 @@ def _start_job(
     if key is not None:
         parts = (caller.tenant, user or "", route.verb, _check_idempotency_key(key))
         id_ = _fingerprint(*(part.encode() for part in parts))[:32]
-    started = served.jobs.start(route.verb, caller, user, work, id=id_)
-    return job_answer(started)
+    return job_answer(served.jobs.start(route.verb, caller, user, work, id=id_))
 
 
 def _make_response(request: Request, route: Route, content: bytes) -> Response:

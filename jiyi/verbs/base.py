@@ -23,16 +23,8 @@ from jiyi.verbs.cursors import list_page
 from jiyi.working import WorkingMemory
 
 __all__ = [
-    "Parts",
-    "Verbs",
-    "as_ids",
-    "as_labels",
-    "as_path",
-    "as_utc",
-    "check_flags",
-    "check_text",
-    "closed",
-]
+    "Parts", "Verbs", "as_ids", "as_labels", "as_path", "as_utc", "check_flags", "check_text", "closed",
+]  # fmt: skip
 
 _T = TypeVar("_T")
 
@@ -53,6 +45,16 @@ class Parts:
     settings: Settings  # everything else
     clock: Clock = utc_now  # where "now" comes from
     on_close: Callable[[], None] = lambda: None  # releases what was created for this memory
+
+    def run_in_transaction(self, work: Callable[[], _T], user_id: str | None) -> _T:
+        """Call ``work``, whose verbs for this user become one transaction, and return its result."""
+        try:
+            return self.store.together(work)
+        except BaseException:  # cached windows may contain what was rolled back
+            self.short_term.drop(Scope(user_id=user_id or self.settings.user_id or "nobody"))
+            raise
+        finally:
+            self.long_term.indexer.notify()
 
 
 class Verbs:
@@ -76,7 +78,6 @@ class Verbs:
         self._counter = parts.counter
         self._settings = parts.settings
         self._clock = parts.clock
-        self._on_close = parts.on_close
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
         """Drop the parts after a fork, see `jiyi.forks.Left`; the next access creates new ones."""

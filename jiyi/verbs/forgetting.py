@@ -179,8 +179,7 @@ class ForgettingVerbs(Verbs):
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> int:
         """Keep records whatever happens, until they are unpinned; return how many, or raise `NotFound`."""
-        scope = self._scope(user_id, agent_id)
-        return self._long_term.forgetting.pin(scope, as_ids(ids))
+        return self._long_term.forgetting.pin(self._scope(user_id, agent_id), as_ids(ids))
 
     def unpin(
         self, ids: Sequence[str] | str, *, user_id: str | None = None, agent_id: str | None = None

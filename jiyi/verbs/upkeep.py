@@ -65,7 +65,7 @@ class UpkeepVerbs(Verbs):
             worker.close()
         self._long_term.recall.close()
         self._store.close()
-        self._on_close()
+        self._parts.on_close()
 
     def __enter__(self) -> Self:
         return self

@@ -72,3 +72,17 @@ def test_a_database_that_is_in_use_is_waited_for(open_memory, hold):
     Saver().save(owner, talk("0", "a"))
     timer.join()
     assert texts(owner) == ["0", "a"]
+
+
+def test_no_window_shows_what_a_transaction_rolled_back(owner):
+    memory = owner.memory
+
+    def fail_after_reading():
+        saved = memory.save_message("s", role="user", content="kept by nobody")
+        assert memory.recent_messages("s") == [saved]
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        memory.parts.run_in_transaction(fail_after_reading, None)
+    kept = memory.save_message("s", role="user", content="kept")
+    assert memory.recent_messages("s") == [kept]

@@ -86,3 +86,14 @@ class ScriptedChat(ScriptedEndpoint):
     """Says what its replies are, "ok" afterwards."""
 
     honest = staticmethod(lambda asked: either(asked, "ok"))
+
+
+def assert_recalled_before(asked: list[dict[str, Any]], question: str, words: str) -> None:
+    """Assert that a run with a tool call was shown these words before its question, and the next run not."""
+    first, second, third = (request["messages"] for request in asked)
+    system, recalled, said = first
+    assert words in recalled["content"]
+    assert said["content"] == question
+    assert second[:3] == first, "the same while a run goes on"
+    assert third[:1] == [system]
+    assert [m["role"] for m in third[1:]] == ["user", "assistant", "tool", "assistant", "user"]

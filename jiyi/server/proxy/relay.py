@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from jiyi.endpoint import is_web_address
-from jiyi.errors import JiyiError, ScopeMissing, SettingsError
+from jiyi.errors import ScopeMissing, SettingsError
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
 from jiyi.server.gate import OPENAI, openai_failure
@@ -27,7 +27,6 @@ from jiyi.server.keys import Caller
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
 from jiyi.server.served import Served, authenticate
 from jiyi.time_limit import OutOfTime, run_within
-from jiyi.wire import problem_of, shown_text
 
 __all__ = ["Proxy"]
 
@@ -103,18 +102,10 @@ class Proxy:
         return await self._answer(request, "/models" + (f"/{quote(model)}" if model else ""))
 
     async def _answer(self, request: Request, path: str, form: Form | None = None) -> Response:
-        try:
-            (await authenticate(request, _select_own_headers(request.headers))).check("read")
-            if self._upstream is None:
-                return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
-            return await self._pass_on(request, path, form)
-        except JiyiError as error:
-            caller = getattr(request.state, "caller", None)
-            message = shown_text(str(error), caller.tenant if caller else "")
-            return openai_failure(problem_of(error)["status"], message, type(error).__name__)
-
-    async def _pass_on(self, request: Request, path: str, form: Form | None) -> Response:
         """Return the upstream's answer to a request; ``form`` says how to read a conversation in it."""
+        (await authenticate(request, _select_own_headers(request.headers))).check("read")
+        if self._upstream is None:
+            return openai_failure(501, "this proxy has no upstream; set proxy_upstream", "no_upstream")
         content = await request.body()
         ready = _Prepared(content=content)
         if form and request.headers.get("x-jiyi-memory", "").lower() != "off":

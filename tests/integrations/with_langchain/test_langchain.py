@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, Syst
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
-from scripted_chat import ScriptedChat, call, calls, refuses, says
+from scripted_chat import ScriptedChat, assert_recalled_before, call, calls, refuses, says
 
 from jiyi.integrations.langchain import JiyiMemoryMiddleware
 
@@ -63,13 +63,7 @@ def test_what_another_thread_said_is_shown_before_the_question(memory, how):
                 assert middleware.last is not None
                 assert 0 <= middleware.last.recalled.nothing_relevant <= 1
                 assert middleware.last.recalled.why
-    first, second, third = (request["messages"] for request in chat.asked)
-    system, recalled, question = first
-    assert "7341" in recalled["content"]
-    assert question["content"] == "蓝色门的密码是什么?"
-    assert second[:3] == first, "the same while a run goes on"
-    assert third[:1] == [system]
-    assert [m["role"] for m in third[1:]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert_recalled_before(chat.asked, "蓝色门的密码是什么?", "7341")
     assert "取自记忆" not in str(state["messages"])
     assert middleware.history("now") == state["messages"]
 

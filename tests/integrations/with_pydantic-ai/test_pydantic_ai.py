@@ -14,7 +14,7 @@ from pydantic_ai import Agent
 from pydantic_ai import messages as parts
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
-from scripted_chat import ScriptedChat, call, calls, refuses, says
+from scripted_chat import ScriptedChat, assert_recalled_before, call, calls, refuses, says
 
 from jiyi.integrations.pydantic_ai import JiyiMemory
 
@@ -62,13 +62,7 @@ async def test_what_another_conversation_said_is_shown_before_the_question(memor
         assert 0 <= mine.last.recalled.nothing_relevant <= 1
         assert mine.last.recalled.why
         result = await ask("Sure?", mine.history("now"))
-    first, second, third = (request["messages"] for request in chat.asked)
-    system, recalled, question = first
-    assert "7341" in recalled["content"]
-    assert question["content"] == "蓝色门的密码是什么?"
-    assert second[:3] == first, "the same while a run goes on"
-    assert third[:1] == [system]
-    assert [m["role"] for m in third[1:]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert_recalled_before(chat.asked, "蓝色门的密码是什么?", "7341")
     assert "取自记忆" not in str(result.all_messages())
     assert mine.history("now") == as_stored(result.all_messages())
 
