@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import Kind, Match, Record, Role
+from jiyi.records import Kind, Match, Role
 from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, labels_for
 from jiyi.storage.segment import MAX_SEGMENT_ROWS, Segment, id_keys, merge_segments
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.words import ENTRY, term_hash
 
-__all__ = ["HeldMessages", "NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
+__all__ = [
+    "MAX_HELD",
+    "MAX_HELD_CHARS",
+    "HeldMessages",
+    "NameNumbers",
+    "TermRow",
+    "UserTerms",
+    "WordScores",
+    "are_valid_rows",
+]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -27,7 +36,9 @@ TermRow = tuple[
 _K1 = 1.2  # saturation of a word's frequency
 _B = 0.4  # normalization by length
 
-_MESSAGE_BYTES = 2_000  # of a short message, approximate
+MAX_HELD = 4_000  # messages of a user
+MAX_HELD_CHARS = 1_000  # of the body of each
+_MESSAGE_BYTES = 2_000  # of each, approximate
 _ID_BYTES = 57  # of an id in a list, besides its letters
 _NAME_BYTES = 200  # of a name with its number, approximate
 
@@ -114,17 +125,22 @@ class WordScores:
 
 @dataclass(slots=True)
 class HeldMessages:
-    """Short messages of a user that were read before, shared by all views.
+    """Rows of a user's short messages that were read before, shared by all views.
 
     They are valid as long as `Store.changes` is the same.
     """
 
     changes: int = 0
-    records: dict[Key, Record] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()  # of ``rows``
-    rows: dict[str, tuple[Any, ...]] | None = (
-        None  # by id, not decoded yet; None before all were read at once
-    )
+    columns: Sequence[str] = ()  # of each row
+    rows: dict[str, tuple[Any, ...]] | None = None  # by id; None before all were read at once
+
+    def add(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Hold the short ones of these rows."""
+        if self.rows is None or len(self.rows) > MAX_HELD:
+            self.rows = {}
+        if rows:  # otherwise SQLite names no columns
+            self.columns, id_, body = columns, columns.index("id"), columns.index("body")
+            self.rows |= {row[id_]: row for row in rows if len(str(row[body])) <= MAX_HELD_CHARS}
 
 
 @dataclass(slots=True)
@@ -157,8 +173,7 @@ class UserTerms:
         names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
         arrays = sum([column.nbytes for column in self.columns.values()])
         arrays += sum([segment.nbytes for segment in self.segments])
-        messages = len(self.messages.records) + len(self.messages.rows or ())
-        return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * messages
+        return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * len(self.messages.rows or ())
 
     def view(self) -> "UserTerms":
         """Return the rows in use as they are now."""

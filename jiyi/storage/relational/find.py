@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from jiyi.clock import to_micros
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Session, Step, Task
+from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope, Session, Step, Task
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
-from jiyi.storage.user_terms import HeldMessages
+from jiyi.storage.user_terms import MAX_HELD, MAX_HELD_CHARS, HeldMessages
 from jiyi.storage.words import Words
 
 __all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
@@ -33,8 +33,6 @@ class Page:
 
 
 _NO_LIMIT = 2**31 - 1
-_CACHED_CHARS = 1_000  # of the body of a cached record
-_CACHED_MESSAGES = 4_000  # of a user
 _BEGINNING = (-(2**62), "")
 _AFTER = {"entry": "s.entry > :after_number", "doc": "(d.created_at, d.doc) > (:after_time, :after_number)"}
 
@@ -55,44 +53,30 @@ def find_by_keys(
     held = snapshot.terms.messages if snapshot and not db.in_transaction else HeldMessages(rows={})
     if held.rows is None and snapshot:
         _hold_messages(db, user_id, held, snapshot.terms.size)
-    cached = {key: record for key in keys if (record := held.records.get(key) or _decode_held(db, key, held))}
-    ids = grouped(dict.fromkeys(key for key in keys if key not in cached))
+    rows = held.rows or {}
+    there = {key: row for key in keys if key[0] == "message" and (row := rows.get(key[1]))}
+    ids = grouped(dict.fromkeys(key for key in keys if key not in there))
     calls = [_ids_call(kind, user_id, kind_ids, db.dialect) for kind, kind_ids in ids.items()]
-    if cached and not db.dialect.remote:
+    if there and not db.dialect.remote:
         calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.fetch_all(calls) if calls else []
     if snapshot and len(answers) > len(ids) and answers.pop().rows != [(snapshot.changes,)]:
         return find_by_keys(db, user_id, keys)  # something was removed or amended meanwhile
-    found = zip(ids, answers, strict=True)
-    read = {(kind, r.id): r for kind, answer in found for r in _decode_answer(db, kind, answer)}
-    if len(held.records) > _CACHED_MESSAGES:
-        held.records.clear()
-    for key, record in read.items():
-        content = record.content if isinstance(record, Message) else None
-        if isinstance(content, str) and len(content) <= _CACHED_CHARS:
-            held.records[key] = record
-    return cached | read
+    read = list(zip(ids, answers, strict=True))
+    for kind, answer in read:
+        if kind == "message":
+            held.add(answer.names, answer.rows)
+    found = [("message", Answer(held.columns, list(there.values()))), *read]
+    return {(kind, r.id): r for kind, answer in found for r in _decode_answer(db, kind, answer)}
 
 
 def _hold_messages(db: Connection, user_id: str, held: HeldMessages, size: int) -> None:
     """Read the short messages of a user with few records at once: later searches need not ask for them."""
     held.rows = {}
-    if size > _CACHED_MESSAGES:
-        return
-    call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=_CACHED_CHARS)
-    answer = db.fetch_all([call])[0]
-    if answer.rows:  # without rows SQLite names no columns
-        place = answer.names.index("id")
-        held.columns, held.rows = tuple(answer.names), {row[place]: row for row in answer.rows}
-
-
-def _decode_held(db: Connection, key: Key, held: HeldMessages) -> Record | None:
-    row = held.rows.pop(key[1], None) if held.rows and key[0] == "message" else None
-    if row is None:
-        return None
-    for record in _decode_answer(db, "message", Answer(held.columns, [row])):  # none if it is damaged
-        held.records[key] = record
-    return held.records.get(key)
+    if size <= MAX_HELD:
+        call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=MAX_HELD_CHARS)
+        answer = db.fetch_all([call])[0]
+        held.add(answer.names, answer.rows)
 
 
 def _fill_page(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:
@@ -120,7 +104,7 @@ def _decode_answer(db: Connection, kind: Kind, answer: Answer) -> list[Record]:
     names, found = tuple(answer.names), list[Record]()
     body = names.index("body")
     for row in answer.rows:
-        short = isinstance(row[body], str) and len(row[body]) <= _CACHED_CHARS
+        short = isinstance(row[body], str) and len(row[body]) <= MAX_HELD_CHARS
         try:
             found.append((_decode_cached if short else _decode_cached.__wrapped__)(kind, names, row))
         except DatabaseDamaged as error:
