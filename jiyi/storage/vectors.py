@@ -13,11 +13,12 @@ from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
-from jiyi.storage.relational.users import Sets, Snapshot, Spaces, read_spaces
+from jiyi.storage.relational.users import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
 
 __all__ = ["Binding", "Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 
 Vector = NDArray[np.float32]
+Ints = NDArray[np.int64]
 
 _LEASE_SECONDS = 120
 _FAR_FUTURE = 2**62  # later than any lease ends, even where a clock went back
@@ -159,11 +160,21 @@ class VectorIndex:
 
         The score of a record is that of its best part.
         """
-        raise NotImplementedError
+        snapshot = self._snapshot(query.scope.user_id, snapshot)
+        return snapshot.terms.matches(*self._find_nearest(query, vector, snapshot))
 
     def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
         """Return what `nearest` finds as rows of ``snapshot.terms``, in its order; -1 for unknown records."""
-        return snapshot.terms.rows_of([match[:2] for match in self.nearest(query, vector, snapshot=snapshot)])
+        return snapshot.terms.rows_of_docs(self._find_nearest(query, vector, snapshot)[0])
+
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:
+        """Return the numbers of the records that `nearest` finds, and their scores."""
+        raise NotImplementedError
+
+    @retried()
+    def _snapshot(self, user_id: str, given: Snapshot | None) -> Snapshot:
+        with self._db.read(user_id) as db:
+            return ensure_snapshot(self._db, db, user_id, given)
 
     def read(
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None

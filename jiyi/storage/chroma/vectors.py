@@ -23,7 +23,7 @@ from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Sets, Snapshot
-from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.vectors import Ints, Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -123,14 +123,13 @@ class ChromaVectors(VectorIndex):
         return complete
 
     @retried()
-    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
-        """See `VectorIndex.nearest`.
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:  # noqa: ARG002
+        """See `VectorIndex._find_nearest`.
 
         A question goes to Chroma with the user and the kind. The answer is joined with the rows: removed
         records and those excluded by other conditions are dropped, and more is asked for until ``limit``
         of each kind are found, including ties at the end. Few records are compared exactly.
         """
-        del snapshot
         self._outbox.drain()
         vector, space = vector.astype(np.float32), self._spaces().number
         kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
@@ -143,7 +142,9 @@ class ChromaVectors(VectorIndex):
         else:
             for kind in kinds:
                 found |= self._nearest_of_kind(space, query, kind, vector)
-        return list(_best(found, None, len(found)).values())
+        best = _best(found, None, len(found))
+        scores = [match.score for match in best.values()]
+        return np.array([*best], np.int64), np.array(scores, np.float32)
 
     def _nearest_of_kind(self, space: int, query: Query, kind: Kind, vector: Vector) -> _Found:
         count = max(_FIRST_COUNT, 2 * query.limit)

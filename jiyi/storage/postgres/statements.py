@@ -70,11 +70,8 @@ def _json_path(body: str, keys: Sequence[str], test: str) -> str:
     return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Texts:
+class _Texts(list[str]):
     """Texts for a parameter that is an array."""
-
-    texts: list[str]
 
 
 def _array(values: Sequence[Any]) -> list[Any] | _Texts:
@@ -179,7 +176,7 @@ class _TextArray(Dumper):
     oid = postgres_types["text"].array_oid
 
     def dump(self, obj: _Texts) -> bytes:
-        quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in obj.texts]
+        quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in obj]
         return ('{"' + '","'.join(quoted) + '"}').encode() if quoted else b"{}"
 
 

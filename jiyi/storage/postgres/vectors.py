@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from psycopg import errors as pg
 
 from jiyi.errors import StorageError
-from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
+from jiyi.records import SEARCHABLE, Kind, Query, Scope
 from jiyi.storage.cached_vectors import CachedVectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import retried
@@ -117,15 +117,13 @@ class PostgresVectors(VectorIndex):
             )
         return complete
 
-    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
-        """See `VectorIndex.nearest`."""
-        snapshot, held = self._near_held(query, vector, snapshot)
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
+        held = self._find_held(query, vector, snapshot)
         if held is not None:
-            return snapshot.terms.matches(*held)
-        mine = snapshot.terms
-        kinds = [kind for kind in mine.kinds() if kind in query.kinds]
+            return held
+        kinds = [kind for kind in snapshot.terms.kinds() if kind in query.kinds]
         if not kinds:
-            return []
+            return np.empty(0, np.int64), np.empty(0, np.float32)
         where, values = _on_vectors(query)
         half = vector.astype(np.float16)
         rest = (vector - half.astype(np.float32)).astype(np.float16)
@@ -147,32 +145,24 @@ class PostgresVectors(VectorIndex):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
             elif plan or all(given[kind] < parts for kind in short):
-                found = mine.matches(np.fromiter(best, np.int64, len(best)), np.array(list(best.values())))
-                return [match for match in found if match.id not in query.without]
+                docs, scores = np.array([*best], np.int64), np.array([*best.values()], np.float32)
+                unwanted = snapshot.terms.rows_of([(k, id_) for id_ in query.without for k in SEARCHABLE])
+                wanted = ~np.isin(snapshot.terms.rows_of_docs(docs), unwanted[unwanted >= 0])
+                return docs[wanted], scores[wanted]
             else:  # of records with many parts each, not enough records are among the nearest parts
                 parts *= 8
 
-    def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
-        """See `VectorIndex.nearest_rows`."""
-        _, held = self._near_held(query, vector, snapshot)
-        if held is not None:
-            return snapshot.terms.rows_of_docs(held[0])
-        return super().nearest_rows(query, vector, snapshot)
-
     @retried()
-    def _near_held(
-        self, query: Query, vector: Vector, snapshot: Snapshot | None
-    ) -> tuple[Snapshot, tuple[Ints, Floats] | None]:
+    def _find_held(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats] | None:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
             mine = in_memory_vectors(self._db, db, snapshot)
             if mine is None:
-                return snapshot, None
+                return None
             if mine.size and mine.dims != len(vector):
                 raise self._dims_mismatch(mine.dims, vector)
             docs = read_allowed_docs(db, query)
-        return snapshot, find_nearest(snapshot.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=mine.vectors)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None

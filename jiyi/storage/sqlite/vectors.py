@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from jiyi.records import Match, Query, Scope
+from jiyi.records import Query, Scope
 from jiyi.storage import user_vectors
 from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
@@ -44,27 +44,16 @@ class SqliteVectors(VectorIndex):
                     db.run_many("add_vector", [of_record | {"vector": half.tobytes()} for half in halves])
         return added
 
-    def nearest(self, query: Query, vector: Vector, *, snapshot: Snapshot | None = None) -> list[Match]:
-        """See `VectorIndex.nearest`."""
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
         with self._db.read() as db:
-            snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
-            return snapshot.terms.matches(*self._find(db, query, vector, snapshot))
-
-    def nearest_rows(self, query: Query, vector: Vector, snapshot: Snapshot) -> Rows:
-        """See `VectorIndex.nearest_rows`."""
-        with self._db.read() as db:
-            return snapshot.terms.rows_of_docs(self._find(db, query, vector, snapshot)[0])
-
-    def _find(self, db: Connection, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
-        """Return the numbers of the records that `nearest` finds, and their cosines."""
-        mine = self._vectors_of(db, snapshot)
-        if not mine.size:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        if mine.dims != len(vector):
-            raise self._dims_mismatch(mine.dims, vector)
-        docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
-        fetch = partial(_read_parts, db, dims=mine.dims)
-        return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
+            mine = self._vectors_of(db, snapshot)
+            if not mine.size:
+                return np.empty(0, np.int64), np.empty(0, np.float32)
+            if mine.dims != len(vector):
+                raise self._dims_mismatch(mine.dims, vector)
+            docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
+            fetch = partial(_read_parts, db, dims=mine.dims)
+            return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
     def read(
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
