@@ -10,7 +10,7 @@ from jiyi.errors import BadQuery, InputError, NotFound, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, terms_of, value_key
-from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
+from jiyi.long_term.forgetting.plan import Learn, Plan, Rewrite
 from jiyi.long_term.forgetting.provenance import RecordReader, relink_facts
 from jiyi.records import FORGETTABLE, ContentPart, Episode, Fact, Knowledge, Message, Query, Scope, Searchable
 from jiyi.records.checks import check_metadata, new_id
@@ -147,12 +147,12 @@ class Updating:
         reader, plan = RecordReader(self.store, self.trash, user), None
         if old.search_text != new.search_text:
             kept_facts = self._keep_restated_facts(reader, old, new)
-            plan = Planner(reader, at, self.rewrite, [old], kept_facts=kept_facts).build(())
+            plan = Plan(reader, _REASON, at, self.rewrite, [old], kept_facts=kept_facts).build(())
             plan.to_relearn[new.id] = new
         self.store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
         self.store.put_back([new])
         if plan is not None:
-            carry_out(reader, plan, self.learn, reason=_REASON, at=at)
+            plan.carry_out(self.learn)
 
     def _keep_restated_facts(self, reader: RecordReader, old: Message, new: Message) -> list[str]:
         """Give the facts that the new text also states its wording; return their ids."""

@@ -1,7 +1,7 @@
 """Reads a user's records, stored or in the trash, by what they derive from, and adapts derived ones."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ __all__ = [
     "RecordReader",
     "batched",
     "dependent_messages",
+    "earlier_versions",
     "reduce_fact",
     "relink_facts",
     "sources_of",
@@ -205,6 +206,14 @@ def reduce_fact(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) ->
         valid_from=None if fact.valid_from in moments else fact.valid_from,
         confidence=min(confidence, fact.confidence),
     )
+
+
+def earlier_versions(fact: Fact, find: Callable[[str], Sequence[Fact]]) -> Iterator[Fact]:
+    """Yield the values that a fact had before a caller changed it, newest first; ``find`` takes an id."""
+    older = fact.supersedes
+    while older and (found := find(older)) and found[0].version_of == fact.id:
+        yield found[0]
+        older = found[0].supersedes
 
 
 def relink_facts(
