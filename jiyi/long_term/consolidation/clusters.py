@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
 from jiyi.long_term.consolidation.writer import Group
+from jiyi.long_term.finding import find_by_ids
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
@@ -126,14 +127,12 @@ def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, st
     for page in all_pages(store, query):
         knowledge = cast("tuple[Knowledge, ...]", page.records)
         sources = {one.id: one.source_episodes[:_MAX_LEADER_SOURCES] for one in knowledge}
-        ids = tuple(id_ for first_sources in sources.values() for id_ in first_sources)
-        if ids:
-            without_target = Query(scope=scope, kinds=("episode",), ids=ids, target="", limit=len(ids))
-            episodes = {e.id: e for e in cast("list[Episode]", store.find(without_target))}
-            for knowledge_id, first_sources in sources.items():
-                lead = next((episodes[id_] for id_ in first_sources if id_ in episodes), None)
-                if lead is not None:
-                    found.append((_Text.of(lead), knowledge_id))
+        ids = [id_ for first_sources in sources.values() for id_ in first_sources]
+        episodes = {e.id: e for e in find_by_ids(store, scope, "episode", ids, target="")}
+        for knowledge_id, first_sources in sources.items():
+            lead = next((episodes[id_] for id_ in first_sources if id_ in episodes), None)
+            if lead is not None:
+                found.append((_Text.of(lead), knowledge_id))
     return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
 
 

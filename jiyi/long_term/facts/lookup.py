@@ -10,6 +10,7 @@ from jiyi.errors import BadQuery
 from jiyi.extraction import RULE_POINTS, Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_preference, terms_of
 from jiyi.long_term.facts.timeline import start_of
+from jiyi.long_term.finding import find_by_ids
 from jiyi.records import Block, Condition, Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Store
 from jiyi.text import Secrecy, analyse, language
@@ -140,11 +141,8 @@ def facts_mentioned(store: Store, scope: Scope, messages: Iterable[Message]) -> 
 
 def source_times(store: Store, scope: Scope, facts: Iterable[Fact]) -> dict[str, datetime]:
     """Return the times of the source messages of facts with more than one."""
-    ids = tuple(dict.fromkeys(id_ for fact in facts if len(fact.sources) > 1 for id_ in fact.sources))
-    if not ids:
-        return {}
-    query = Query(scope=user_scope(scope), kinds=("message",), ids=ids[-_MAX_TIMES:], limit=_MAX_TIMES)
-    messages = cast("list[Message]", store.find(query))
+    ids = dict.fromkeys(id_ for fact in facts if len(fact.sources) > 1 for id_ in fact.sources)
+    messages = find_by_ids(store, user_scope(scope), "message", [*ids][-_MAX_TIMES:])
     return {message.id: message.created_at for message in messages if message.created_at}
 
 
@@ -164,8 +162,8 @@ def find_replaced_sources(store: Store, scope: Scope, message_ids: Sequence[str]
     narrowed: dict[str, Any] = {"sources": tuple(message_ids), "fact_status": ("superseded", "unsure")}
     found = find_facts(store, user_scope(scope), newest_first=False, limit=_MAX_EDGES, **narrowed)
     replaced = {fact.sources[-1]: fact.superseded_by for fact in found if single_valued(fact.predicate)}
-    ids = tuple({id_ for old, id_ in replaced.items() if id_ and old in message_ids})
-    newer = find_facts(store, user_scope(scope), ids=ids, limit=len(ids)) if ids else []
+    ids = {id_ for old, id_ in replaced.items() if id_ and old in message_ids}
+    newer = find_by_ids(store, user_scope(scope), "fact", ids)
     source = {fact.id: fact.sources[-1] if fact.sources else fact.id for fact in newer}
     return {old: source[id_] for old, id_ in replaced.items() if id_ in source and source[id_] != old}
 

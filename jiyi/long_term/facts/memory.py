@@ -16,6 +16,7 @@ from jiyi.long_term.facts.merge import Learned, combine, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, facts_to_restore
 from jiyi.long_term.facts.timeline import facts_holding, start_of
+from jiyi.long_term.finding import find_by_ids
 from jiyi.records import (
     Condition,
     Fact,
@@ -190,11 +191,9 @@ class FactMemory:
     def _add_metadata(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
         if not labels:
             return learned
-        said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
-        changed = {
-            fact.id: replace(fact, metadata={**fact.metadata, **labels})
-            for fact in find_facts(self.store, user_scope(scope), ids=tuple(said), limit=len(said))
-        }
+        said = {*learned.new, *learned.reinforced, learned.kept or ""}
+        facts: Iterable[Fact] = find_by_ids(self.store, user_scope(scope), "fact", said)
+        changed = {fact.id: replace(fact, metadata={**fact.metadata, **labels}) for fact in facts}
         self.store.put(list(changed.values()))
         return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
@@ -202,8 +201,7 @@ class FactMemory:
         """Keep what was read, and the whole text unless one fact has all of its words."""
         learned = self._keep(scope, read, "said")
         ids = (*learned.new, *learned.reinforced)
-        limit = max(len(ids), 1)
-        for fact in find_facts(self.store, user_scope(scope), ids=ids, limit=limit, newest_first=False):
+        for fact in find_by_ids(self.store, user_scope(scope), "fact", ids):
             # The words alone do not tell Hunter2 from hunter2.
             if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
                 return replace(learned, kept=fact.id)
@@ -315,21 +313,19 @@ class FactMemory:
 
     def _facts_about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
         """Return the facts about something, else about the identifiers in its name."""
+
+        def find(subjects: Iterable[str | None], **more: Any) -> list[Fact]:
+            part = {"limit": _MAX_FACTS, **narrowed, **more}
+            facts = (f for name in subjects for f in find_facts(self.store, scope, subject=name, **part))
+            return list({fact.id: fact for fact in facts}.values())
+
         if subject is None:
-            return self._find(scope, [None], narrowed)
-        found = self._find(scope, names.of(subject), narrowed)
-        whole = {name: value for name, value in narrowed.items() if name != "after"}
-        if found or (narrowed.get("after") and self._find(scope, names.of(subject), whole)):
+            return find([None])
+        own_names = names.of(subject)
+        if (found := find(own_names)) or (narrowed.get("after") and find(own_names, after=None)):
             return found
         parts = _IDENTIFIER.findall(subject)
-        return self._find(scope, dict.fromkeys(name for part in parts for name in names.of(part)), narrowed)
-
-    def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
-        found: dict[str, Fact] = {}
-        for subject in subjects:
-            facts = find_facts(self.store, scope, subject=subject, **{"limit": _MAX_FACTS, **narrowed})
-            found.update((fact.id, fact) for fact in facts)
-        return list(found.values())
+        return find(dict.fromkeys(name for part in parts for name in names.of(part)))
 
 
 def _sort_key(fact: Fact) -> tuple[int, str]:

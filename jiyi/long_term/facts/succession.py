@@ -20,6 +20,7 @@ from jiyi.clock import to_micros
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
+from jiyi.long_term.finding import find_by_ids
 from jiyi.long_term.recall.pairs import PAIR_FEATURES, ROLE_NAMES, Statements, extract_features, pair_features
 from jiyi.long_term.recall.weights import FACTS, sigmoid, weighted_sum
 from jiyi.records import Fact, Message, Query, Scope, single_valued
@@ -127,11 +128,8 @@ def _may_replace(fact: Fact, other: Fact) -> bool:
 
 
 def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
-    ids = tuple(dict.fromkeys(id_ for fact in facts for id_ in fact.sources))[:10_000]
-    if not ids:
-        return {}
-    query = Query(scope=scope, kinds=("message",), ids=ids, limit=len(ids))
-    found = {m.id: m for m in cast("list[Message]", store.find(query))}
+    ids = [id_ for fact in facts for id_ in fact.sources]
+    found: dict[str, Message] = {m.id: m for m in find_by_ids(store, scope, "message", ids)}
     out: dict[str, Message] = {}
     for fact in facts:
         of_fact = [found[id_] for id_ in fact.sources if id_ in found]
@@ -259,7 +257,7 @@ class Succession:
 
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether any of them could be."""
-        facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
+        facts: dict[str, Fact] = {fact.id: fact for fact in find_by_ids(self._store, scope, "fact", ids)}
         compared = [fact for fact in facts.values() if is_comparable(fact)]
         source = _sources_of(self._store, scope, compared)
         keys = [_vector_key(fact, source) for fact in compared]
@@ -279,17 +277,16 @@ class Succession:
 
         This runs outside a transaction: inside one the index would be read from its start.
         """
-        found = find_facts(self._store, scope, ids=(id_,), limit=1)
-        group = compare_fact(self._store, self._vectors, found[0], snapshot) if found else None
-        if group is not None:
-            others, features = group
-            likely = sigmoid(weighted_sum(FACTS, FACT_FEATURES, features))
-            self._store.together(partial(self._write, scope, found[0], others, likely))
+        for fact in find_by_ids(self._store, scope, "fact", [id_]):
+            if group := compare_fact(self._store, self._vectors, fact, snapshot):
+                others, features = group
+                likely = sigmoid(weighted_sum(FACTS, FACT_FEATURES, features))
+                self._store.together(partial(self._write, scope, fact, others, likely))
 
     def _write(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
         """Write the result of a comparison, except for facts that have changed since."""
-        ids = (fact.id, *(other.id for other in others))
-        now = {f.id: f for f in find_facts(self._store, user_scope(scope), ids=ids, limit=len(ids))}
+        ids = [fact.id, *(other.id for other in others)]
+        now = {f.id: f for f in find_by_ids(self._store, user_scope(scope), "fact", ids)}
         same = [place for place, other in enumerate(others) if now.get(other.id) == other]
         if now.get(fact.id) == fact and same:
             self._store.put(_updated_facts(fact, [others[place] for place in same], likely[same]))

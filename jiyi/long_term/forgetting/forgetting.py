@@ -8,9 +8,10 @@ from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
+from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.long_term.forgetting import plan as plans
 from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, RestoreReceipt, Rewrite
-from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader
 from jiyi.long_term.forgetting.restore import Restorer
 from jiyi.long_term.forgetting.select import find_by_query, find_in_trash, scan_scope
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Query, Scope
@@ -176,10 +177,9 @@ class Forgetting:
 
         The gate never forgets what is pinned; a pinned message never leaves its window.
         """
-        reader = self._reader(scope)
 
         def amend() -> int:
-            found = {kind: reader.find_kind(kind, ids, scope) for kind in SEARCHABLE}
+            found = {kind: list(find_by_ids(self.store, scope, kind, ids)) for kind in SEARCHABLE}
             there = {record.id for records in found.values() for record in records}
             _check_found(ids, there, f"no message, episode, knowledge or fact of {scope.user_id!r}:")
             return sum(
@@ -271,7 +271,7 @@ def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> 
     if request.ids is None:
         return scan_scope(reader, scope)
     kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
-    found = [record for kind in kinds for record in reader.find_kind(kind, request.ids, scope)]
+    found = [record for kind in kinds for record in find_by_ids(reader.store, scope, kind, request.ids)]
     damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
     there = {record.id for record in found} | gone | damaged
     hint = "; what was forgotten before lies in the trash: restore or purge it"

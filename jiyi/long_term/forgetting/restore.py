@@ -8,15 +8,10 @@ from typing import cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
+from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.long_term.forgetting import plan, provenance
 from jiyi.long_term.forgetting.plan import Forgotten, Learn, RestoreReceipt, Rewrite
-from jiyi.long_term.forgetting.provenance import (
-    DERIVED,
-    RecordReader,
-    batched,
-    earlier_versions,
-    relink_facts,
-)
+from jiyi.long_term.forgetting.provenance import DERIVED, RecordReader, earlier_versions, relink_facts
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
 from jiyi.storage import Amendment, Discarded, Key, key_of
 
@@ -81,7 +76,8 @@ class Restorer:
         ready: list[Discarded] = []
         for kind in ("message", "episode", "item", "task"):
             of_kind = [entry for entry in entries if entry.kind == kind]
-            stored = {record.id for record in self.reader.find_kind(kind, [e.record.id for e in of_kind])}
+            ids = [entry.record.id for entry in of_kind]
+            stored = {record.id for record in find_by_ids(self.reader.store, self.reader.user, kind, ids)}
             for entry in of_kind:
                 if entry.record.id in stored:
                     self._leave(entry, _EXISTS)
