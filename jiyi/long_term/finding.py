@@ -1,14 +1,17 @@
-"""Reads records by their ids."""
+"""Reads records and their vectors by ids."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jiyi.errors import NotFound
 from jiyi.records import FORGETTABLE, Kind, Query, Scope, Searchable, Task
-from jiyi.storage import Store
+from jiyi.storage import Key, Snapshot, Store, VectorIndex
 
-__all__ = ["batched", "find_by_ids", "find_record"]
+__all__ = ["batched", "center", "find_by_ids", "find_record", "first_vectors"]
 
 _BATCH = 1_000  # records read at once
 
@@ -34,3 +37,26 @@ def find_record(store: Store, scope: Scope, record_id: str) -> Searchable | Task
     if not found:
         raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
     return cast("Searchable | Task", found[0])
+
+
+def first_vectors(
+    vectors: VectorIndex, user_id: str, keys: Sequence[Key | None], snapshot: Snapshot | None = None
+) -> NDArray[np.float32]:
+    """Return the vectors of the first parts of records (keys, dims); zeros for None and where none is yet."""
+    asked = list(dict.fromkeys(key for key in keys if key))
+    parts = vectors.read(Scope(user_id=user_id), asked, snapshot=snapshot)
+    rows, first = np.unique(parts.rows, return_index=True)
+    places = {asked[row]: place for row, place in zip(rows, first, strict=True)}
+    out = np.zeros((len(keys), parts.vectors.shape[1]), np.float32)
+    for row, key in enumerate(keys):
+        if key in places:
+            out[row] = parts.vectors[places[key]]
+    return out
+
+
+def center(vectors: NDArray[Any], middle: NDArray[Any]) -> NDArray[Any]:
+    """Return vectors less ``middle`` with length 1 again; zeros stay."""
+    if not vectors.any():
+        return np.zeros((len(vectors), len(middle)))
+    out = (vectors - middle) * vectors.any(axis=1, keepdims=True)
+    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9))

@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
 from jiyi.long_term.consolidation.writer import Group
-from jiyi.long_term.finding import find_by_ids
+from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Store, VectorIndex
+from jiyi.storage import Key, Store, VectorIndex
 from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
@@ -89,7 +89,8 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
     for part in parts.values():
         if not any(text.is_new for text in part):
             continue
-        matrix = _load_vectors(vectors, scope, part)
+        keys: list[Key | None] = [("episode", text.brief.id) for text in part]
+        matrix = None if vectors is None else first_vectors(vectors, scope.user_id, keys)
         found = _make_groups(scope.user_id, part, matrix, known, min_episodes)
         groups += found
         grouped = {id_ for group in found for id_ in group.ids}
@@ -134,17 +135,6 @@ def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, st
             if lead is not None:
                 found.append((_Text.of(lead), knowledge_id))
     return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
-
-
-def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> _Floats | None:
-    """Return the vector of each episode's beginning; zeros if there is none yet."""
-    if vectors is None:
-        return None
-    parts = vectors.read(scope, [("episode", text.brief.id) for text in texts])
-    matrix = np.zeros((len(texts), parts.vectors.shape[1]), np.float32)
-    rows, first = np.unique(parts.rows, return_index=True)
-    matrix[rows] = parts.vectors[first]
-    return matrix
 
 
 class TextSimilarity:
@@ -225,6 +215,4 @@ def _centred(vectors: _Floats) -> _Floats | None:
     known = np.any(vectors, axis=1, keepdims=True)
     if known.sum() < _MIN_VECTORS:
         return None
-    centred = np.where(known, vectors - vectors[known[:, 0]].mean(axis=0), 0)
-    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    return cast("_Floats", (centred / np.maximum(lengths, 1e-9)).astype(np.float32))
+    return center(vectors, vectors[known[:, 0]].mean(axis=0))
