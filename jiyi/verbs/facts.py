@@ -47,7 +47,8 @@ class FactVerbs(Verbs):
                 before it begins; an unknown category.
             InputError, NaiveDatetime: metadata that cannot be kept; a time without a zone.
         """
-        check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
+        words: dict[str, Any] = {"subject": subject, "predicate": predicate, "object": object}
+        check_text(text=text, **words, speaker=speaker)
         if category is not None:
             check_choice("category", category, get_args(FactCategory), BadQuery)
         begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
@@ -56,9 +57,7 @@ class FactVerbs(Verbs):
             learned = self._long_term.facts.remember(
                 self._scope(user_id, agent_id, session_id),
                 text,
-                subject=subject,
-                predicate=predicate,
-                object=object,
+                **words,
                 category=category,
                 speaker=speaker,
                 valid_from=begins,
