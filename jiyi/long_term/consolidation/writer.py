@@ -8,15 +8,8 @@ from typing import Literal
 from jiyi.clock import Clock
 from jiyi.errors import LLMUnreachable
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.lesson import (
-    Brief,
-    Lesson,
-    extract_lesson,
-    generate_lesson,
-    group_language,
-    keep_earlier_points,
-    one_line,
-)
+from jiyi.long_term.consolidation import lesson as lessons
+from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
 from jiyi.long_term.finding import find_by_ids
 from jiyi.prompts import Language
 from jiyi.records import Knowledge, Query, Scope
@@ -178,10 +171,10 @@ class GroupWriter:
         older = get_briefs(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
         briefs = briefs[-_MAX_READ:]
-        language = group_language(briefs, self.language)
-        counted = extract_lesson(briefs, len(sources), language, one_target=bool(group.target))
+        language = lessons.group_language(briefs, self.language)
+        counted = lessons.extract_lesson(briefs, len(sources), language, one_target=bool(group.target))
         if known and len(older) < min(len(before), _MAX_READ):
-            counted = keep_earlier_points(counted, known.key_points, language)
+            counted = lessons.keep_earlier_points(counted, known.key_points, language)
         lesson, method, note = self._write_lesson(briefs, counted, language, len(sources), known)
         now = self.clock()
         knowledge = Knowledge(
@@ -234,7 +227,7 @@ class GroupWriter:
         if self.failures >= _MAX_FAILURES:
             return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = generate_lesson(self.llm, briefs, counted, total, language, known=known)
+            lesson, shown = lessons.generate_lesson(self.llm, briefs, counted, total, language, known=known)
         except Exception as error:  # third-party models may raise anything
             self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             note = f"the language model failed: {one_line(str(error), _MAX_ERROR_CHARS)}"

@@ -146,18 +146,12 @@ class FactMemory:
         valid_to: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Learned:
-        """Keep what the caller states: a text, or subject, predicate and object.
+        """Keep what the caller states; arguments and errors are those of `FactVerbs.remember`.
 
         A text is read without a model. Unless one fact read from it has all of its words, the
         whole text is kept as well, as a note about the speaker, so that nothing is lost.
         ``Learned.kept`` is the id of the fact that has it all. ``metadata`` is kept with every fact
         that is new or said again; new values replace those of the same keys.
-
-        Raises:
-            InputError: metadata that cannot be kept.
-            BadQuery: neither a text nor all of subject, predicate and object; more than 1,000,000
-                characters; a range that ends before it begins.
-            NaiveDatetime: a time has no zone.
         """
         now = self.clock()
         begins = aware(valid_from, "valid_from") if valid_from else None
@@ -228,10 +222,8 @@ class FactMemory:
             scope: whose; with a session only what was first said there.
             subject: only facts about this, by any of its names; if nothing is known by
                 these, by the identifiers in it ("the edge-02 gateway": edge-02).
-            as_of: an aware datetime.
             status: only facts in this state, or one of these.
             where: only facts that meet this filter; with ``as_of``, of what held then.
-            limit: how many at most.
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
         names, _ = find_names(self.store, scope)

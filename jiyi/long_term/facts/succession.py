@@ -211,23 +211,20 @@ class Succession:
         """
         with self._settling:
             for scope in list(self._waiting):
-                if self._settle_few(scope):
-                    return True
+                with self._lock:
+                    waiting = self._waiting.pop(scope, {})
+                few = dict(islice(waiting.items(), _BATCH))
+                self._wait(scope, {id_: tries for id_, tries in waiting.items() if id_ not in few})
+                try:
+                    if few and self._settle(scope, few):
+                        return True
+                except BaseException:
+                    self._wait(scope, few)
+                    raise
             late, self._late = self._late, {}
             for scope, ids in late.items():
                 self._wait(scope, ids)
         return False
-
-    def _settle_few(self, scope: Scope) -> bool:
-        with self._lock:
-            waiting = self._waiting.pop(scope, {})
-        few = dict(islice(waiting.items(), _BATCH))
-        self._wait(scope, {id_: tries for id_, tries in waiting.items() if id_ not in few})
-        try:
-            return bool(few) and self._settle(scope, few)
-        except BaseException:
-            self._wait(scope, few)
-            raise
 
     def _wait(self, scope: Scope, ids: dict[str, int]) -> None:
         if not ids:
@@ -247,13 +244,13 @@ class Succession:
         snapshot = self._store.snapshot(scope.user_id)
         vectors = first_vectors(self._vectors, scope.user_id, keys, snapshot) if keys else ()
         lacking = {fact.id for fact, vector in zip(compared, vectors, strict=True) if not vector.any()}
-        ready = facts.keys() - lacking
-        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _MAX_TRIES}
+        done = facts.keys() - lacking
+        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in done and tries + 1 < _MAX_TRIES}
         self._late.setdefault(scope, {}).update(late)
-        for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
-            if is_comparable(facts[id_]):
-                self._compare(scope, id_, snapshot)
-        return bool(ready)
+        ready = (fact for fact in compared if fact.id in done)
+        for fact in sorted(ready, key=lambda fact: (start_of(fact), fact.id)):
+            self._compare(scope, fact.id, snapshot)
+        return bool(done)
 
     def _compare(self, scope: Scope, id_: str, snapshot: Snapshot) -> None:
         """Compare the current state of a fact with the facts near it.
