@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
@@ -154,9 +153,9 @@ class Restorer:
 
     def _delete_duplicates(self, trashed: Fact) -> None:
         """Delete the facts that were read again in place of a restored fact."""
-        point = partial(find_facts, subject=trashed.subject, predicate=trashed.predicate, newest_first=False)
+        point: dict[str, Any] = {"subject": trashed.subject, "predicate": trashed.predicate, "limit": 100}
         scope, sources = user_scope(trashed.scope), trashed.sources or ("",)
-        for fact in point(self.reader.store, scope, sources=sources, limit=100):
+        for fact in find_facts(self.reader.store, scope, newest_first=False, sources=sources, **point):
             same = fact.id != trashed.id and value_of(fact) == value_of(trashed)
             if same and set(fact.sources) <= set(trashed.sources):
                 self.reader.store.delete(Query(scope=self.reader.user, kinds=("fact",), ids=(fact.id,)))
