@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.errors import NotFound
-from jiyi.records import FORGETTABLE, Kind, Query, Scope, Searchable, Task
+from jiyi.records import FORGETTABLE, Kind, Message, Query, Scope, Searchable, Task
 from jiyi.storage import Key, Snapshot, Store, VectorIndex
 
-__all__ = ["batched", "center", "find_by_ids", "find_record", "first_vectors"]
+__all__ = ["batched", "center", "find_by_ids", "find_record", "first_vectors", "newest_messages"]
 
 _BATCH = 1_000  # records read at once
 
@@ -37,6 +37,12 @@ def find_record(store: Store, scope: Scope, record_id: str) -> Searchable | Task
     if not found:
         raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
     return cast("Searchable | Task", found[0])
+
+
+def newest_messages(store: Store, scope: Scope, limit: int, **narrowed: Any) -> list[Message]:
+    """Return the newest messages of a scope, oldest first; ``narrowed`` are other parts of the query."""
+    query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit, **narrowed)
+    return cast("list[Message]", store.find(query))[::-1]
 
 
 def first_vectors(

@@ -16,7 +16,7 @@ from jiyi.long_term.facts.merge import Learned, combine, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, facts_to_restore
 from jiyi.long_term.facts.timeline import facts_holding, start_of
-from jiyi.long_term.finding import find_by_ids
+from jiyi.long_term.finding import find_by_ids, newest_messages
 from jiyi.records import (
     Condition,
     Fact,
@@ -25,7 +25,6 @@ from jiyi.records import (
     FactStatus,
     Filter,
     Message,
-    Query,
     Scope,
     check_metadata,
     matches,
@@ -275,9 +274,7 @@ class FactMemory:
         texts = [one.text for one in previous if one.scope == message.scope]
         if texts or message.seq is None:
             return texts
-        before: dict[str, Any] = {"until": message.created_at, "limit": _CONTEXT_MESSAGES + 1}
-        query = Query(scope=message.scope, kinds=("message",), newest_first=True, **before)
-        found = cast("list[Message]", self.store.find(query))[::-1]
+        found = newest_messages(self.store, message.scope, _CONTEXT_MESSAGES + 1, until=message.created_at)
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
     def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from jiyi.clock import Clock, to_micros, utc_now
 from jiyi.errors import InputError
-from jiyi.long_term.finding import find_by_ids
+from jiyi.long_term.finding import find_by_ids, newest_messages
 from jiyi.long_term.forget_gate import rules
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
@@ -354,8 +354,5 @@ class _GateRun:
         found = cast("list[Session]", store.find(Query(scope=session, kinds=("session",), limit=1)))
         if not found or self.now - found[0].last_active_at > _LIVE_SESSION:
             return None
-        asked = Query(
-            scope=session, kinds=("message",), roles=("user",), newest_first=True, limit=_KEPT_TURNS
-        )
-        turns = cast("list[Message]", store.find(asked))
-        return (turns[-1].seq or 0) if len(turns) == _KEPT_TURNS else 0
+        turns = newest_messages(store, session, _KEPT_TURNS, roles=("user",))
+        return (turns[0].seq or 0) if len(turns) == _KEPT_TURNS else 0
