@@ -23,7 +23,6 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 _MAX_RULE_CHARS = 240  # characters of an instruction
 _PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
 _OTHER_RULE = ("rule", "规则")
-_HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
 class Rule(NamedTuple):
@@ -221,8 +220,7 @@ def rule_meaning(text: str) -> RuleMeaning:
                 rest = pattern.sub(" ", rest)
     cues = load_patterns("rules", "meaning")
     rest = cues["passing"].sub(" ", rest)
-    # A single character that is left of Chinese tells nothing.
-    rest = _HAN.sub(lambda match: match[0] if len(match[0]) > 1 else " ", rest)
+    rest = cues["lone"].sub(" ", rest)
     return RuleMeaning(
         points={point: value for point, value in values.items() if value and not aside[point].search(text)},
         forbids=cues["denies"].search(text) is not None,

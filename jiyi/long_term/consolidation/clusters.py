@@ -50,13 +50,6 @@ _Floats = NDArray[np.float32]
 _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Groups:
-    groups: tuple[Group, ...]  # to be written
-    ungrouped: int  # new episodes that are similar to too few others
-    unembedded: int  # those of them without a vector yet
-
-
 @dataclass(frozen=True, slots=True)
 class _Text:
     brief: Brief
@@ -70,9 +63,12 @@ class _Text:
         return cls(Brief.of(episode), words, language_of(words), is_new=not episode.consolidated)
 
 
-def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Groups:
+def group_similar(
+    store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int
+) -> tuple[list[Group], int, int]:
     """Return the groups among the newest `WINDOW` episodes of a scope without a target.
 
+    Also how many new episodes are in no group, and how many of these have no vector yet.
     It compares episodes of one agent in one language. The first episode leads the group; its
     knowledge, once written, keeps that leader (the first of its sources that still exists), and
     later episodes similar to it join.
@@ -98,7 +94,7 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
         ungrouped += len(left)
         if matrix is not None:
             unembedded += sum(not matrix[row].any() for row in left)
-    return _Groups(groups=tuple(groups), ungrouped=ungrouped, unembedded=unembedded)
+    return groups, ungrouped, unembedded
 
 
 def _make_groups(
