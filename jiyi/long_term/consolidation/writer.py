@@ -227,7 +227,8 @@ class GroupWriter:
         if self.failures >= _MAX_FAILURES:
             return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = lessons.generate_lesson(self.llm, briefs, counted, total, language, known=known)
+            prompt, shown = lessons.lesson_prompt(briefs, counted, total, language, known)
+            lesson = lessons.generate_lesson(self.llm, prompt, counted, language)
         except Exception as error:  # third-party models may raise anything
             self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             note = f"the language model failed: {one_line(str(error), _MAX_ERROR_CHARS)}"

@@ -18,7 +18,6 @@ from jiyi.text import Secrecy, analyse, language
 __all__ = [
     "Neighbour",
     "clamp_to_now",
-    "facts_about",
     "facts_mentioned",
     "facts_to_merge",
     "find_facts",
@@ -69,7 +68,7 @@ def find_names(store: Store, scope: Scope) -> tuple[Names, list[Fact]]:
     return Names(aliases), aliases
 
 
-def facts_about(store: Store, scope: Scope, names: Names, entities: Iterable[str]) -> dict[str, Fact]:
+def _facts_about(store: Store, scope: Scope, names: Names, entities: Iterable[str]) -> dict[str, Fact]:
     """Return by id the facts with one of these entities, by any of its names, as subject or object."""
     every_name = dict.fromkeys(name for entity in entities for name in names.of(entity))
     scope = user_scope(scope)
@@ -94,7 +93,7 @@ def facts_to_merge(store: Store, scope: Scope, statements: Sequence[Statement]) 
             facts |= _facts_of(store, scope, names.of(statement.subject), statement)
         elif statement.subject:
             entities += [statement.subject, statement.object] if renames else [statement.subject]
-    facts |= facts_about(store, scope, names, entities)
+    facts |= _facts_about(store, scope, names, entities)
     if need_recent:
         facts |= {fact.id: fact for fact in find_facts(store, user_scope(scope), limit=_MAX_RECENT)}
     return sorted(facts.values(), key=lambda fact: (fact.created_at, fact.id))
@@ -200,7 +199,7 @@ def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neig
 
 def _find_edges(store: Store, scope: Scope, names: Names, name: str) -> list[tuple[str, Fact]]:
     key = names.key(name)
-    active = [fact for fact in facts_about(store, scope, names, [name]).values() if fact.status == "active"]
+    active = [fact for fact in _facts_about(store, scope, names, [name]).values() if fact.status == "active"]
     newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
     return [
         (fact.object if names.key(fact.subject) == key else fact.subject, fact)
