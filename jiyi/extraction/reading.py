@@ -36,18 +36,11 @@ _PLAN = forms.Phrase("", "plans", "plan")
 _PERSONAL = frozenset({"profile", "relation"})
 _FUTURE = frozenset({"plan", "todo"})  # values inside them are no statements of their own
 _PUNCTUATION = " \t,，:：。.!！?？;；'’\"“”「」『』`-–—…"
-_FIRST_PERSON = re.compile(r"(?:I|we|me|my|mine|our|我们?|咱们?|俺)\Z", re.I)
 _MY = re.compile(r"(?:my|our) |(?:我们?|咱们?)的?家?的?(?=[\u4e00-\u9fff])", re.I)
-_NO_VALUE = re.compile(
-    r"(?:your?s?|you're|says?|said|what|who|which|how (?:much|many))\b|[你您]"
-    r"|说(?!唱|明)|换人|.{0,6}(?:多少|什么|哪[里儿个天]|几[点个号]|谁|啥)\Z",
-    re.I,
-)
 _NAMED_RELATIVE = re.compile(r"(?:[Mm]y|[Oo]ur) (?:[a-z-]{1,30} ){1,4}((?:[A-Z][\w'’-]{0,30} ?){1,4})\Z")
 _EXACT_KINDS = frozenset({"date", "clock", "weekday", "money", "phone", "number", "email", "host", "code"})
 _PRONOUN_CONTEXT = 400  # characters before a pronoun that are searched for a person
 _Validity = tuple[datetime | None, datetime | None]  # from when, until when
-_CHANGED_VALUE = re.compile(r"[\dA-Z]\s?[号线楼路栋室班点元块]?\s?[换改升降调转挪]")  # 6021 换 6088
 _DETERMINER = re.compile(r"(?:the|an?|this|that) |把|[这那][个台]", re.I)
 
 
@@ -152,7 +145,9 @@ class _Reader:
         words = clause.words
         start, end = words[span.first].start, words[span.last - 1].end
         value = self.sentence[start:end].strip(_PUNCTUATION).removeprefix("called ").removeprefix("named ")
-        if not value or _NO_VALUE.match(value) or (value[0] == "我" and self.sentence[:start].endswith("叫")):
+        if not value or forms.has_cue("value.none", value):
+            return None
+        if value[0] == "我" and self.sentence[:start].endswith("叫"):
             return None
         first = next((word.text for word in words if word.tag != "adv"), "")
         it = is_listed(first, "spoken_of") and span.kind in _EXACT_KINDS and bool(self.mentioned.point)
@@ -193,7 +188,9 @@ class _Reader:
         predicate = phrase.predicate or groups.get("p") or groups.get("q") or ""
         named = groups.get("s")
         subject = self._resolve_subject(named, phrase.category, match.start("s") if named else 0)
-        if not value or (named and (not subject or is_listed(subject, "you"))) or _NO_VALUE.match(value):
+        if not value or forms.has_cue("value.none", value):
+            return None
+        if named and (not subject or is_listed(subject, "you")):
             return None
         if self.role != "user" and (subject == self.speaker or not single_valued(predicate)):
             return None
@@ -231,12 +228,13 @@ class _Reader:
     ) -> Statement:
         old = fields.pop("old", "")
         wrong = (old and single_valued(found.predicate)) or (mode | self.previous_mode) & Mode.CORRECTED
-        changed = mode & Mode.CHANGED or _CHANGED_VALUE.search(quote)
+        changed = mode & Mode.CHANGED or forms.has_cue("value.changed", quote)
         owner = {"category": found.category, "subject": found.subject, "replaces": old}
         predicate = found.predicate
         if predicate and self.role != "user":  # marked, so that it replaces nothing that users say
             predicate += "（助手）" if is_chinese(predicate) else " (assistant)"
-        content = {"predicate": predicate, "object": self.speaker if _FIRST_PERSON.match(value) else value}
+        value = self.speaker if forms.has_cue("value.first_person", value) else value
+        content = {"predicate": predicate, "object": value}
         times = {"valid_from": at[0], "valid_to": at[1], "corrects": bool(wrong and not changed)}
         return self._statement(quote, **owner, **content, **times, **fields)
 
@@ -245,7 +243,7 @@ class _Reader:
         if text is None:
             return self.speaker if category != "attribute" else ""
         name = text.strip(_PUNCTUATION)
-        if _FIRST_PERSON.match(name):
+        if forms.has_cue("value.first_person", name):
             return self.speaker
         if is_listed(name, "third"):
             return self._resolve_pronoun(name, at)

@@ -19,18 +19,10 @@ RULE_POINTS: Mapping[str, tuple[str, str]] = {
 }
 """What instructions settle that have one value at a time: by a key the names in English and Chinese."""
 
-_PART_BREAK = re.compile(
-    r"[,，;；。!！\n]+|(?<!\d)(?<!\bDr)(?<!\bMr)(?<!\bMs)(?<!\bMrs)(?<!\bProf)\.(?=\s|\Z)|(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])|\s[—–-]+\s|\s\("
-)
-_CONJUNCTION = re.compile(
-    r"\s(?:and|but)\s(?=(?:please |then )?(?:always|never|don['’]t|do not|no|use|keep|answer|reply)\b)", re.I
-)
-_QUOTED = re.compile('["“「『][^"”」』]{4,300}["”」』]')
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 _MAX_RULE_CHARS = 240  # characters of an instruction
 _PUNCTUATION = " \t,，:：。.!！?？;；、—–-"
 _OTHER_RULE = ("rule", "规则")
-_HAN = re.compile(r"[\u4e00-\u9fff]+")
 
 
 class Rule(NamedTuple):
@@ -84,7 +76,8 @@ class _RuleFinder:
         self._is_request = cues.matches("asking", sentence)
 
     def rules(self) -> Iterator[Rule]:
-        quoted = [match.span() for match in _QUOTED.finditer(self._text)]
+        quotes = load_patterns("rules", "splits")["quoted"].finditer(self._text)
+        quoted = [match.span() for match in quotes]
         pending_start, lasting = -1, False  # where words stand that belong to what follows
         about_others = False  # a clause before tells of somebody: "we use tabs, never spaces"
         for start, end in _split_parts(self._text):
@@ -189,8 +182,8 @@ class _RuleFinder:
 
 
 def _split_parts(sentence: str) -> Iterator[tuple[int, int]]:
-    begin = 0
-    cuts = sorted(cut.span() for pattern in (_PART_BREAK, _CONJUNCTION) for cut in pattern.finditer(sentence))
+    begin, breaks = 0, load_patterns("rules", "splits")
+    cuts = sorted(cut.span() for name in ("part", "conjunction") for cut in breaks[name].finditer(sentence))
     for start, end in [*cuts, (len(sentence), len(sentence))]:
         if sentence[begin:start].strip(_PUNCTUATION):
             yield begin, start
@@ -227,8 +220,7 @@ def rule_meaning(text: str) -> RuleMeaning:
                 rest = pattern.sub(" ", rest)
     cues = load_patterns("rules", "meaning")
     rest = cues["passing"].sub(" ", rest)
-    # A single character that is left of Chinese tells nothing.
-    rest = _HAN.sub(lambda match: match[0] if len(match[0]) > 1 else " ", rest)
+    rest = cues["lone"].sub(" ", rest)
     return RuleMeaning(
         points={point: value for point, value in values.items() if value and not aside[point].search(text)},
         forbids=cues["denies"].search(text) is not None,

@@ -17,5 +17,6 @@ from jiyi.long_term.reading import *
 from jiyi.long_term.recall.accesses import *
 from jiyi.long_term.recall.recall import *
 from jiyi.long_term.recall.weights import *
+from jiyi.long_term.relevance import *
 from jiyi.long_term.updating import *
 from jiyi.long_term.worker import *

@@ -11,7 +11,7 @@ from jiyi.long_term.facts.lookup import find_replaced_sources
 from jiyi.long_term.facts.slots import NOTE
 from jiyi.long_term.recall.recall import Recall
 from jiyi.long_term.recall.surroundings import add_surroundings
-from jiyi.long_term.recall.weights import PLAIN, WEIGHTS
+from jiyi.long_term.relevance import relevant
 from jiyi.prompts import wording
 from jiyi.records import Block, Episode, Fact, Hit, Hits, Item, Kind, Knowledge, Message, Query, ReportItem
 from jiyi.records.budget import Section
@@ -21,7 +21,7 @@ from jiyi.text import Secrecy, TokenCounter, Trait, analyse, excerpt, first_word
 from jiyi.text.excerpt import GAP
 from jiyi.text.traits import asks_last, traits
 
-__all__ = ["RECALLED", "BlockWriter", "Recalled", "recall_blocks", "relevant"]
+__all__ = ["RECALLED", "BlockWriter", "Recalled", "recall_blocks"]
 
 RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fact": 5, "item": 5}
 """How many records of each kind a window searches for; the budget decides how many of them it shows."""
@@ -32,13 +32,6 @@ _MAX_DISTANCE = 10  # messages on either side
 _NEIGHBOUR_WEIGHT, _DISTANCE_DECAY = 0.03, 0.95  # of the hit's: of the next message, and per message further
 _MIN_TALK_WEIGHT = math.exp(-8)  # of the best hit's: of a message that is only shown for the talk around
 _TALK_BLOCKS = 20  # times the tokens of a block, more than a window has, after which no talk is added
-
-_ONE_WORD_RELEVANCE = 0.6  # of a hit with one word of the question, unless the memory has no answer
-_NEAR_DEVIATIONS = 1.75  # above the mean similarity at which meaning alone makes a hit relevant
-_NEAR_NOTE, _NEAR_IN_DIALOGUE, _MANY_HITS = 0.5, 1.0, 30  # the same for messages, if there are so many hits
-_MAX_LAG = 6.0  # below the best hit up to which a message may be part of an existing answer
-_MAX_WORD_LAG = 8.0  # the same in a dialogue if it has a word of the question
-_SIGMOID_SLOPE = 4.0  # of the probabilities around these thresholds
 
 _MAX_SUCCESSOR_TOKENS = 80  # of the successor shown below an outdated block
 _SUCCESSOR_KINDS: tuple[Kind, ...] = ("fact", "message")
@@ -248,51 +241,6 @@ def recall_blocks(
         nothing_relevant=found.nothing_relevant,
         notes=found.notes,
     )
-
-
-def relevant(hits: Hits, question: str) -> list[float]:
-    """Return for each hit the probability, 0 to 1, that it helps with the question.
-
-    The more content words of the question a hit has, the likelier it helps; without any it must be more
-    similar in meaning than the others. A message not far below the best hit may be part of the answer,
-    too, as messages are ranked by what was said around them. If the memory probably has no answer, and in
-    a dialogue far below the best hit, a hit must have half of the words or be far more similar.
-    """
-    wanted = frozenset(query_terms(question))
-    best = max((hit.score for hit in hits), default=0.0)
-    return [_relevance(hit, wanted, best, hits.doubtful, len(hits) >= _MANY_HITS) for hit in hits]
-
-
-def _relevance(hit: Hit, wanted: frozenset[str], best: float, doubtful: bool, many: bool) -> float:
-    message, dialogue, lag = hit.kind == "message", "apart" in hit.why, best - hit.score
-    near = _NEAR_DEVIATIONS
-    if message and many and not doubtful:
-        near = _NEAR_IN_DIALOGUE if dialogue else _NEAR_NOTE
-    passing_word = doubtful or (message and dialogue and lag > _MAX_WORD_LAG)
-    return max(
-        _word_relevance(hit, wanted, 0.0 if passing_word else _ONE_WORD_RELEVANCE),
-        _sigmoid(_meaning_deviations(hit) - near),
-        _sigmoid(_MAX_LAG - lag) if message and not doubtful else 0.0,
-    )
-
-
-def _meaning_deviations(hit: Hit) -> float:
-    """Return a hit's similarity in meaning as deviations above the mean; notes have another feature of it."""
-    for name, weights in (("apart", WEIGHTS), ("meaning", PLAIN)):
-        if name in hit.why:
-            return hit.why[name] / weights[name]
-    return 0.0
-
-
-def _word_relevance(hit: Hit, wanted: frozenset[str], least: float) -> float:
-    """Return the relevance of a hit by its share of the words: above ``least`` for any, 1 for all."""
-    text = f"{hit.text} {hit.record.text}" if isinstance(hit.record, Fact) else hit.text
-    count = len(wanted.intersection(analyse(text)))
-    return least + (1 - least) * count / len(wanted) if count else 0.0
-
-
-def _sigmoid(points: float) -> float:
-    return 1 / (1 + math.exp(-_SIGMOID_SLOPE * max(-50.0, points)))
 
 
 def _drop_repeated_facts(hits: Sequence[Hit]) -> list[Hit]:

@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any, cast
 
-from jiyi.errors import BadQuery, InputError, NotFound, WrongState
+from jiyi.errors import BadQuery, InputError, WrongState
 from jiyi.extraction import Statement
 from jiyi.long_term.facts.memory import FactMemory
 from jiyi.long_term.facts.slots import NOTE, terms_of, value_key
-from jiyi.long_term.forgetting.plan import Learn, Planner, Rewrite, carry_out
+from jiyi.long_term.finding import find_record
+from jiyi.long_term.forgetting.plan import Learn, Plan, Rewrite
 from jiyi.long_term.forgetting.provenance import RecordReader, relink_facts
-from jiyi.records import FORGETTABLE, ContentPart, Episode, Fact, Knowledge, Message, Query, Scope, Searchable
+from jiyi.records import ContentPart, Episode, Fact, Knowledge, Message, Query, Scope, Searchable
 from jiyi.records.checks import check_metadata, new_id
 from jiyi.storage import Amendment, Store, Trash, kind_of
 from jiyi.text import TokenCounter
@@ -90,17 +91,14 @@ class Updating:
         """
 
         def update() -> Searchable:
-            query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
-            found = self.store.find(query)
-            if not found:
-                raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
-            record, kind = cast("Searchable", found[0]), kind_of(found[0])
+            record = cast("Searchable", find_record(self.store, scope, record_id))
+            kind = kind_of(record)
             unknown = [name for name in change.changed_fields if name not in _CHANGEABLE.get(kind, ())]
             if unknown:
                 can = ", ".join(_CHANGEABLE[kind]) if kind in _CHANGEABLE else "see update_task"
                 raise BadQuery(f"{record_id!r} is a {kind} and has no {unknown[0]} to change; it has: {can}")
             self._apply(record, change, at)
-            return cast("Searchable", self.store.find(query)[0])
+            return cast("Searchable", find_record(self.store, scope, record_id))
 
         return self.store.together(update)
 
@@ -147,12 +145,12 @@ class Updating:
         reader, plan = RecordReader(self.store, self.trash, user), None
         if old.search_text != new.search_text:
             kept_facts = self._keep_restated_facts(reader, old, new)
-            plan = Planner(reader, at, self.rewrite, [old], kept_facts=kept_facts).build(())
+            plan = Plan(reader, _REASON, at, self.rewrite, [old], kept_facts=kept_facts).build(())
             plan.to_relearn[new.id] = new
         self.store.delete(Query(scope=user, kinds=("message",), ids=(old.id,), limit=1))
         self.store.put_back([new])
         if plan is not None:
-            carry_out(reader, plan, self.learn, reason=_REASON, at=at)
+            plan.carry_out(self.learn)
 
     def _keep_restated_facts(self, reader: RecordReader, old: Message, new: Message) -> list[str]:
         """Give the facts that the new text also states its wording; return their ids."""

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
-from jiyi.records import Fact, FactCategory, FactStatus, Listing, Message, Query, check_limit, read_filter
+from jiyi.long_term.finding import newest_messages
+from jiyi.records import Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
 from jiyi.records.checks import check_choice
 from jiyi.verbs.base import Verbs, as_utc, check_text
 from jiyi.verbs.cursors import BEFORE_NEWEST, MAX_ROWS, SortKey, make_listing, read_cursor
@@ -47,7 +48,8 @@ class FactVerbs(Verbs):
                 before it begins; an unknown category.
             InputError, NaiveDatetime: metadata that cannot be kept; a time without a zone.
         """
-        check_text(text=text, subject=subject, predicate=predicate, object=object, speaker=speaker)
+        words: dict[str, Any] = {"subject": subject, "predicate": predicate, "object": object}
+        check_text(text=text, **words, speaker=speaker)
         if category is not None:
             check_choice("category", category, get_args(FactCategory), BadQuery)
         begins, ends = as_utc(valid_from, "valid_from"), as_utc(valid_to, "valid_to")
@@ -56,9 +58,7 @@ class FactVerbs(Verbs):
             learned = self._long_term.facts.remember(
                 self._scope(user_id, agent_id, session_id),
                 text,
-                subject=subject,
-                predicate=predicate,
-                object=object,
+                **words,
                 category=category,
                 speaker=speaker,
                 valid_from=begins,
@@ -89,8 +89,7 @@ class FactVerbs(Verbs):
         they are read without it again, which changes nothing, and the receipt says why.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
-        messages = cast("list[Message]", self._store.find(newest))[::-1]
+        messages = newest_messages(self._store, scope, limit)
         return self._indexed(self._long_term.facts.learn_with_llm(scope, messages))
 
     def facts(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, Changed, InputError
+from jiyi.long_term.finding import find_by_ids
 from jiyi.records import Item, Listing, Query, check_limit, item_id, join_strings, labels_in, read_filter
 from jiyi.records.checks import check_id
 from jiyi.records.session import Scope
@@ -254,12 +255,7 @@ class ItemVerbs(Verbs):
         return [past for item in found if item.is_there(now) for past in item.versions()]
 
     def _read_items(self, ids: Sequence[str], scope: Scope) -> list[Item]:
-        user, found = Scope(user_id=scope.user_id), list[Item]()
-        for at in range(0, len(ids), _MAX_ITEMS):
-            some = tuple(ids[at : at + _MAX_ITEMS])
-            query = Query(scope=user, kinds=("item",), ids=some, limit=len(some))
-            found += cast("list[Item]", self._store.find(query))
-        return found
+        return list(find_by_ids(self._store, Scope(user_id=scope.user_id), "item", ids))
 
     def _write_items(self, puts: Sequence[_ItemWrite]) -> list[Item]:
         if not puts:

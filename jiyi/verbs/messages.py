@@ -11,8 +11,9 @@ from jiyi.clock import Moment, read_moment
 from jiyi.errors import BadMessage, DuplicateId
 from jiyi.importers.mem0_client import Mem0Client
 from jiyi.importers.run import import_path, is_remote_source
+from jiyi.long_term.finding import newest_messages
 from jiyi.records import ContentPart, Given, Message, Role, Scope, Session, as_mapping, check_metadata
-from jiyi.records.query import Listing, Query, check_limit
+from jiyi.records.query import Listing, check_limit
 from jiyi.storage import ImportReceipt
 from jiyi.storage.store import all_messages
 from jiyi.verbs.base import Verbs, as_path, check_flags
@@ -102,10 +103,9 @@ class MessageVerbs(Verbs):
         that loses its result stays; windows leave it out.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        newest = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit)
 
         def pop() -> list[Message]:
-            found = cast("list[Message]", self._store.find(newest))[::-1]
+            found = newest_messages(self._store, scope, limit)
             self._remove_messages(scope, found, "popped")
             return found
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from jiyi.errors import BadQuery, NotFound
-from jiyi.records import FORGETTABLE, SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
+from jiyi.errors import BadQuery
+from jiyi.long_term.finding import find_record
+from jiyi.records import SEARCHABLE, Hit, Hits, Item, Kind, Listing, Query, Searchable
 from jiyi.records.experience import Episode, Knowledge, Task
 from jiyi.text import secrets
 from jiyi.verbs.base import Verbs, as_labels
@@ -134,12 +135,7 @@ class RecallVerbs(Verbs):
         self, record_id: str, *, user_id: str | None = None, agent_id: str | None = None
     ) -> Searchable | Task:
         """Return the message, episode, knowledge, fact, item or task with this id, or raise `NotFound`."""
-        scope = self._scope(user_id, agent_id)
-        query = Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1)
-        found = self._store.find(query)
-        if not found:
-            raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
-        record = cast("Searchable | Task", found[0])
+        record = find_record(self._store, self._scope(user_id, agent_id), record_id)
         return record.without_history() if isinstance(record, Item) else record
 
 

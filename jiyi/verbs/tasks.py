@@ -77,15 +77,9 @@ class TaskVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Step:
         """Add a step to a task; see `WorkingMemory.add_step`."""
+        scope = self._scope(user_id, agent_id)
         step = self._working.add_step(
-            self._scope(user_id, agent_id),
-            task_id,
-            description,
-            tool_name=tool_name,
-            args=args,
-            result=result,
-            status=status,
-            at=at,
+            scope, task_id, description, tool_name=tool_name, args=args, result=result, status=status, at=at
         )
         self._report_step(step)
         return step
@@ -102,13 +96,9 @@ class TaskVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Step:
         """Change a step's description, status or result; see `WorkingMemory.update_step`."""
+        scope = self._scope(user_id, agent_id)
         step = self._working.update_step(
-            self._scope(user_id, agent_id),
-            step_id,
-            description=description,
-            status=status,
-            result=result,
-            at=at,
+            scope, step_id, description=description, status=status, result=result, at=at
         )
         if status is not None:
             self._report_step(step)

@@ -60,6 +60,13 @@ class Memory:
             self.working.add_step(ANA, task.id, step, result=f"{step} 的结果")
         return self.working.complete(ANA, task.id, summary=summary)
 
+    def consolidate(self, words):
+        """Do a task for each word, and make one knowledge of them; the episodes and the knowledge."""
+        episodes = [self.do(f"nginx 报 502 {word}", "重启 nginx", target="nginx") for word in words]
+        self.consolidation.run(ANA)
+        (known,) = self.find("knowledge")
+        return episodes, known
+
     def fold(self, *messages, text="a summary", scope=None):
         """Fold messages into the summary of a session, all up to the last of them."""
         scope = scope or ANA.in_session("s")

@@ -121,14 +121,8 @@ def test_facts_of_another_user_with_the_same_ids_stay(memory):
     assert (memory.find("fact"), len(memory.find("fact", scope=ben))) == ([], 1)
 
 
-def three(memory):
-    return [memory.do(f"nginx 报 502 {word}", "重启 nginx", target="nginx") for word in ("甲", "乙", "丙")]
-
-
 def test_knowledge_is_written_anew_from_the_other_episodes(memory):
-    one, two, last = three(memory)
-    memory.consolidation.run(ANA)
-    (known,) = memory.find("knowledge")
+    (one, two, last), known = memory.consolidate("甲乙丙")
     receipt = memory.forget(ids=[one.id])
     (left,) = memory.find("knowledge")
     assert (left.id, left.source_episodes) == (known.id, (two.id, last.id))
@@ -140,18 +134,14 @@ def test_knowledge_is_written_anew_from_the_other_episodes(memory):
 
 
 def test_knowledge_that_cannot_be_written_anew_goes_and_its_episodes_wait(memory):
-    episodes = three(memory)
-    memory.consolidation.run(ANA)
-    (known,) = memory.find("knowledge")
+    episodes, known = memory.consolidate("甲乙丙")
     receipt = Forgetting(memory.store, memory.trash).forget(ANA, ids=[episodes[0].id], reason="r", at=LATER)
     assert reasons(receipt)["knowledge", known.id] == "rests on episodes that go"
     assert {e.id for e in memory.find("episode", consolidated=False)} == {e.id for e in episodes[1:]}
 
 
 def test_forgetting_knowledge_leaves_its_episodes_and_these_take_a_lesson_of_another_hand_along(memory):
-    episodes = three(memory)
-    memory.consolidation.run(ANA)
-    (known,) = memory.find("knowledge")
+    episodes, known = memory.consolidate("甲乙丙")
     assert memory.forget(ids=[known.id]).counts == {"knowledge": 1}
     assert len(memory.find("episode")) == len(episodes)
     memory.store.put([lesson("别忘了 甲", episodes[:1], id="k1"), lesson("别的", [], id="k2")])

@@ -153,9 +153,7 @@ def test_what_was_read_anew_makes_room_for_the_fact_that_comes_back(memory):
 
 
 def test_episodes_whose_knowledge_was_made_anew_wait_for_the_next_consolidation(memory):
-    made = [memory.do(f"nginx 报 502 {word}", "重启", target="nginx") for word in "甲乙丙丁"]
-    memory.consolidation.run(ANA)
-    (known,) = memory.find("knowledge")
+    made, known = memory.consolidate("甲乙丙丁")
     memory.forget(ids=[made[0].id])
     memory.forget(ids=[known.id])
     memory.store.put([replace(known, id="other", source_episodes=(made[1].id,))])

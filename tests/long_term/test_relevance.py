@@ -5,8 +5,8 @@ from recalling import recalled
 from samples import episode, fact, knowledge, message
 
 from jiyi.compression import Compressed
-from jiyi.long_term.blocks import relevant
 from jiyi.long_term.recall.weights import WEIGHTS
+from jiyi.long_term.relevance import relevant
 from jiyi.records import Hit, Hits
 
 ABOUT = {"recalled": "the disk of web-7 is full", "fact": "2 TB", "knowledge": "check the disk first"}

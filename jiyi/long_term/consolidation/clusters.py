@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from jiyi.long_term.consolidation.lesson import Brief
 from jiyi.long_term.consolidation.writer import Group
+from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Store, VectorIndex
+from jiyi.storage import Key, Store, VectorIndex
 from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
@@ -49,13 +50,6 @@ _Floats = NDArray[np.float32]
 _Postings = Mapping[str, tuple[NDArray[np.intp], _Floats]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Groups:
-    groups: tuple[Group, ...]  # to be written
-    ungrouped: int  # new episodes that are similar to too few others
-    unembedded: int  # those of them without a vector yet
-
-
 @dataclass(frozen=True, slots=True)
 class _Text:
     brief: Brief
@@ -69,9 +63,12 @@ class _Text:
         return cls(Brief.of(episode), words, language_of(words), is_new=not episode.consolidated)
 
 
-def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int) -> _Groups:
+def group_similar(
+    store: Store, vectors: VectorIndex | None, scope: Scope, min_episodes: int
+) -> tuple[list[Group], int, int]:
     """Return the groups among the newest `WINDOW` episodes of a scope without a target.
 
+    Also how many new episodes are in no group, and how many of these have no vector yet.
     It compares episodes of one agent in one language. The first episode leads the group; its
     knowledge, once written, keeps that leader (the first of its sources that still exists), and
     later episodes similar to it join.
@@ -88,7 +85,8 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
     for part in parts.values():
         if not any(text.is_new for text in part):
             continue
-        matrix = _load_vectors(vectors, scope, part)
+        keys: list[Key | None] = [("episode", text.brief.id) for text in part]
+        matrix = None if vectors is None else first_vectors(vectors, scope.user_id, keys)
         found = _make_groups(scope.user_id, part, matrix, known, min_episodes)
         groups += found
         grouped = {id_ for group in found for id_ in group.ids}
@@ -96,7 +94,7 @@ def group_similar(store: Store, vectors: VectorIndex | None, scope: Scope, min_e
         ungrouped += len(left)
         if matrix is not None:
             unembedded += sum(not matrix[row].any() for row in left)
-    return _Groups(groups=tuple(groups), ungrouped=ungrouped, unembedded=unembedded)
+    return groups, ungrouped, unembedded
 
 
 def _make_groups(
@@ -126,26 +124,13 @@ def _load_leaders(store: Store, scope: Scope) -> tuple[list[_Text], dict[str, st
     for page in all_pages(store, query):
         knowledge = cast("tuple[Knowledge, ...]", page.records)
         sources = {one.id: one.source_episodes[:_MAX_LEADER_SOURCES] for one in knowledge}
-        ids = tuple(id_ for first_sources in sources.values() for id_ in first_sources)
-        if ids:
-            without_target = Query(scope=scope, kinds=("episode",), ids=ids, target="", limit=len(ids))
-            episodes = {e.id: e for e in cast("list[Episode]", store.find(without_target))}
-            for knowledge_id, first_sources in sources.items():
-                lead = next((episodes[id_] for id_ in first_sources if id_ in episodes), None)
-                if lead is not None:
-                    found.append((_Text.of(lead), knowledge_id))
+        ids = [id_ for first_sources in sources.values() for id_ in first_sources]
+        episodes = {e.id: e for e in find_by_ids(store, scope, "episode", ids, target="")}
+        for knowledge_id, first_sources in sources.items():
+            lead = next((episodes[id_] for id_ in first_sources if id_ in episodes), None)
+            if lead is not None:
+                found.append((_Text.of(lead), knowledge_id))
     return [text for text, _ in found], {text.brief.id: id_ for text, id_ in found}
-
-
-def _load_vectors(vectors: VectorIndex | None, scope: Scope, texts: Sequence[_Text]) -> _Floats | None:
-    """Return the vector of each episode's beginning; zeros if there is none yet."""
-    if vectors is None:
-        return None
-    parts = vectors.read(scope, [("episode", text.brief.id) for text in texts])
-    matrix = np.zeros((len(texts), parts.vectors.shape[1]), np.float32)
-    rows, first = np.unique(parts.rows, return_index=True)
-    matrix[rows] = parts.vectors[first]
-    return matrix
 
 
 class TextSimilarity:
@@ -226,6 +211,4 @@ def _centred(vectors: _Floats) -> _Floats | None:
     known = np.any(vectors, axis=1, keepdims=True)
     if known.sum() < _MIN_VECTORS:
         return None
-    centred = np.where(known, vectors - vectors[known[:, 0]].mean(axis=0), 0)
-    lengths = np.linalg.norm(centred, axis=1, keepdims=True)
-    return cast("_Floats", (centred / np.maximum(lengths, 1e-9)).astype(np.float32))
+    return center(vectors, vectors[known[:, 0]].mean(axis=0))

@@ -133,17 +133,17 @@ class Consolidation:
     # --- by similarity
 
     def _write_similar(self, run: GroupWriter, scope: Scope, waiting: int) -> None:
-        found = group_similar(self.store, self.vectors, scope, self.min_episodes)
-        older = max(0, waiting - found.ungrouped - sum(len(group.ids) for group in found.groups))
-        run.waiting += found.ungrouped + older
-        run.skipped += bool(found.ungrouped)
+        groups, ungrouped, unembedded = group_similar(self.store, self.vectors, scope, self.min_episodes)
+        older = max(0, waiting - ungrouped - sum(len(group.ids) for group in groups))
+        run.waiting += ungrouped + older
+        run.skipped += bool(ungrouped)
         if older:
             old = f"{older} episodes without a target are older than the newest {WINDOW:,}"
             run.notes.append(f"{old}: not compared")
-        if found.unembedded:
-            without = f"{found.unembedded} episodes without a target have no vector yet"
+        if unembedded:
+            without = f"{unembedded} episodes without a target have no vector yet"
             run.notes.append(f"{without}: compared by their words")
-        run.skip(run.write(found.groups))
+        run.skip(run.write(groups))
         run.report_group()
 
 

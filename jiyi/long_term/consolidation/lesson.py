@@ -25,6 +25,7 @@ __all__ = [
     "generate_lesson",
     "group_language",
     "keep_earlier_points",
+    "lesson_prompt",
     "one_line",
 ]
 
@@ -271,40 +272,32 @@ def _failure_causes(briefs: Sequence[Brief], phrases: Mapping[str, str]) -> list
     return points
 
 
-def generate_lesson(
-    llm: LLM,
-    briefs: Sequence[Brief],
-    counted: Lesson,
-    total: int,
-    language: Language,
-    *,
-    known: Knowledge | None,
-) -> tuple[Lesson, int]:
-    """Return the lesson that a model writes of episodes, and how many of them it was shown.
+def generate_lesson(llm: LLM, prompt: str, counted: Lesson, language: Language) -> Lesson:
+    """Return the lesson that a model writes; ``prompt`` is that of `lesson_prompt`.
 
-    ``briefs`` are the newest of ``total`` episodes, oldest first, and ``counted`` is their extracted lesson.
-    The confidence is the mean of that lesson's and the model's own, limited to 0.5..1. The model is asked
-    once, and once more if its answer does not fit the schema; then `LLMError` is raised.
+    The confidence is the mean of that of ``counted`` and the model's own, limited to 0.5..1. The model is
+    asked once, and once more if its answer does not fit the schema; then `LLMError` is raised.
     """
-    prompt, shown = _prompt(briefs, counted, total, language, known)
     messages = [{"role": "user", "content": prompt}]
     schema = json.loads(files(__package__).joinpath("lesson.schema.json").read_text("utf-8"))
     found = ask_json(llm, messages, schema, language=language, max_tokens=_MAX_ANSWER_TOKENS)
     points = (" ".join(point.split()) for point in found["key_points"])
     confidence = (min(1.0, max(0.5, float(found["confidence"]))) + counted.confidence) / 2
-    lesson = Lesson(
+    return Lesson(
         topic=one_line(found["topic"], _MODEL_TOPIC_CHARS) or counted.topic,
         content=found["content"].strip() or counted.content,
         key_points=tuple(dict.fromkeys(point for point in points if point)),
         confidence=round(confidence, 4),
     )
-    return lesson, shown
 
 
-def _prompt(
+def lesson_prompt(
     briefs: Sequence[Brief], counted: Lesson, total: int, language: Language, known: Knowledge | None
 ) -> tuple[str, int]:
-    """Return the prompt, and how many records it shows: the newest that fit, at least one, each shortened."""
+    """Return the prompt for a lesson, and how many records it shows: the newest that fit, at least one.
+
+    ``briefs`` are the newest of ``total`` episodes, oldest first; ``counted`` is their extracted lesson.
+    """
     texts: list[str] = []
     left = _MAX_RECORDS_TOKENS
     for brief in reversed(briefs):

@@ -3,22 +3,16 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, cast
+from typing import Literal
 
 from jiyi.clock import Clock
 from jiyi.errors import LLMUnreachable
 from jiyi.llm import LLM
-from jiyi.long_term.consolidation.lesson import (
-    Brief,
-    Lesson,
-    extract_lesson,
-    generate_lesson,
-    group_language,
-    keep_earlier_points,
-    one_line,
-)
+from jiyi.long_term.consolidation import lesson as lessons
+from jiyi.long_term.consolidation.lesson import Brief, Lesson, one_line
+from jiyi.long_term.finding import find_by_ids
 from jiyi.prompts import Language
-from jiyi.records import Episode, Knowledge, Query, Scope
+from jiyi.records import Knowledge, Query, Scope
 from jiyi.storage import Amendment, Store
 
 __all__ = [
@@ -177,10 +171,10 @@ class GroupWriter:
         older = get_briefs(self.store, group.scope, before)
         briefs = sorted([*older, *group.briefs], key=lambda brief: (brief.created_at, brief.id))
         briefs = briefs[-_MAX_READ:]
-        language = group_language(briefs, self.language)
-        counted = extract_lesson(briefs, len(sources), language, one_target=bool(group.target))
+        language = lessons.group_language(briefs, self.language)
+        counted = lessons.extract_lesson(briefs, len(sources), language, one_target=bool(group.target))
         if known and len(older) < min(len(before), _MAX_READ):
-            counted = keep_earlier_points(counted, known.key_points, language)
+            counted = lessons.keep_earlier_points(counted, known.key_points, language)
         lesson, method, note = self._write_lesson(briefs, counted, language, len(sources), known)
         now = self.clock()
         knowledge = Knowledge(
@@ -233,7 +227,8 @@ class GroupWriter:
         if self.failures >= _MAX_FAILURES:
             return counted, "extractive", f"not asked: unreachable {self.failures} times in a row"
         try:
-            lesson, shown = generate_lesson(self.llm, briefs, counted, total, language, known=known)
+            prompt, shown = lessons.lesson_prompt(briefs, counted, total, language, known)
+            lesson = lessons.generate_lesson(self.llm, prompt, counted, language)
         except Exception as error:  # third-party models may raise anything
             self.failures = self.failures + 1 if isinstance(error, LLMUnreachable) else 0
             note = f"the language model failed: {one_line(str(error), _MAX_ERROR_CHARS)}"
@@ -243,10 +238,9 @@ class GroupWriter:
         return lesson, "llm", note
 
     def _load_knowledge(self, groups: Sequence[Group]) -> dict[str, Knowledge]:
-        ids = tuple(group.knowledge_id for group in groups)
         scope = Scope(user_id=groups[0].scope.user_id)
-        found = self.store.find(Query(scope=scope, kinds=("knowledge",), ids=ids, limit=len(ids)))
-        return {knowledge.id: knowledge for knowledge in cast("list[Knowledge]", found)}
+        found = find_by_ids(self.store, scope, "knowledge", [group.knowledge_id for group in groups])
+        return {knowledge.id: knowledge for knowledge in found}
 
     def _are_new(self, groups: Sequence[Group]) -> bool:
         """Return whether all episodes of groups still exist and are in no knowledge."""
@@ -258,12 +252,9 @@ class GroupWriter:
 
 def get_briefs(store: Store, scope: Scope, ids: Sequence[str]) -> list[Brief]:
     """Return the briefs of the last `_MAX_READ` of these episodes that still exist."""
-    newest, found = ids[-_MAX_READ:], []
-    for start in range(0, len(newest), _READ_BATCH):
-        piece = tuple(newest[start : start + _READ_BATCH])
-        query = Query(scope=Scope(user_id=scope.user_id), kinds=("episode",), ids=piece, limit=_READ_BATCH)
-        found += [Brief.of(cast("Episode", episode)) for episode in store.find(query)]
-    return found
+    newest, user = ids[-_MAX_READ:], Scope(user_id=scope.user_id)
+    batches = (newest[start : start + _READ_BATCH] for start in range(0, len(newest), _READ_BATCH))
+    return [Brief.of(episode) for ids in batches for episode in find_by_ids(store, user, "episode", ids)]
 
 
 def _keep_usage(knowledge: Knowledge, stored: Knowledge | None) -> Knowledge:

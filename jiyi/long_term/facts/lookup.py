@@ -10,6 +10,7 @@ from jiyi.errors import BadQuery
 from jiyi.extraction import RULE_POINTS, Statement
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_preference, terms_of
 from jiyi.long_term.facts.timeline import start_of
+from jiyi.long_term.finding import find_by_ids
 from jiyi.records import Block, Condition, Fact, Message, Query, Scope, single_valued
 from jiyi.storage import Store
 from jiyi.text import Secrecy, analyse, language
@@ -17,7 +18,6 @@ from jiyi.text import Secrecy, analyse, language
 __all__ = [
     "Neighbour",
     "clamp_to_now",
-    "facts_about",
     "facts_mentioned",
     "facts_to_merge",
     "find_facts",
@@ -68,7 +68,7 @@ def find_names(store: Store, scope: Scope) -> tuple[Names, list[Fact]]:
     return Names(aliases), aliases
 
 
-def facts_about(store: Store, scope: Scope, names: Names, entities: Iterable[str]) -> dict[str, Fact]:
+def _facts_about(store: Store, scope: Scope, names: Names, entities: Iterable[str]) -> dict[str, Fact]:
     """Return by id the facts with one of these entities, by any of its names, as subject or object."""
     every_name = dict.fromkeys(name for entity in entities for name in names.of(entity))
     scope = user_scope(scope)
@@ -93,7 +93,7 @@ def facts_to_merge(store: Store, scope: Scope, statements: Sequence[Statement]) 
             facts |= _facts_of(store, scope, names.of(statement.subject), statement)
         elif statement.subject:
             entities += [statement.subject, statement.object] if renames else [statement.subject]
-    facts |= facts_about(store, scope, names, entities)
+    facts |= _facts_about(store, scope, names, entities)
     if need_recent:
         facts |= {fact.id: fact for fact in find_facts(store, user_scope(scope), limit=_MAX_RECENT)}
     return sorted(facts.values(), key=lambda fact: (fact.created_at, fact.id))
@@ -140,11 +140,8 @@ def facts_mentioned(store: Store, scope: Scope, messages: Iterable[Message]) -> 
 
 def source_times(store: Store, scope: Scope, facts: Iterable[Fact]) -> dict[str, datetime]:
     """Return the times of the source messages of facts with more than one."""
-    ids = tuple(dict.fromkeys(id_ for fact in facts if len(fact.sources) > 1 for id_ in fact.sources))
-    if not ids:
-        return {}
-    query = Query(scope=user_scope(scope), kinds=("message",), ids=ids[-_MAX_TIMES:], limit=_MAX_TIMES)
-    messages = cast("list[Message]", store.find(query))
+    ids = dict.fromkeys(id_ for fact in facts if len(fact.sources) > 1 for id_ in fact.sources)
+    messages = find_by_ids(store, user_scope(scope), "message", [*ids][-_MAX_TIMES:])
     return {message.id: message.created_at for message in messages if message.created_at}
 
 
@@ -164,8 +161,8 @@ def find_replaced_sources(store: Store, scope: Scope, message_ids: Sequence[str]
     narrowed: dict[str, Any] = {"sources": tuple(message_ids), "fact_status": ("superseded", "unsure")}
     found = find_facts(store, user_scope(scope), newest_first=False, limit=_MAX_EDGES, **narrowed)
     replaced = {fact.sources[-1]: fact.superseded_by for fact in found if single_valued(fact.predicate)}
-    ids = tuple({id_ for old, id_ in replaced.items() if id_ and old in message_ids})
-    newer = find_facts(store, user_scope(scope), ids=ids, limit=len(ids)) if ids else []
+    ids = {id_ for old, id_ in replaced.items() if id_ and old in message_ids}
+    newer = find_by_ids(store, user_scope(scope), "fact", ids)
     source = {fact.id: fact.sources[-1] if fact.sources else fact.id for fact in newer}
     return {old: source[id_] for old, id_ in replaced.items() if id_ in source and source[id_] != old}
 
@@ -202,7 +199,7 @@ def neighbours(store: Store, scope: Scope, entity: str, depth: int) -> list[Neig
 
 def _find_edges(store: Store, scope: Scope, names: Names, name: str) -> list[tuple[str, Fact]]:
     key = names.key(name)
-    active = [fact for fact in facts_about(store, scope, names, [name]).values() if fact.status == "active"]
+    active = [fact for fact in _facts_about(store, scope, names, [name]).values() if fact.status == "active"]
     newest = sorted(active, key=lambda fact: (fact.created_at, fact.id), reverse=True)
     return [
         (fact.object if names.key(fact.subject) == key else fact.subject, fact)

@@ -16,6 +16,7 @@ from jiyi.long_term.facts.merge import Learned, combine, merge
 from jiyi.long_term.facts.slots import NOTE, Names
 from jiyi.long_term.facts.succession import Succession, facts_to_restore
 from jiyi.long_term.facts.timeline import facts_holding, start_of
+from jiyi.long_term.finding import find_by_ids, newest_messages
 from jiyi.records import (
     Condition,
     Fact,
@@ -24,7 +25,6 @@ from jiyi.records import (
     FactStatus,
     Filter,
     Message,
-    Query,
     Scope,
     check_metadata,
     matches,
@@ -145,18 +145,12 @@ class FactMemory:
         valid_to: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Learned:
-        """Keep what the caller states: a text, or subject, predicate and object.
+        """Keep what the caller states; arguments and errors are those of `FactVerbs.remember`.
 
         A text is read without a model. Unless one fact read from it has all of its words, the
         whole text is kept as well, as a note about the speaker, so that nothing is lost.
         ``Learned.kept`` is the id of the fact that has it all. ``metadata`` is kept with every fact
         that is new or said again; new values replace those of the same keys.
-
-        Raises:
-            InputError: metadata that cannot be kept.
-            BadQuery: neither a text nor all of subject, predicate and object; more than 1,000,000
-                characters; a range that ends before it begins.
-            NaiveDatetime: a time has no zone.
         """
         now = self.clock()
         begins = aware(valid_from, "valid_from") if valid_from else None
@@ -190,11 +184,9 @@ class FactMemory:
     def _add_metadata(self, scope: Scope, learned: Learned, labels: Mapping[str, Any]) -> Learned:
         if not labels:
             return learned
-        said = {*learned.new, *learned.reinforced, learned.kept or ""} - {""}
-        changed = {
-            fact.id: replace(fact, metadata={**fact.metadata, **labels})
-            for fact in find_facts(self.store, user_scope(scope), ids=tuple(said), limit=len(said))
-        }
+        said = {*learned.new, *learned.reinforced, learned.kept or ""}
+        facts: Iterable[Fact] = find_by_ids(self.store, user_scope(scope), "fact", said)
+        changed = {fact.id: replace(fact, metadata={**fact.metadata, **labels}) for fact in facts}
         self.store.put(list(changed.values()))
         return replace(learned, facts=tuple(changed.get(fact.id, fact) for fact in learned.facts))
 
@@ -202,8 +194,7 @@ class FactMemory:
         """Keep what was read, and the whole text unless one fact has all of its words."""
         learned = self._keep(scope, read, "said")
         ids = (*learned.new, *learned.reinforced)
-        limit = max(len(ids), 1)
-        for fact in find_facts(self.store, user_scope(scope), ids=ids, limit=limit, newest_first=False):
+        for fact in find_by_ids(self.store, user_scope(scope), "fact", ids):
             # The words alone do not tell Hunter2 from hunter2.
             if fact.object in note.object and set(analyse(note.object)) <= set(analyse(fact.search_text)):
                 return replace(learned, kept=fact.id)
@@ -230,10 +221,8 @@ class FactMemory:
             scope: whose; with a session only what was first said there.
             subject: only facts about this, by any of its names; if nothing is known by
                 these, by the identifiers in it ("the edge-02 gateway": edge-02).
-            as_of: an aware datetime.
             status: only facts in this state, or one of these.
             where: only facts that meet this filter; with ``as_of``, of what held then.
-            limit: how many at most.
             before: only what was said before these microseconds since 1970, or then under a smaller id.
         """
         names, _ = find_names(self.store, scope)
@@ -285,9 +274,7 @@ class FactMemory:
         texts = [one.text for one in previous if one.scope == message.scope]
         if texts or message.seq is None:
             return texts
-        before: dict[str, Any] = {"until": message.created_at, "limit": _CONTEXT_MESSAGES + 1}
-        query = Query(scope=message.scope, kinds=("message",), newest_first=True, **before)
-        found = cast("list[Message]", self.store.find(query))[::-1]
+        found = newest_messages(self.store, message.scope, _CONTEXT_MESSAGES + 1, until=message.created_at)
         return [one.text for one in found if one.id != message.id and (one.seq or 0) < message.seq]
 
     def read_text(self, text: str, who: str, now: datetime, *, only_rules: bool = False) -> list[Statement]:
@@ -315,21 +302,19 @@ class FactMemory:
 
     def _facts_about(self, scope: Scope, names: Names, subject: str | None, **narrowed: Any) -> list[Fact]:
         """Return the facts about something, else about the identifiers in its name."""
+
+        def find(subjects: Iterable[str | None], **more: Any) -> list[Fact]:
+            part = {"limit": _MAX_FACTS, **narrowed, **more}
+            facts = (f for name in subjects for f in find_facts(self.store, scope, subject=name, **part))
+            return list({fact.id: fact for fact in facts}.values())
+
         if subject is None:
-            return self._find(scope, [None], narrowed)
-        found = self._find(scope, names.of(subject), narrowed)
-        whole = {name: value for name, value in narrowed.items() if name != "after"}
-        if found or (narrowed.get("after") and self._find(scope, names.of(subject), whole)):
+            return find([None])
+        own_names = names.of(subject)
+        if (found := find(own_names)) or (narrowed.get("after") and find(own_names, after=None)):
             return found
         parts = _IDENTIFIER.findall(subject)
-        return self._find(scope, dict.fromkeys(name for part in parts for name in names.of(part)), narrowed)
-
-    def _find(self, scope: Scope, subjects: Iterable[str | None], narrowed: Mapping[str, Any]) -> list[Fact]:
-        found: dict[str, Fact] = {}
-        for subject in subjects:
-            facts = find_facts(self.store, scope, subject=subject, **{"limit": _MAX_FACTS, **narrowed})
-            found.update((fact.id, fact) for fact in facts)
-        return list(found.values())
+        return find(dict.fromkeys(name for part in parts for name in names.of(part)))
 
 
 def _sort_key(fact: Fact) -> tuple[int, str]:

@@ -20,6 +20,7 @@ from jiyi.clock import to_micros
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import OWNER, value_key
 from jiyi.long_term.facts.timeline import is_temporary, start_of
+from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.long_term.recall.pairs import PAIR_FEATURES, ROLE_NAMES, Statements, extract_features, pair_features
 from jiyi.long_term.recall.weights import FACTS, sigmoid, weighted_sum
 from jiyi.records import Fact, Message, Query, Scope, single_valued
@@ -59,8 +60,12 @@ def compare_fact(
     None if there are none or the fact has no vector. Vectors are those of a snapshot of the user.
     """
     scope = user_scope(fact.scope)
+
+    def read(keys: Sequence[Key | None]) -> _Floats:
+        return first_vectors(vectors, snapshot.user_id, keys, snapshot).astype(np.float64)
+
     source = _sources_of(store, scope, [fact])
-    own = _read_vectors(vectors, snapshot, [_vector_key(fact, source)])[0]
+    own = read([_vector_key(fact, source)])[0]
     if not own.any():
         return None
     query = Query(scope=scope, kinds=("message", "fact"), limit=_NEAREST)
@@ -71,17 +76,17 @@ def compare_fact(
         return None
     facts = [fact, *others]
     source = _sources_of(store, scope, facts)
-    said = _read_vectors(vectors, snapshot, [key for key in keys if key[0] == "message"])
+    said = read([key for key in keys if key[0] == "message"])
     said = said[said.any(axis=1)]
     middle = said.mean(axis=0) if len(said) > 1 else np.zeros(said.shape[1])
-    centred = _center(_read_vectors(vectors, snapshot, [_vector_key(f, source) for f in facts]), middle)
+    centred = center(read([_vector_key(f, source) for f in facts]), middle)
     order = [place for place in np.argsort(-(centred @ centred[0]), kind="stable").tolist() if place]
     order = [0, *(place for place in order if centred[place].any())][: _MAX_COMPARED + 1]
     if len(order) < 2:
         return None
     chosen = [facts[place] for place in order]
     before = _preceding_messages(store, scope, chosen, source)
-    turns = _read_vectors(vectors, snapshot, [("message", m.id) if m else None for m in before])
+    turns = read([("message", m.id) if m else None for m in before])
     messages = [source.get(f.id) for f in chosen]
     place = {message.id: number for number, message in enumerate(messages) if message}
     roles = [message.role if message else "user" for message in messages]
@@ -89,7 +94,7 @@ def compare_fact(
     group = Statements(
         features=[extract_features(f.text) for f in chosen],
         vectors=centred[order],
-        before=_center(turns, middle),
+        before=center(turns, middle),
         reply_to=np.array([place.get(m.id, -1) if m else -1 for m in before], np.intp),
         after_assistant=np.array([float(m is not None and m.role == "assistant") for m in before]),
         after_question=np.array(asked, np.float64),
@@ -127,11 +132,8 @@ def _may_replace(fact: Fact, other: Fact) -> bool:
 
 
 def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, Message]:
-    ids = tuple(dict.fromkeys(id_ for fact in facts for id_ in fact.sources))[:10_000]
-    if not ids:
-        return {}
-    query = Query(scope=scope, kinds=("message",), ids=ids, limit=len(ids))
-    found = {m.id: m for m in cast("list[Message]", store.find(query))}
+    ids = [id_ for fact in facts for id_ in fact.sources]
+    found: dict[str, Message] = {m.id: m for m in find_by_ids(store, scope, "message", ids)}
     out: dict[str, Message] = {}
     for fact in facts:
         of_fact = [found[id_] for id_ in fact.sources if id_ in found]
@@ -144,27 +146,6 @@ def _sources_of(store: Store, scope: Scope, facts: Sequence[Fact]) -> dict[str, 
 def _vector_key(fact: Fact, source: Mapping[str, Message]) -> Key:
     message = source.get(fact.id)
     return ("message", message.id) if message else ("fact", fact.id)
-
-
-def _read_vectors(vectors: VectorIndex, snapshot: Snapshot, keys: Sequence[Key | None]) -> _Floats:
-    """Return the vectors of the first parts of records (keys, dims), zeros for none."""
-    asked = list(dict.fromkeys(key for key in keys if key))
-    parts = vectors.read(Scope(user_id=snapshot.user_id), asked, snapshot=snapshot)
-    rows, first = np.unique(parts.rows, return_index=True)
-    of_key = {asked[row]: parts.vectors[place] for row, place in zip(rows, first, strict=True)}
-    out = np.zeros((len(keys), parts.vectors.shape[1]))
-    for place, key in enumerate(keys):
-        if key in of_key:
-            out[place] = of_key[key]
-    return out
-
-
-def _center(vectors: _Floats, middle: _Floats) -> _Floats:
-    there = np.asarray(vectors.any(axis=1))
-    if not there.any():
-        return np.zeros((len(vectors), len(middle)))
-    out = (vectors - middle) * there[:, None]
-    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9))
 
 
 def _preceding_messages(
@@ -230,23 +211,20 @@ class Succession:
         """
         with self._settling:
             for scope in list(self._waiting):
-                if self._settle_few(scope):
-                    return True
+                with self._lock:
+                    waiting = self._waiting.pop(scope, {})
+                few = dict(islice(waiting.items(), _BATCH))
+                self._wait(scope, {id_: tries for id_, tries in waiting.items() if id_ not in few})
+                try:
+                    if few and self._settle(scope, few):
+                        return True
+                except BaseException:
+                    self._wait(scope, few)
+                    raise
             late, self._late = self._late, {}
             for scope, ids in late.items():
                 self._wait(scope, ids)
         return False
-
-    def _settle_few(self, scope: Scope) -> bool:
-        with self._lock:
-            waiting = self._waiting.pop(scope, {})
-        few = dict(islice(waiting.items(), _BATCH))
-        self._wait(scope, {id_: tries for id_, tries in waiting.items() if id_ not in few})
-        try:
-            return bool(few) and self._settle(scope, few)
-        except BaseException:
-            self._wait(scope, few)
-            raise
 
     def _wait(self, scope: Scope, ids: dict[str, int]) -> None:
         if not ids:
@@ -259,37 +237,36 @@ class Succession:
 
     def _settle(self, scope: Scope, ids: dict[str, int]) -> bool:
         """Compare facts; return whether any of them could be."""
-        facts = {fact.id: fact for fact in find_facts(self._store, scope, ids=tuple(ids), limit=len(ids))}
+        facts: dict[str, Fact] = {fact.id: fact for fact in find_by_ids(self._store, scope, "fact", ids)}
         compared = [fact for fact in facts.values() if is_comparable(fact)]
         source = _sources_of(self._store, scope, compared)
         keys = [_vector_key(fact, source) for fact in compared]
         snapshot = self._store.snapshot(scope.user_id)
-        vectors = _read_vectors(self._vectors, snapshot, keys) if keys else ()
+        vectors = first_vectors(self._vectors, scope.user_id, keys, snapshot) if keys else ()
         lacking = {fact.id for fact, vector in zip(compared, vectors, strict=True) if not vector.any()}
-        ready = facts.keys() - lacking
-        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in ready and tries + 1 < _MAX_TRIES}
+        done = facts.keys() - lacking
+        late = {id_: tries + 1 for id_, tries in ids.items() if id_ not in done and tries + 1 < _MAX_TRIES}
         self._late.setdefault(scope, {}).update(late)
-        for id_ in sorted(ready, key=lambda id_: (start_of(facts[id_]), id_)):
-            if is_comparable(facts[id_]):
-                self._compare(scope, id_, snapshot)
-        return bool(ready)
+        ready = (fact for fact in compared if fact.id in done)
+        for fact in sorted(ready, key=lambda fact: (start_of(fact), fact.id)):
+            self._compare(scope, fact.id, snapshot)
+        return bool(done)
 
     def _compare(self, scope: Scope, id_: str, snapshot: Snapshot) -> None:
         """Compare the current state of a fact with the facts near it.
 
         This runs outside a transaction: inside one the index would be read from its start.
         """
-        found = find_facts(self._store, scope, ids=(id_,), limit=1)
-        group = compare_fact(self._store, self._vectors, found[0], snapshot) if found else None
-        if group is not None:
-            others, features = group
-            likely = sigmoid(weighted_sum(FACTS, FACT_FEATURES, features))
-            self._store.together(partial(self._write, scope, found[0], others, likely))
+        for fact in find_by_ids(self._store, scope, "fact", [id_]):
+            if group := compare_fact(self._store, self._vectors, fact, snapshot):
+                others, features = group
+                likely = sigmoid(weighted_sum(FACTS, FACT_FEATURES, features))
+                self._store.together(partial(self._write, scope, fact, others, likely))
 
     def _write(self, scope: Scope, fact: Fact, others: Sequence[Fact], likely: NDArray[np.float64]) -> None:
         """Write the result of a comparison, except for facts that have changed since."""
-        ids = (fact.id, *(other.id for other in others))
-        now = {f.id: f for f in find_facts(self._store, user_scope(scope), ids=ids, limit=len(ids))}
+        ids = [fact.id, *(other.id for other in others)]
+        now = {f.id: f for f in find_by_ids(self._store, user_scope(scope), "fact", ids)}
         same = [place for place, other in enumerate(others) if now.get(other.id) == other]
         if now.get(fact.id) == fact and same:
             self._store.put(_updated_facts(fact, [others[place] for place in same], likely[same]))

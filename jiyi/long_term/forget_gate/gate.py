@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from jiyi.clock import Clock, to_micros, utc_now
 from jiyi.errors import InputError
+from jiyi.long_term.finding import find_by_ids, newest_messages
 from jiyi.long_term.forget_gate import rules
 from jiyi.long_term.forget_gate.rules import ForgetRule, KindRule, Rule
 from jiyi.records import FORGETTABLE, Episode, Kind, Message, Query, Record, Scope, Searchable, Session
@@ -271,10 +272,8 @@ class _GateRun:
 
     def _find_unpinned(self, kind: Kind, ids: Sequence[str]) -> list[Any]:
         """Return the records of these ids that exist and are not pinned, in the order of the ids."""
-        if not ids:
-            return []
-        query = Query(scope=self.scope, kinds=(kind,), ids=tuple(ids), pinned=False, limit=len(ids))
-        found = {record.id: record for record in self.gate.store.find(query)}
+        records = find_by_ids(self.gate.store, self.scope, kind, ids, pinned=False)
+        found = {record.id: record for record in records}
         return [found[id_] for id_ in ids if id_ in found]
 
     def _discard(self, kind: Kind, records: Sequence[Any], reasons: _Reasons) -> _Discards:
@@ -355,8 +354,5 @@ class _GateRun:
         found = cast("list[Session]", store.find(Query(scope=session, kinds=("session",), limit=1)))
         if not found or self.now - found[0].last_active_at > _LIVE_SESSION:
             return None
-        asked = Query(
-            scope=session, kinds=("message",), roles=("user",), newest_first=True, limit=_KEPT_TURNS
-        )
-        turns = cast("list[Message]", store.find(asked))
-        return (turns[-1].seq or 0) if len(turns) == _KEPT_TURNS else 0
+        turns = newest_messages(store, session, _KEPT_TURNS, roles=("user",))
+        return (turns[0].seq or 0) if len(turns) == _KEPT_TURNS else 0

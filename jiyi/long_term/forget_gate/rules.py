@@ -88,27 +88,45 @@ class KindRule(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnowledgeRule:
+class _SpanRule:
+    """A rule by which records go when some time has passed; its fields say how much."""
+
+    def until(self, now: datetime) -> datetime | None:
+        """See `KindRule.until`."""
+        spans = [value for value in vars(self).values() if isinstance(value, timedelta)]
+        try:
+            return now - min(spans) if spans else None
+        except OverflowError:  # before the first date there is
+            return None
+
+    def reason(self, record: Any, now: datetime) -> str | None:
+        """See `KindRule.reason`."""
+        if (term := self._term(record)) is None:
+            return None
+        why, since, span = term
+        return f"{why} {span / timedelta(days=1):g} days" if _age(since, now) >= span else None
+
+    def _term(self, record: Any) -> tuple[str, datetime, timedelta] | None:
+        """Return why a record goes, since when its time passes, and how much has to; None if it stays."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnowledgeRule(_SpanRule):
     """Uncertain knowledge goes when it was neither recalled nor updated for long."""
 
     confidence: float = 0.6  # knowledge at least so certain stays
     unused: timedelta = timedelta(days=180)  # since it was last recalled or updated
     kind: ClassVar[Kind] = "knowledge"
 
-    def until(self, now: datetime) -> datetime | None:
-        """See `KindRule.until`."""
-        return _moment_before(now, self.unused)
-
-    def reason(self, record: Knowledge, now: datetime) -> str | None:
-        """See `KindRule.reason`."""
+    def _term(self, record: Knowledge) -> tuple[str, datetime, timedelta] | None:
         used = max(filter(None, [record.created_at, record.updated_at, record.last_accessed_at]))
-        if record.confidence >= self.confidence or _age(used, now) < self.unused:
-            return None
-        return f"confidence below {self.confidence:g} and unused for {_format_days(self.unused)}"
+        why = f"confidence below {self.confidence:g} and unused for"
+        return None if record.confidence >= self.confidence else (why, used, self.unused)
 
 
 @dataclass(frozen=True, kw_only=True)
-class FactRule:
+class FactRule(_SpanRule):
     """Facts that are no longer valid go long after their end; valid ones stay.
 
     A fact ends at ``valid_to`` or, if that is not known, when it was said. If it was recalled
@@ -119,40 +137,27 @@ class FactRule:
     retracted: timedelta = timedelta(days=30)  # since it was retracted
     kind: ClassVar[Kind] = "fact"
 
-    def until(self, now: datetime) -> datetime | None:
-        """See `KindRule.until`."""
-        return _moment_before(now, min(self.ended, self.retracted))
-
-    def reason(self, record: Fact, now: datetime) -> str | None:
-        """See `KindRule.reason`."""
-        end = max(record.created_at, record.valid_to or record.created_at)
-        if record.status == "retracted":
-            return self._reason("retracted", end, self.retracted, now)
-        if record.status in ("active", "unsure") and record.valid_to is None:
+    def _term(self, record: Fact) -> tuple[str, datetime, timedelta] | None:
+        end, status = max(record.created_at, record.valid_to or record.created_at), record.status
+        if status == "retracted":
+            return "retracted for", end, self.retracted
+        holds = status in ("active", "unsure")
+        if holds and record.valid_to is None:
             return None
-        status = "expired" if record.status in ("active", "unsure") else record.status
-        return self._reason(status, max(end, record.last_accessed_at or end), self.ended, now)
-
-    def _reason(self, status: str, end: datetime, limit: timedelta, now: datetime) -> str | None:
-        return None if _age(end, now) < limit else f"{status} for {_format_days(limit)}"
+        why = "expired for" if holds else f"{status} for"
+        return why, max(end, record.last_accessed_at or end), self.ended
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessageRule:
+class MessageRule(_SpanRule):
     """Messages go by age alone; off unless an age is given."""
 
     max_age: timedelta | None = None  # None: messages are not forgotten
     kind: ClassVar[Kind] = "message"
 
-    def until(self, now: datetime) -> datetime | None:
-        """See `KindRule.until`."""
-        return None if self.max_age is None else _moment_before(now, self.max_age)
-
-    def reason(self, record: Message, now: datetime) -> str | None:
-        """See `KindRule.reason`."""
-        if self.max_age is None or record.created_at is None or _age(record.created_at, now) < self.max_age:
-            return None
-        return f"older than {_format_days(self.max_age)}"
+    def _term(self, record: Message) -> tuple[str, datetime, timedelta] | None:
+        age = self.max_age
+        return None if age is None or record.created_at is None else ("older than", record.created_at, age)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,14 +182,3 @@ OTHER_RULES: Sequence[KindRule] = (KnowledgeRule(), FactRule(), MessageRule(), I
 def _age(since: datetime, now: datetime) -> timedelta:
     """Return how long ago it was; 0 for a time in the future, as clocks differ."""
     return max(timedelta(0), now - since)
-
-
-def _moment_before(now: datetime, span: timedelta) -> datetime | None:
-    try:
-        return now - span
-    except OverflowError:  # before the first date there is
-        return None
-
-
-def _format_days(span: timedelta) -> str:
-    return f"{span / timedelta(days=1):g} days"

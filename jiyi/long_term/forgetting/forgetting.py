@@ -8,9 +8,10 @@ from itertools import islice
 from typing import cast
 
 from jiyi.errors import BadQuery, NotFound
+from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.long_term.forgetting import plan as plans
-from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, Planner, RestoreReceipt, Rewrite
-from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched
+from jiyi.long_term.forgetting.plan import ForgetReceipt, Learn, Plan, RestoreReceipt, Rewrite
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader
 from jiyi.long_term.forgetting.restore import Restorer
 from jiyi.long_term.forgetting.select import find_by_query, find_in_trash, scan_scope
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Query, Scope
@@ -157,9 +158,8 @@ class Forgetting:
         def restore() -> RestoreReceipt:
             if ids is not None:
                 entries = list(find_in_trash(reader, scope, ids, None))
-                missing = sorted(set(ids) - {entry.record.id for entry in entries})
-                if missing:
-                    raise NotFound(f"not in the trash of {scope.user_id!r}: {_list_ids(missing)}")
+                there = {entry.record.id for entry in entries}
+                _check_found(ids, there, f"not in the trash of {scope.user_id!r}:")
             else:
                 assert forgotten_at is not None
                 end = forgotten_at + _MICROSECOND
@@ -177,15 +177,11 @@ class Forgetting:
 
         The gate never forgets what is pinned; a pinned message never leaves its window.
         """
-        reader = self._reader(scope)
 
         def amend() -> int:
-            found = {kind: reader.find_kind(kind, ids, scope) for kind in SEARCHABLE}
-            missing = sorted(set(ids) - {record.id for records in found.values() for record in records})
-            if missing:
-                raise NotFound(
-                    f"no message, episode, knowledge or fact of {scope.user_id!r}: {_list_ids(missing)}"
-                )
+            found = {kind: list(find_by_ids(self.store, scope, kind, ids)) for kind in SEARCHABLE}
+            there = {record.id for records in found.values() for record in records}
+            _check_found(ids, there, f"no message, episode, knowledge or fact of {scope.user_id!r}:")
             return sum(
                 self.store.amend(scope, kind, [Amendment(id=r.id, pinned=pinned) for r in records])
                 for kind, records in found.items()
@@ -207,12 +203,12 @@ class Forgetting:
             return self._forget_user(reader, request), []
         requested = _find_requested(reader, request, {entry.record.id for entry in gone})
         removed = [cast("Forgettable", entry.record) for entry in gone]
-        plan = Plan(request.scope.agent_id)
-        planner = Planner(reader, request.at, self.rewrite, removed, request.alone, plan=plan)
-        planner.build(requested, request.query)
+        plan = Plan(reader, request.reason, request.at, self.rewrite, removed, request.alone)
+        plan.agent_id = request.scope.agent_id
+        plan.build(requested, request.query)
         if not request.dry_run:
-            plans.carry_out(reader, plan, self.learn, reason=request.reason, at=request.at)
-        receipt = plan.receipt(request.reason, request.at, dry_run=request.dry_run)
+            plan.carry_out(self.learn)
+        receipt = plan.receipt(dry_run=request.dry_run)
         damaged = [] if request.query is not None else self._drop_damaged(request)
         keys = [(record.kind, record.id) for record in damaged]
         return replace(receipt, damaged=len(damaged)), [*plan.removed, *plan.changed, *keys]
@@ -275,16 +271,16 @@ def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> 
     if request.ids is None:
         return scan_scope(reader, scope)
     kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
-    found = [record for kind in kinds for record in reader.find_kind(kind, request.ids, scope)]
+    found = [record for kind in kinds for record in find_by_ids(reader.store, scope, kind, request.ids)]
     damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
-    missing = sorted(set(request.ids) - {record.id for record in found} - gone - damaged)
-    if missing:
-        raise NotFound(
-            f"nothing of {scope.user_id!r} here has the id {_list_ids(missing)}; "
-            "what was forgotten before lies in the trash: restore or purge it"
-        )
+    there = {record.id for record in found} | gone | damaged
+    hint = "; what was forgotten before lies in the trash: restore or purge it"
+    _check_found(request.ids, there, f"nothing of {scope.user_id!r} here has the id", hint)
     return found
 
 
-def _list_ids(ids: Sequence[str]) -> str:
-    return ", ".join(map(repr, ids[:5])) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+def _check_found(ids: Sequence[str], found: set[str], message: str, hint: str = "") -> None:
+    """Raise `NotFound` if some of these ids were not found; the message ends with the first of them."""
+    if missing := sorted(set(ids) - found):
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise NotFound(f"{message} {', '.join(map(repr, missing[:5]))}{more}{hint}")

@@ -1,7 +1,7 @@
 """Reads a user's records, stored or in the trash, by what they derive from, and adapts derived ones."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relink
+from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Query, Record, Searchable, Task
 from jiyi.records.atoms import atoms
 from jiyi.records.session import Scope, Summary
@@ -20,8 +21,8 @@ __all__ = [
     "DERIVED",
     "Forgettable",
     "RecordReader",
-    "batched",
     "dependent_messages",
+    "earlier_versions",
     "reduce_fact",
     "relink_facts",
     "sources_of",
@@ -37,7 +38,6 @@ _BATCH = 1_000  # records read at once
 
 _find = partial(find_facts, newest_first=False, limit=10_000)
 _Derived = Fact | Knowledge
-_T = TypeVar("_T")
 _Record = TypeVar("_Record", bound=Forgettable)
 _DOUBT_SHARE = 0.3  # of the doubt (1 - confidence) that each further source removes
 _MIN_CONFIDENCE = 0.3  # of a fact that lost sources
@@ -53,14 +53,7 @@ class RecordReader:
 
     def find(self, wanted: type[_Record], ids: Sequence[str]) -> list[_Record]:
         """Return the records of one type and these ids."""
-        return cast("list[_Record]", self.find_kind(kind_of(wanted), ids))
-
-    def find_kind(self, kind: Kind, ids: Sequence[str], scope: Scope | None = None) -> list[Forgettable]:
-        """Return the records of one kind and these ids, of the user or within a scope."""
-        query, found = Query(scope=scope or self.user, kinds=(kind,), limit=_BATCH), list[Any]()
-        for batch in batched(list(dict.fromkeys(ids))):
-            found += self.store.find(replace(query, ids=tuple(batch)))
-        return found
+        return list(find_by_ids(self.store, self.user, kind_of(wanted), ids))
 
     def scan(self, wanted: type[_Record], scope: Scope | None = None, **narrow: Any) -> Iterator[_Record]:
         """Yield all records of one type, oldest first; ``narrow`` are further parts of the query."""
@@ -143,15 +136,9 @@ class RecordReader:
         for kind in DERIVED:
             ids = [id_ for other, id_ in keys if other == kind]
             before = {entry.record.id: sources_of(entry.record) for entry in self.find_trashed(kind, ids)}
-            stored = cast("list[_Derived]", self.find_kind(kind, list(before)))
+            stored = find_by_ids(self.store, self.user, kind, before)
             merged += [with_sources(r, (*before[r.id], *sources_of(r))) for r in stored]
         return merged
-
-
-def batched(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Yield a sequence in batches of at most 1,000."""
-    for start in range(0, len(items), _BATCH):
-        yield items[start : start + _BATCH]
 
 
 def sources_of(record: Record) -> tuple[str, ...]:
@@ -205,6 +192,14 @@ def reduce_fact(fact: Fact, lost: Sequence[Message], left: Sequence[Message]) ->
         valid_from=None if fact.valid_from in moments else fact.valid_from,
         confidence=min(confidence, fact.confidence),
     )
+
+
+def earlier_versions(fact: Fact, find: Callable[[str], Sequence[Fact]]) -> Iterator[Fact]:
+    """Yield the values that a fact had before a caller changed it, newest first; ``find`` takes an id."""
+    older = fact.supersedes
+    while older and (found := find(older)) and found[0].version_of == fact.id:
+        yield found[0]
+        older = found[0].supersedes
 
 
 def relink_facts(

@@ -1,21 +1,22 @@
 """Restores forgotten records and what was derived from them into a memory that has changed since."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
 from jiyi.long_term.facts.slots import value_of
+from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.long_term.forgetting import plan, provenance
 from jiyi.long_term.forgetting.plan import Forgotten, Learn, RestoreReceipt, Rewrite
-from jiyi.long_term.forgetting.provenance import DERIVED, Forgettable, RecordReader, batched, relink_facts
+from jiyi.long_term.forgetting.provenance import DERIVED, RecordReader, earlier_versions, relink_facts
 from jiyi.records import Episode, Fact, Knowledge, Message, Query
 from jiyi.storage import Amendment, Discarded, Key, key_of
 
 __all__ = ["Restorer"]
 
+_RESTORED = "brought back"
 _EXISTS = "there again under the same id"
 _NO_SOURCE = "what it rests on is not there"
 _TAKEN = "its episodes belong to another knowledge by now"
@@ -42,10 +43,7 @@ class Restorer:
         derived = {key for key in requested if key[0] in DERIVED}
         in_trash = self.reader.derived_in_trash(derived | set(self.restored))
         for entry in sorted(in_trash, key=lambda entry: cast("Fact", entry.record).created_at):
-            if isinstance(entry.record, Fact):
-                self._restore_fact(entry, entry.record, requested=key_of(entry) in requested)
-            else:
-                self._restore_knowledge(entry, cast("Knowledge", entry.record))
+            self._restore_derived(entry, requested=key_of(entry) in requested)
         self.reader.store.put(relink_facts(self.reader.store, self.facts, self.at))
         self._release_episodes(episodes)
         return RestoreReceipt(
@@ -63,42 +61,56 @@ class Restorer:
             sources += [e for e in self.reader.find_trashed(source, ids) if e.discarded_at in moments]
         roots = [*entries, *sources]
         partners = self.reader.partners_in_trash(roots, {key_of(entry) for entry in roots})
-        return [*sources, *partners, *self._find_versions(entries)]
+        facts = (entry.record for entry in entries if isinstance(entry.record, Fact))
+        versions = [
+            version.id for fact in facts for version in earlier_versions(fact, self._find_trashed_fact)
+        ]
+        return [*sources, *partners, *self.reader.find_trashed("fact", versions)]
 
-    def _find_versions(self, entries: Iterable[Discarded]) -> Iterator[Discarded]:
-        """Yield the values that the facts among these entries had before a caller changed them."""
-        for fact in (entry.record for entry in entries if isinstance(entry.record, Fact)):
-            older = fact.supersedes
-            while older and (found := self.reader.find_trashed("fact", [older])):
-                version = cast("Fact", found[0].record)
-                if version.version_of != fact.id:
-                    break
-                yield found[0]
-                older = version.supersedes
+    def _find_trashed_fact(self, id_: str) -> list[Fact]:
+        return [cast("Fact", entry.record) for entry in self.reader.find_trashed("fact", [id_])]
 
     def _restore_sources(self, entries: Sequence[Discarded]) -> list[Episode]:
         """Restore messages, episodes, items and tasks; return the episodes."""
         ready: list[Discarded] = []
         for kind in ("message", "episode", "item", "task"):
             of_kind = [entry for entry in entries if entry.kind == kind]
-            stored = {record.id for record in self.reader.find_kind(kind, [e.record.id for e in of_kind])}
+            ids = [entry.record.id for entry in of_kind]
+            stored = {record.id for record in find_by_ids(self.reader.store, self.reader.user, kind, ids)}
             for entry in of_kind:
                 if entry.record.id in stored:
-                    self._note_left(entry, _EXISTS)
+                    self._leave(entry, _EXISTS)
                 else:
                     ready.append(entry)
         ready.sort(key=_sort_key)
         for batch in batched([key_of(entry) for entry in ready]):
             self.reader.trash.restore(self.reader.user, batch)
         for entry in ready:
-            self._note_restored(entry, cast("Forgettable", entry.record))
+            self.restored[key_of(entry)] = plan.describe(entry.record, "restored", _RESTORED)
         return [entry.record for entry in ready if isinstance(entry.record, Episode)]
 
-    def _restore_fact(self, entry: Discarded, trashed: Fact, *, requested: bool) -> None:
+    def _leave(self, entry: Discarded, why: str) -> None:
+        self.left[key_of(entry)] = plan.describe(entry.record, "left", why)
+
+    def _restore_derived(self, entry: Discarded, *, requested: bool) -> None:
+        """Restore a fact or a knowledge as far as its sources exist, or leave it in the trash."""
+        if isinstance(entry.record, Fact):
+            restored: Fact | Knowledge | str = self._adapt_fact(entry, entry.record, requested=requested)
+        else:
+            restored = self._adapt_knowledge(entry, cast("Knowledge", entry.record))
+        if isinstance(restored, str):
+            self._leave(entry, restored)
+            return
+        self.reader.store.put([restored])
+        self.restored[key_of(entry)] = plan.describe(restored, "restored", _RESTORED)
+        if isinstance(restored, Fact):
+            self.facts.append(restored)
+
+    def _adapt_fact(self, entry: Discarded, trashed: Fact, *, requested: bool) -> Fact | str:
+        """Return a fact as it is to be stored, or why it stays in the trash."""
         sources = {m.id: m for m in self.reader.find(Message, trashed.sources)}
         if trashed.sources and not sources and not requested:
-            self._note_left(entry, _NO_SOURCE)
-            return
+            return _NO_SOURCE
         stored = self.reader.find(Fact, (trashed.id,))
         lost_ids = [id_ for id_ in trashed.sources if id_ not in sources]
         fact = trashed
@@ -107,48 +119,43 @@ class Restorer:
             reduced = provenance.reduce_fact(trashed, lost, list(sources.values()))
             if reduced is None:
                 self.learn(list(sources.values()))
-                self._note_left(entry, _NO_SOURCE)
-                return
+                return _NO_SOURCE
             fact = reduced
         else:
             self.reader.trash.erase(self.reader.user, keys=[key_of(entry)])
         self._delete_duplicates(trashed)
-        self._store_restored(entry, _merge_stored(fact, stored[0]) if stored else fact)
+        return _merge_stored(fact, stored[0]) if stored else fact
 
-    def _restore_knowledge(self, entry: Discarded, trashed: Knowledge) -> None:
+    def _adapt_knowledge(self, entry: Discarded, trashed: Knowledge) -> Knowledge | str:
+        """Return a knowledge as it is to be stored, or why it stays in the trash."""
         stored = next(iter(self.reader.find(Knowledge, (trashed.id,))), None)
         sources = (*trashed.source_episodes, *(stored.source_episodes if stored else ()))
         existing = {episode.id for episode in self.reader.find(Episode, sources)}
         union = tuple(id_ for id_ in dict.fromkeys(sources) if id_ in existing)
         if trashed.source_episodes and not existing.intersection(trashed.source_episodes):
-            self._note_left(entry, _NO_SOURCE)
-            return
+            return _NO_SOURCE
         same_sources = Query(scope=self.reader.user, kinds=("knowledge",), sources=union or ("",), limit=2)
         if any(other.id != trashed.id for other in self.reader.store.find(same_sources)):
-            self._note_left(entry, _TAKEN)
-            return
-        unchanged = not stored or stored.updated_at == entry.discarded_at
-        if union == trashed.source_episodes and unchanged:
-            restored: Knowledge | None = trashed
-        else:
+            return _TAKEN
+        restored: Knowledge | None = trashed
+        if union != trashed.source_episodes or (stored and stored.updated_at != entry.discarded_at):
             restored = self.rewrite(replace(stored or trashed, source_episodes=union))
         if restored is None:
-            self._note_left(entry, _NO_SOURCE)
-            return
+            return _NO_SOURCE
         if stored:
             used = {name: getattr(stored, name) for name in ("access_count", "last_accessed_at")}
             restored = replace(restored, pinned=stored.pinned or trashed.pinned, **used)
         if existing.issuperset(trashed.source_episodes):
             self.reader.trash.erase(self.reader.user, keys=[key_of(entry)])
-        self._store_restored(entry, restored)
         marks = [Amendment(id=id_, consolidated=True) for id_ in union]
         self.reader.store.amend(self.reader.user, "episode", marks)
+        return restored
 
     def _delete_duplicates(self, trashed: Fact) -> None:
         """Delete the facts that were read again in place of a restored fact."""
-        point = partial(find_facts, subject=trashed.subject, predicate=trashed.predicate, newest_first=False)
+        point: dict[str, Any] = {"subject": trashed.subject, "predicate": trashed.predicate, "limit": 100}
         scope, sources = user_scope(trashed.scope), trashed.sources or ("",)
-        for fact in point(self.reader.store, scope, sources=sources, limit=100):
+        for fact in find_facts(self.reader.store, scope, newest_first=False, sources=sources, **point):
             same = fact.id != trashed.id and value_of(fact) == value_of(trashed)
             if same and set(fact.sources) <= set(trashed.sources):
                 self.reader.store.delete(Query(scope=self.reader.user, kinds=("fact",), ids=(fact.id,)))
@@ -160,18 +167,6 @@ class Restorer:
         used = {id_ for knowledge in derived for id_ in knowledge.source_episodes}
         released = [Amendment(id=id_, consolidated=False) for id_ in marked if id_ not in used]
         self.reader.store.amend(self.reader.user, "episode", released)
-
-    def _store_restored(self, entry: Discarded, record: Fact | Knowledge) -> None:
-        self.reader.store.put([record])
-        self._note_restored(entry, record)
-        if isinstance(record, Fact):
-            self.facts.append(record)
-
-    def _note_restored(self, entry: Discarded, record: Forgettable) -> None:
-        self.restored[key_of(entry)] = plan.describe(record, "restored", "brought back")
-
-    def _note_left(self, entry: Discarded, why: str) -> None:
-        self.left[key_of(entry)] = plan.describe(entry.record, "left", why)
 
 
 def _sort_key(entry: Discarded) -> tuple[str, int]:

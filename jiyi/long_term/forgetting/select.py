@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jiyi.errors import BadQuery
-from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, batched, text_of
+from jiyi.long_term.finding import find_by_ids
+from jiyi.long_term.forgetting.provenance import Forgettable, RecordReader, text_of
 from jiyi.records import FORGETTABLE, SEARCHABLE, Item, Kind, Message, Query, Record, Scope, Task, matches
 from jiyi.storage import Discarded
 from jiyi.text import analyse, query_terms
@@ -106,7 +107,7 @@ def _find_by_words(reader: RecordReader, query: Query) -> Iterator[Forgettable]:
         ids = _find_indexed_ids(reader, replace(query, kinds=(kind,), limit=_MAX_FOUND), words)
         records: Iterable[Forgettable]
         if ids is not None:
-            records = (r for batch in batched(ids) for r in reader.find_kind(kind, batch, query.scope))
+            records = find_by_ids(reader.store, query.scope, kind, ids)
         else:
             status = "in_progress" if kind == "task" else query.status
             records = reader.scan_query(replace(query, text="", kinds=(kind,), status=status))

@@ -1,0 +1,68 @@
+"""Reads records and their vectors by ids."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jiyi.errors import NotFound
+from jiyi.records import FORGETTABLE, Kind, Message, Query, Scope, Searchable, Task
+from jiyi.storage import Key, Snapshot, Store, VectorIndex
+
+__all__ = ["batched", "center", "find_by_ids", "find_record", "first_vectors", "newest_messages"]
+
+_BATCH = 1_000  # records read at once
+
+_T = TypeVar("_T")
+
+
+def batched(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Yield a sequence in batches of at most 1,000."""
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]
+
+
+def find_by_ids(store: Store, scope: Scope, kind: Kind, ids: Iterable[str], **narrowed: Any) -> Iterator[Any]:
+    """Yield the records of one kind and these ids in a scope; ``narrowed`` are other parts of the query."""
+    query = Query(scope=scope, kinds=(kind,), limit=_BATCH, **narrowed)
+    for batch in batched(tuple(dict.fromkeys(ids))):
+        yield from store.find(replace(query, ids=tuple(batch)))
+
+
+def find_record(store: Store, scope: Scope, record_id: str) -> Searchable | Task:
+    """Return the message, episode, knowledge, fact, item or task with this id, or raise `NotFound`."""
+    found = store.find(Query(scope=scope, kinds=FORGETTABLE, ids=(record_id,), limit=1))
+    if not found:
+        raise NotFound(f"user {scope.user_id!r} has nothing with the id {record_id!r}")
+    return cast("Searchable | Task", found[0])
+
+
+def newest_messages(store: Store, scope: Scope, limit: int, **narrowed: Any) -> list[Message]:
+    """Return the newest messages of a scope, oldest first; ``narrowed`` are other parts of the query."""
+    query = Query(scope=scope, kinds=("message",), newest_first=True, limit=limit, **narrowed)
+    return cast("list[Message]", store.find(query))[::-1]
+
+
+def first_vectors(
+    vectors: VectorIndex, user_id: str, keys: Sequence[Key | None], snapshot: Snapshot | None = None
+) -> NDArray[np.float32]:
+    """Return the vectors of the first parts of records (keys, dims); zeros for None and where none is yet."""
+    asked = list(dict.fromkeys(key for key in keys if key))
+    parts = vectors.read(Scope(user_id=user_id), asked, snapshot=snapshot)
+    rows, first = np.unique(parts.rows, return_index=True)
+    places = {asked[row]: place for row, place in zip(rows, first, strict=True)}
+    out = np.zeros((len(keys), parts.vectors.shape[1]), np.float32)
+    for row, key in enumerate(keys):
+        if key in places:
+            out[row] = parts.vectors[places[key]]
+    return out
+
+
+def center(vectors: NDArray[Any], middle: NDArray[Any]) -> NDArray[Any]:
+    """Return vectors less ``middle`` with length 1 again; zeros stay."""
+    if not vectors.any():
+        return np.zeros((len(vectors), len(middle)))
+    out = (vectors - middle) * vectors.any(axis=1, keepdims=True)
+    return np.asarray(out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9))
