@@ -163,8 +163,7 @@ class Store:
 
         With a snapshot, short messages are kept with the user's rows until a record of the user is
         removed or restored, or a message amended; those of a user with few records are read at once. On a
-        server these are as they were when the snapshot was taken: looking for changes since then would
-        cost the round trip that is saved.
+        server these are as they were when the snapshot was taken: a look for changes is a round trip.
         """
         with self._db.read(user_id) as db:
             return find_by_keys(db, user_id, keys, snapshot)

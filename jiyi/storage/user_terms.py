@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import eq
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,16 +14,7 @@ from jiyi.storage.segment import MAX_SEGMENT_ROWS, Segment, id_keys, merge_segme
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.words import ENTRY, term_hash
 
-__all__ = [
-    "MAX_HELD",
-    "MAX_HELD_CHARS",
-    "HeldMessages",
-    "NameNumbers",
-    "TermRow",
-    "UserTerms",
-    "WordScores",
-    "are_valid_rows",
-]
+__all__ = ["HeldMessages", "NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -36,9 +27,7 @@ TermRow = tuple[
 _K1 = 1.2  # saturation of a word's frequency
 _B = 0.4  # normalization by length
 
-MAX_HELD = 4_000  # messages of a user
-MAX_HELD_CHARS = 1_000  # of the body of each
-_MESSAGE_BYTES = 2_000  # of each, approximate
+_MESSAGE_BYTES = 2_000  # of a short message, approximate
 _ID_BYTES = 57  # of an id in a list, besides its letters
 _NAME_BYTES = 200  # of a name with its number, approximate
 
@@ -130,17 +119,19 @@ class HeldMessages:
     They are valid as long as `Store.changes` is the same.
     """
 
+    MOST: ClassVar[int] = 4_000
+    MOST_CHARS: ClassVar[int] = 1_000  # of the body of each
     changes: int = 0
     columns: Sequence[str] = ()  # of each row
     rows: dict[str, tuple[Any, ...]] | None = None  # by id; None before all were read at once
 
     def add(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         """Hold the short ones of these rows."""
-        if self.rows is None or len(self.rows) > MAX_HELD:
+        if self.rows is None or len(self.rows) > self.MOST:
             self.rows = {}
         if rows:  # otherwise SQLite names no columns
             self.columns, id_, body = columns, columns.index("id"), columns.index("body")
-            self.rows |= {row[id_]: row for row in rows if len(str(row[body])) <= MAX_HELD_CHARS}
+            self.rows |= {row[id_]: row for row in rows if len(str(row[body])) <= self.MOST_CHARS}
 
 
 @dataclass(slots=True)

@@ -176,6 +176,7 @@ class VectorIndex:
         with self._db.read(user_id) as db:
             return ensure_snapshot(self._db, db, user_id, given)
 
+    @retried()
     def read(
         self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
     ) -> Parts:
@@ -183,11 +184,19 @@ class VectorIndex:
 
         With ``exact`` they are as stored, a record's in their order; else very many may be rounded.
         """
+        with self._db.read(scope.user_id) as db:
+            if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
+                return self._read_stored(db, scope.user_id, keys)
+            snapshot = ensure_snapshot(self._db, db, scope.user_id, snapshot)
+        return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
+
+    def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
+        """Return what `read` does, without caching it."""
         raise NotImplementedError
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return what `read` does, for records given as rows of ``snapshot.terms``."""
-        return self.read(Scope(user_id=snapshot.user_id), snapshot.terms.keys(rows), snapshot=snapshot)
+        raise NotImplementedError
 
     def records_removed(self) -> None:
         """Remove vectors without a record, if they are kept outside the database."""

@@ -6,9 +6,8 @@ from samples import ANA, fact, message
 from taken_out import undone
 
 from jiyi.records import Query
-from jiyi.storage import Amendment, SqliteDatabase, Store, user_terms
-from jiyi.storage.relational import find as module
-from jiyi.storage.user_terms import UserTerms
+from jiyi.storage import Amendment, SqliteDatabase, Store
+from jiyi.storage.user_terms import HeldMessages, UserTerms
 
 KEYS = [("message", "a"), ("message", "b"), ("fact", "f")]
 
@@ -94,8 +93,7 @@ def test_what_a_transaction_undid_is_not_kept(store, database):
 
 
 def test_few_are_kept_and_no_long_ones(store, database, monkeypatch):
-    for part in (module, user_terms):
-        monkeypatch.setattr(part, "MAX_HELD", 3)
+    monkeypatch.setattr(HeldMessages, "MOST", 3)
     store.put([message("long " * 300, id="long"), *(message(f"{i}", id=f"m{i}") for i in range(9))])
     assert len(named(store, [("message", "long")])[("message", "long")].text) > 1_000
     assert held(database) == {}

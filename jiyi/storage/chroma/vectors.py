@@ -15,7 +15,7 @@ from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.cached_vectors import CachedVectors
-from jiyi.storage.candidates import Key
+from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
@@ -124,11 +124,9 @@ class ChromaVectors(VectorIndex):
 
     @retried()
     def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:  # noqa: ARG002
-        """See `VectorIndex._find_nearest`.
+        """Ask Chroma for the nearest of each kind, and drop what is removed or not allowed.
 
-        A question goes to Chroma with the user and the kind. The answer is joined with the rows: removed
-        records and those excluded by other conditions are dropped, and more is asked for until ``limit``
-        of each kind are found, including ties at the end. Few records are compared exactly.
+        More is asked for until ``limit`` of a kind are found, with ties at the end; few are compared exactly.
         """
         self._outbox.drain()
         vector, space = vector.astype(np.float32), self._spaces().number
@@ -210,6 +208,10 @@ class ChromaVectors(VectorIndex):
                     tokens[doc], numbers[kind, id_] = (token, parts), doc
         docs = [numbers.get(key, -1) for key in keys]
         return self._read_cached(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
+
+    def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
+        """See `VectorIndex.read_rows`."""
+        return self.read(Scope(user_id=snapshot.user_id), snapshot.terms.keys(rows))
 
     def _read_cached(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
         """Return vectors, read from Chroma once, given token and number of parts by record number."""

@@ -69,7 +69,8 @@ class ReadChannel:
             statements.append((ask.statement, ask.values))
         statements += [("COMMIT", None)] if self._explicit else []
         with self._borrow() as raw:
-            return raw.send_all(statements, places)
+            answers = raw.send_all(statements)
+        return [answers[place] for place in places]
 
 
 @dataclass(slots=True)

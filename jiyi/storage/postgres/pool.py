@@ -98,10 +98,8 @@ class PooledConnection(psycopg.Connection[Any]):
         except StopIteration as ended:
             return ended.value  # type: ignore[no-any-return]
 
-    def send_all(self, statements: Sequence[Statement], wanted: Sequence[int] = ()) -> list[Answer]:
+    def send_all(self, statements: Sequence[Statement]) -> list[Answer]:
         """Run statements in one round trip and return their results; none runs after one that failed.
-
-        With ``wanted`` only the results at these places are read.
 
         psycopg's own pipeline sends each by itself and keeps a cursor for it, which takes longer than most
         of jiyi's statements run.
@@ -113,11 +111,9 @@ class PooledConnection(psycopg.Connection[Any]):
             values = [given[name] for name in names] if given else []
             written = dumping.dump_sequence(values, [PyFormat.AUTO] * len(values))
             ready.append(((query, dumping.types or ()), written, dumping.formats))
-        results = self.wait(self._round_trip(ready))
-        failed = next((result for result in results if result.status not in _DONE), None)
-        if failed is not None:
-            raise error_from_result(failed)
-        for result in map(results.__getitem__, wanted) if wanted else results:
+        for result in self.wait(self._round_trip(ready)):
+            if result.status not in _DONE:
+                raise error_from_result(result)
             loading.set_pgresult(result)
             columns = [(result.fname(number) or b"").decode() for number in range(result.nfields)]
             answers.append(Answer(columns, loading.load_rows(0, result.ntuples, tuple)))

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from psycopg import errors as pg
 from psycopg import sql
 from psycopg.adapt import AdaptersMap, Dumper
-from psycopg.postgres import types as postgres_types
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown
 
-from jiyi.records.checks import UNSTORABLE
 from jiyi.storage.database import Dialect
 from jiyi.storage.rows import is_storable
 from jiyi.storage.sql import load_conditions, load_queries
@@ -70,20 +68,10 @@ def _json_path(body: str, keys: Sequence[str], test: str) -> str:
     return f"EXISTS (SELECT 1 FROM (SELECT {found} AS value) AS e WHERE e.value IS NOT NULL AND {test})"
 
 
-class _Texts(list[str]):
-    """Texts for a parameter that is an array."""
-
-
-def _array(values: Sequence[Any]) -> list[Any] | _Texts:
-    """See `Dialect.array`; texts that cannot be stored match nothing, and PostgreSQL takes no zero byte."""
-    if not values or not all(isinstance(value, str) for value in values):  # an empty one may be of numbers
-        return [value for value in values if not isinstance(value, str) or is_storable(value)]
-    return _Texts([text for text in values if text and not UNSTORABLE.search(text)])
-
-
 POSTGRES = Dialect(
     fragments={name: text.replace("@readable", _READABLE) for name, text in _CONDITIONS.items()},
-    array=_array,
+    # Ids that cannot be stored match nothing, and PostgreSQL takes no text with a zero byte.
+    array=lambda values: [value for value in values if not isinstance(value, str) or is_storable(value)],
     json_path=_json_path,
     remote=True,
 )
@@ -170,16 +158,6 @@ class _Halves(Dumper):
         return len(obj.numbers).to_bytes(2, "big") + b"\0\0" + obj.numbers.astype(">f2").tobytes()
 
 
-class _TextArray(Dumper):
-    """Writes an array of texts; psycopg's own dumper of lists takes ten times as long."""
-
-    oid = postgres_types["text"].array_oid
-
-    def dump(self, obj: _Texts) -> bytes:
-        quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in obj]
-        return ('{"' + '","'.join(quoted) + '"}').encode() if quoted else b"{}"
-
-
 class Adapters:
     """How Python values are passed: integers always as bigint, so that statements stay the same."""
 
@@ -190,4 +168,3 @@ class Adapters:
         self.adapters.register_dumper(int, Int8BinaryDumper)
         self.adapters.register_dumper(str, _Text)
         self.adapters.register_dumper(Halves, _Halves)
-        self.adapters.register_dumper(_Texts, _TextArray)

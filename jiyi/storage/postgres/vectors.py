@@ -17,7 +17,7 @@ from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Query, Scope
 from jiyi.storage.cached_vectors import CachedVectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
-from jiyi.storage.database import retried
+from jiyi.storage.database import Connection, retried
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
@@ -25,7 +25,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
 from jiyi.storage.relational.conditions import document_conditions
-from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs
+from jiyi.storage.relational.users import Snapshot, read_allowed_docs
 from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
@@ -181,23 +181,15 @@ class PostgresVectors(VectorIndex):
                 raise self._dims_mismatch(held[0][0] if held else None, values["vector"].numbers) from error
             raise
 
-    @retried()
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
-    ) -> Parts:
-        """See `VectorIndex.read`; they are as they are stored in either case."""
-        with self._db.read(scope.user_id) as db:
-            if exact or db.in_transaction:  # copied once, or undone perhaps: not worth keeping
-                return read_uncached(db, scope.user_id, keys, partial(_read, db, scope.user_id))
-            snapshot = ensure_snapshot(self._db, db, scope.user_id, snapshot)
-        return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
+    def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
+        return read_uncached(db, user_id, keys, partial(_read, db, user_id))
 
     @retried()
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
         with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
-                return super().read_rows(snapshot, rows)
+                return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))
             mine = in_memory_vectors(self._db, db, snapshot)
             return row_vectors(snapshot.terms, mine, rows) if mine else self._read_cached(db, snapshot, rows)
 
@@ -238,9 +230,7 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
 
 
-def _read(
-    db: PostgresConnection, user_id: str, space: int, docs: Sequence[int]
-) -> dict[int, NDArray[np.float32]]:
+def _read(db: Connection, user_id: str, space: int, docs: Sequence[int]) -> dict[int, NDArray[np.float32]]:
     """Read the vectors of records of a set, those of each in their order."""
     values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
     rows = db.rows("vectors_of_docs", values) if docs else []

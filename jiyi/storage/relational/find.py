@@ -13,7 +13,7 @@ from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
 from jiyi.storage.relational.users import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
-from jiyi.storage.user_terms import MAX_HELD, MAX_HELD_CHARS, HeldMessages
+from jiyi.storage.user_terms import HeldMessages
 from jiyi.storage.words import Words
 
 __all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
@@ -53,8 +53,7 @@ def find_by_keys(
     held = snapshot.terms.messages if snapshot and not db.in_transaction else HeldMessages(rows={})
     if held.rows is None and snapshot:
         _hold_messages(db, user_id, held, snapshot.terms.size)
-    rows = held.rows or {}
-    there = {key: row for key in keys if key[0] == "message" and (row := rows.get(key[1]))}
+    there = {key: row for key in keys if key[0] == "message" and (row := (held.rows or {}).get(key[1]))}
     ids = grouped(dict.fromkeys(key for key in keys if key not in there))
     calls = [_ids_call(kind, user_id, kind_ids, db.dialect) for kind, kind_ids in ids.items()]
     if there and not db.dialect.remote:
@@ -73,8 +72,10 @@ def find_by_keys(
 def _hold_messages(db: Connection, user_id: str, held: HeldMessages, size: int) -> None:
     """Read the short messages of a user with few records at once: later searches need not ask for them."""
     held.rows = {}
-    if size <= MAX_HELD:
-        call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=MAX_HELD_CHARS)
+    if size <= held.MOST:
+        call = _where_call(
+            "message", user_id, db.dialect, "length(body) <= :chars", chars=HeldMessages.MOST_CHARS
+        )
         answer = db.fetch_all([call])[0]
         held.add(answer.names, answer.rows)
 
@@ -104,7 +105,7 @@ def _decode_answer(db: Connection, kind: Kind, answer: Answer) -> list[Record]:
     names, found = tuple(answer.names), list[Record]()
     body = names.index("body")
     for row in answer.rows:
-        short = isinstance(row[body], str) and len(row[body]) <= MAX_HELD_CHARS
+        short = isinstance(row[body], str) and len(row[body]) <= HeldMessages.MOST_CHARS
         try:
             found.append((_decode_cached if short else _decode_cached.__wrapped__)(kind, names, row))
         except DatabaseDamaged as error:

@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from jiyi.records import Query, Scope
+from jiyi.records import Query
 from jiyi.storage import user_vectors
 from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
-from jiyi.storage.relational.users import Snapshot, cached_part, ensure_snapshot, read_allowed_docs
+from jiyi.storage.relational.users import Snapshot, cached_part, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.user_vectors import Floats, Ints, Preselect, UserVectors, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, Vector, VectorIndex, VectorRow, rows_by_user
@@ -55,15 +55,8 @@ class SqliteVectors(VectorIndex):
             fetch = partial(_read_parts, db, dims=mine.dims)
             return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
 
-    def read(
-        self, scope: Scope, keys: Sequence[Key], *, exact: bool = False, snapshot: Snapshot | None = None
-    ) -> Parts:
-        """See `VectorIndex.read`."""
-        with self._db.read() as db:
-            if exact:
-                return read_uncached(db, scope.user_id, keys, partial(_read_docs, db))
-            snapshot = ensure_snapshot(self._db, db, scope.user_id, snapshot)
-        return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
+    def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
+        return read_uncached(db, user_id, keys, partial(_read_docs, db))
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
