@@ -18,8 +18,8 @@ from jiyi.storage.relational.users import Sets, Snapshot, Spaces, ensure_snapsho
 __all__ = ["Binding", "Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 
 Vector = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
+_Docs = NDArray[np.int64]
 _LEASE_SECONDS = 120
 _FAR_FUTURE = 2**62  # later than any lease ends, even where a clock went back
 _BATCH_SIZE = 10_000  # vectors dropped at once
@@ -167,9 +167,8 @@ class VectorIndex:
         """Return what `nearest` finds as rows of ``snapshot.terms``, in its order; -1 for unknown records."""
         return snapshot.terms.rows_of_docs(self._find_nearest(query, vector, snapshot)[0])
 
-    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:
-        """Return the numbers of the records that `nearest` finds, and their scores."""
-        raise NotImplementedError
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[_Docs, Vector]:
+        raise NotImplementedError  # numbers of records, and their scores
 
     @retried()
     def _snapshot(self, user_id: str, given: Snapshot | None) -> Snapshot:
@@ -191,8 +190,7 @@ class VectorIndex:
         return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
 
     def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
-        """Return what `read` does, without caching it."""
-        raise NotImplementedError
+        raise NotImplementedError  # what `read` returns, not cached
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return what `read` does, for records given as rows of ``snapshot.terms``."""
@@ -376,10 +374,9 @@ class VectorIndex:
         )
 
     def _embedder_mismatch(self, spaces: Spaces, name: str | None) -> EmbedderMismatch:
-        place = self._db.place
         return EmbedderMismatch(
-            f"{place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
-            f"open it with that embedder, or embed all again with: jiyi reembed --db {place}"
+            f"{self._db.place} holds vectors of {spaces.name} ({spaces.dims} numbers), not of {name}; "
+            f"open it with that embedder, or embed all again with: jiyi reembed --db {self._db.place}"
         )
 
 

@@ -23,7 +23,8 @@ from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Sets, Snapshot
-from jiyi.storage.vectors import Ints, Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.user_vectors import Floats, Ints
+from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -123,7 +124,7 @@ class ChromaVectors(VectorIndex):
         return complete
 
     @retried()
-    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:  # noqa: ARG002
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:  # noqa: ARG002
         """Ask Chroma for the nearest of each kind, and drop what is removed or not allowed.
 
         More is asked for until ``limit`` of a kind are found, with ties at the end; few are compared exactly.
