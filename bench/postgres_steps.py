@@ -173,8 +173,8 @@ def _search(
     lookup.asked = np.ones(384, np.float32)
     memory.search("预热 warm", user_id="nobody")
     with closing(connect(folder)) as server:
-        pids = [pid for (pid,) in server.execute("SELECT pid FROM pg_stat_activity WHERE pid IS NOT NULL")]
-        files = [file for pid in pids if (file := Path(f"/proc/{pid}/schedstat")).exists()]
+        serving = server.execute("SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'")
+        files = [file for (pid,) in serving if (file := Path(f"/proc/{pid}/schedstat")).exists()]
         for user, text, lookup.asked in _asked(folder, layout):
             actions = {"search": partial(memory.search, text, limit=LIMIT, user_id=user)}
             if bare:
