@@ -27,7 +27,7 @@ TermRow = tuple[
 _K1 = 1.2  # saturation of a word's frequency
 _B = 0.4  # normalization by length
 
-_MESSAGE_BYTES = 2_000  # of a short message, approximate
+_MESSAGE_BYTES = 700  # of the row of a short message, approximate
 _ID_BYTES = 57  # of an id in a list, besides its letters
 _NAME_BYTES = 200  # of a name with its number, approximate
 
