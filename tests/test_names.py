@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from refusing import refused
 
 import jiyi
 from jiyi.names import USE
@@ -60,8 +61,7 @@ def test_a_name_says_what_to_use_and_that_is_there(name):
     for verb in re.findall(r"\bmemory\.([a-z_]+)", USE[name]):
         assert hasattr(jiyi.MemoryManager, verb), verb
     assert not hasattr(jiyi, name)
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; use "):
-        getattr(jiyi, name)
+    refused(AttributeError, f"no attribute '{name}'; use ", getattr, jiyi, name)
 
 
 @pytest.mark.parametrize("name", ["LLMReranker", "counter_for", "Summarize", "E5Embedder", "ForgetReceipt"])
@@ -75,8 +75,7 @@ def test_a_name_from_elsewhere_in_jiyi_says_where(name):
 @pytest.mark.parametrize("name", ["Foo", "_Foo", "vector_memory", "__wrapped__"])
 def test_an_unknown_name_has_the_usual_error(name):
     assert str(importing(name)) == f"cannot import name {name!r} from 'jiyi' ({jiyi.__file__})"
-    with pytest.raises(AttributeError, match=f"^module 'jiyi' has no attribute '{name}'$"):
-        getattr(jiyi, name)
+    refused(AttributeError, f"^module 'jiyi' has no attribute '{name}'$", getattr, jiyi, name)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from refusing import refused
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
@@ -32,14 +33,12 @@ def doctor(monkeypatch, path):
 
 def test_the_missing_package_is_named(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[chroma\]"'):
-        open_backend(Place(path=path), CHROMA)
+    refused(MissingExtra, r'pip install "jiyi\[chroma\]"', open_backend, Place(path=path), CHROMA)
     assert not path.exists()
 
 
 def test_beside_a_server_chroma_has_to_be_named(postgres_url):
-    with pytest.raises(SettingsError, match="chroma_url"):
-        open_backend(Place(url=postgres_url), CHROMA)
+    refused(SettingsError, "chroma_url", open_backend, Place(url=postgres_url), CHROMA)
 
 
 def test_tables_on_several_machines_are_refused(path):
@@ -47,8 +46,7 @@ def test_tables_on_several_machines_are_refused(path):
         citus = True
 
     database = Spread(path)
-    with pytest.raises(StorageError, match="Citus"):
-        bind_to_chroma(database)
+    refused(StorageError, "Citus", bind_to_chroma, database)
     database.close()
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from refusing import refused
 
 import jiyi
 from jiyi import errors
@@ -55,14 +56,12 @@ def test_what_took_too_long_is_asked_again_where_it_is_done_once(scripted, memor
 def test_what_is_no_server_of_jiyi_is_not_taken_for_one(scripted, memory):
     scripted.is_jiyi, scripted.answers = False, [(200, {}, b'{"hello": "world"}')]
     for ask in (lambda: memory.search("hello"), memory.facts, lambda: memory.export("all.jsonl")):
-        with pytest.raises(errors.ServerError, match=r"answered 200 .*check the address"):
-            ask()
+        refused(errors.ServerError, r"answered 200 .*check the address", ask)
     assert not os.path.exists("all.jsonl")
 
 
 def test_an_address_without_its_scheme_is_refused():
-    with pytest.raises(errors.SettingsError, match="http://127"):
-        jiyi.connect("127.0.0.1:8710")
+    refused(errors.SettingsError, "http://127", jiyi.connect, "127.0.0.1:8710")
 
 
 def test_what_only_reads_needs_no_idempotency_key(scripted, memory):
@@ -78,8 +77,7 @@ def test_the_server_says_how_long_to_wait(scripted, memory):
     memory.stats()
     assert time.monotonic() - started >= 1
     scripted.answers = [problem(errors.RateLimited("ask again tomorrow"), **{"retry-after": "86400"})]
-    with pytest.raises(errors.RateLimited, match="tomorrow"):
-        memory.stats()
+    refused(errors.RateLimited, "tomorrow", memory.stats)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusing import refused
 
 import jiyi
 from jiyi import errors
@@ -60,18 +61,15 @@ def test_a_job_is_followed_until_it_has_ended(scripted, memory, answers, asked):
 def test_what_a_job_failed_with_is_raised(scripted, memory):
     problem = problem_of(errors.EmbeddingError("no model"))
     scripted.answers = [begun(), events(job("failed", problem=problem))]
-    with pytest.raises(errors.EmbeddingError, match="no model"):
-        memory.flush()
+    refused(errors.EmbeddingError, "no model", memory.flush)
 
 
 def test_a_server_that_forgets_each_job_is_given_up(scripted, memory):
     scripted.answers = [begun(), NOBODY, begun(), NOBODY, begun(), NOBODY]
-    with pytest.raises(errors.NotFound, match="gone"):
-        memory.flush()
+    refused(errors.NotFound, "gone", memory.flush)
 
 
 def test_what_is_no_job_is_said(scripted, memory):
     for answers in ([(200, {}, b"7")], [begun(), events({"state": "odd"})]):
         scripted.answers = answers
-        with pytest.raises(errors.ServerError, match="did not answer as this jiyi knows"):
-            memory.flush()
+        refused(errors.ServerError, "did not answer as this jiyi knows", memory.flush)

@@ -2,8 +2,8 @@
 
 import json
 
-import pytest
 from reading_model import read_fact
+from refusing import refused
 from tables import read_tables
 
 from jiyi.compression import Compressor, Extract
@@ -112,7 +112,5 @@ def test_a_model_that_fails_costs_a_note_and_misuse_is_named():
     assert "gone" in found.notes[0]
     assert found.todos == Extract().extract(TALK).todos
     assert Extract().extract(TALK).notes == ()
-    with pytest.raises(InputError, match="text, a message"):
-        Extract().extract(3)
-    with pytest.raises(InputError, match="max_tokens"):
-        Extract()("a", max_tokens=0)
+    refused(InputError, "text, a message", Extract().extract, 3)
+    refused(InputError, "max_tokens", Extract(), "a", max_tokens=0)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 from jiyi.compression import Compressor, Relevance
@@ -119,12 +120,9 @@ def test_a_model_names_the_numbers_and_one_that_fails_costs_a_note():
 
 @pytest.mark.parametrize("query", [None, "", "  "])
 def test_without_a_query_it_says_what_to_do(query):
-    with pytest.raises(InputError, match=r"query=.*PruneTokens"):
-        Relevance()(TALK, query=query)
+    refused(InputError, r"query=.*PruneTokens", Relevance(), TALK, query=query)
 
 
 def test_misuse_is_named():
-    with pytest.raises(InputError, match="query must be text"):
-        Relevance()(TALK, query=3)
-    with pytest.raises(InputError, match="max_tokens"):
-        Relevance()(TALK, query="port", max_tokens=-1)
+    refused(InputError, "query must be text", Relevance(), TALK, query=3)
+    refused(InputError, "max_tokens", Relevance(), TALK, query="port", max_tokens=-1)

@@ -238,8 +238,7 @@ def test_pages_make_up_the_whole(text, size):
 
 def test_pages_end_behind_a_line_and_misuse_is_named():
     assert page(LOG, 0, 200).text.endswith("\n")
-    with pytest.raises(InputError, match="one output at a time, not 2"):
-        ToolOutput()([output("a"), output("b")])
+    refused(InputError, "one output at a time, not 2", ToolOutput(), [output("a"), output("b")])
     refused(InputError, "max_tokens", ToolOutput, max_tokens=0)
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from refusing import refused
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, fact, full, knowledge, message, task
 from taken_out import KINDS as EVERY
 from taken_out import MAKE, find, ids
@@ -94,8 +95,7 @@ OTHERWISE = {"text": "different", "session": "other", "agent": "ops", "role": "a
 def test_an_id_taken_by_another_message_is_refused_and_nothing_is_written(store, other):
     (stored,) = store.put([message("first", id="same")])
     taken = message(**({"text": "first", "id": "same"} | {other: OTHERWISE[other]}))
-    with pytest.raises(DuplicateId, match=r"same.*ana"):
-        store.put([message("before"), taken, message("after")])
+    refused(DuplicateId, r"same.*ana", store.put, [message("before"), taken, message("after")])
     assert find(store, "message") == [stored]
     assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
 
@@ -127,8 +127,7 @@ def test_a_replaced_step_keeps_its_place_and_its_task(store):
     changed = replace(steps[0], status="completed", result="done", seq=None)
     assert store.put([changed]) == [replace(changed, seq=0)]
     assert [s.description for s in find(store, "step")] == ["a", "b", "c"]
-    with pytest.raises(DuplicateId, match="another task"):
-        store.put([replace(changed, task_id=other.id)])
+    refused(DuplicateId, "another task", store.put, [replace(changed, task_id=other.id)])
     assert find(store, "task", ids=(other.id,))[0].steps == ()
 
 
@@ -137,25 +136,19 @@ def test_what_a_record_needs_is_checked(store):
     session = Session(scope=scope, started_at=START, last_active_at=START, messages=1, next_seq=1)
     homeless = [replace(message(), scope=None), replace(message(), scope=ANA)]
     for bad in homeless:
-        with pytest.raises(BadScope, match="session_id"):
-            store.put([message("good"), bad])
-    with pytest.raises(BadQuery, match="sessions"):
-        store.put([session])
-    with pytest.raises(NotFound, match="no task"):
-        store.put([Step(scope=ANA, task_id="nowhere", description="x")])
+        refused(BadScope, "session_id", store.put, [message("good"), bad])
+    refused(BadQuery, "sessions", store.put, [session])
+    refused(NotFound, "no task", store.put, [Step(scope=ANA, task_id="nowhere", description="x")])
     assert store.count(Query(scope=ANA, kinds=EVERY))["message"] == 0
 
 
 @pytest.mark.parametrize("bad", ["", "nul\0", "half \ud800"])
 def test_ids_that_could_not_be_found_again_are_refused(store, bad):
     for make in (episode, knowledge, fact, task):
-        with pytest.raises(InputError, match="id"):
-            store.put([make(id=bad)])
+        refused(InputError, "id", store.put, [make(id=bad)])
     for name in ("supersedes", "superseded_by"):
-        with pytest.raises(InputError, match=name):
-            store.put([fact(**{name: bad})])
-    with pytest.raises(InputError, match="id"):
-        message(id=bad)
+        refused(InputError, name, store.put, [fact(**{name: bad})])
+    refused(InputError, "id", message, id=bad)
     for kind in (*EVERY, "step", "session"):
         assert find(store, kind, ids=(bad,)) == []
 
@@ -165,8 +158,7 @@ def test_times_without_a_zone_never_reach_a_store():
     of_others = [(task(), "started_at"), (step_of(task(), "x"), "completed_at")]
     of_others += [(episode(), "last_accessed_at"), (knowledge(), "updated_at")]
     for record, name in of_fact + of_others:
-        with pytest.raises(NaiveDatetime, match=name):
-            replace(record, **{name: START.replace(tzinfo=None)})
+        refused(NaiveDatetime, name, replace, record, **{name: START.replace(tzinfo=None)})
 
 
 def test_two_users_with_the_same_ids_and_words_never_meet(store):
@@ -230,8 +222,7 @@ def test_sessions_follow_their_messages(store):
     store.delete(Query(scope=ANA.in_session("b"), kinds=("message",)))
     assert ids(find(store, "session")) == ["a"]
     for kind in ("session", "step"):
-        with pytest.raises(BadQuery, match="sessions go"):
-            store.delete(Query(scope=ANA, kinds=(kind,)))
+        refused(BadQuery, "sessions go", store.delete, Query(scope=ANA, kinds=(kind,)))
 
 
 def test_a_deleted_id_is_free_again(store):

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
+from refusing import refused
 from samples import ANA, AWKWARD, BEN, START, by_words, episode, full, knowledge, message
 from taken_out import KINDS, MAKE, S, discard, embed, find, ids, in_a_row, lying, neighbours, undone
 
@@ -127,8 +128,7 @@ def test_an_id_given_anew_is_never_overwritten(store, trash, kind):
     _, other = store.put([MAKE[kind]("old", id="r"), MAKE[kind]("other", id="o")])
     discard(trash, (kind, "r"), (kind, "o"))
     (new,) = store.put([MAKE[kind]("new", id="r")])
-    with pytest.raises(DuplicateId, match=f"{kind} id 'r'"):
-        trash.restore(ANA, [(kind, "o"), (kind, "r")])
+    refused(DuplicateId, f"{kind} id 'r'", trash.restore, ANA, [(kind, "o"), (kind, "r")])
     assert find(store) == [new]
     assert {e.record.id for e in lying(trash)} == {"r", "o"}, "all or none"
     discard(trash, (kind, "r"), at=START + timedelta(days=1))
@@ -162,8 +162,7 @@ def test_restoring_twice_and_what_was_never_there(store, trash):
 @pytest.mark.parametrize("kind", ["step", "session", "dream"])
 def test_other_kinds_are_refused_before_anything_goes(store, trash, kind):
     store.put([message(id="m")])
-    with pytest.raises(BadQuery, match=f"{kind} cannot be taken out"):
-        discard(trash, ("message", "m"), (kind, "m"))
+    refused(BadQuery, f"{kind} cannot be taken out", discard, trash, ("message", "m"), (kind, "m"))
     assert ids(find(store)) == ["m"]
     assert lying(trash) == []
     assert trash.restore(ANA, [(kind, "m")]) == []

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opening import run_elsewhere
+from refusing import refused
 from samples import ANA, BEN, by_words, episode, knowledge, message
 from tables import read_tables
 from taken_out import ids, in_a_row, neighbours, pending, undone
@@ -50,8 +51,7 @@ def test_the_first_claim_with_a_size_binds(backend):
         other.claim("model-a")
         other.claim("model-a", 384)
         for name, dims in (("model-b", None), ("model-b", 384), ("model-a", 512)):
-            with pytest.raises(EmbedderMismatch, match=r"model-a \(384 .* reembed --db"):
-                other.claim(name, dims)
+            refused(EmbedderMismatch, r"model-a \(384 .* reembed --db", other.claim, name, dims)
 
 
 def test_pending_gives_what_search_reads_oldest_first(store, vectors):
@@ -269,8 +269,7 @@ def test_newer_records_win_ties_and_a_question_of_another_size_is_an_error(store
     store.put([message("same", id=f"m{i}", at=i) for i in range(50)])
     fill(vectors, {"same": one(0)})
     assert ids(nearest(vectors, one(0)[0], limit=4)) == ["m49", "m48", "m47", "m46"]
-    with pytest.raises(EmbedderMismatch, match="16 numbers"):
-        nearest(vectors, np.ones(3, np.float32))
+    refused(EmbedderMismatch, "16 numbers", nearest, vectors, np.ones(3, np.float32))
 
 
 def test_what_is_added_and_deleted_is_noticed_at_once_by_everybody(backend):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusing import refused
 from samples import ANA, START, episode, knowledge, message
 from taken_out import pending
 
@@ -59,8 +60,7 @@ def test_claim_says_whose_the_data_is(store, vectors):
     assert vectors.claim("old", OLD) == vectors.claim() == Binding(name="old", dims=OLD)
     assert vectors.renew("new", NEW) == 0
     assert vectors.claim("old") == Binding(name="old", dims=OLD, renewing="new")
-    with pytest.raises(EmbedderMismatch, match="jiyi reembed"):
-        vectors.claim("new")
+    refused(EmbedderMismatch, "jiyi reembed", vectors.claim, "new")
     assert vectors.switch("new") == 0
     assert vectors.claim() == Binding(name="new", dims=NEW), "an empty memory switches at once"
     store.put([message("a", id="a")])
@@ -86,8 +86,7 @@ def test_the_old_set_is_searched_until_the_switch(backend, store, old):
         assert vectors.read(ANA, [("message", "b")]).vectors.tolist() == axis(2, NEW).tolist()
         with pytest.raises(EmbedderMismatch):
             vectors.nearest(Query(scope=ANA), axis(0, OLD)[0])
-    with pytest.raises(EmbedderMismatch, match="vectors of new"):
-        other.claim("old")
+    refused(EmbedderMismatch, "vectors of new", other.claim, "old")
     assert pending(store) == 0
 
 
@@ -178,8 +177,7 @@ def test_another_second_set_takes_the_place_of_one_that_is_not_wanted(old):
     with pytest.raises(EmbedderMismatch):
         old.add([VectorRow(key=("ana", 1), vectors=axis(0, NEW))], name="new")
     assert old.renew("newer", 9) == 4  # the same name with other sizes
-    with pytest.raises(WrongState, match="jiyi reembed"):
-        old.switch("new")
+    refused(WrongState, "jiyi reembed", old.switch, "new")
     fill_all(old, {text: axis(place, 9) for place, text in enumerate("abc")}, "newer")
     assert old.switch("newer") == 0
     assert nearest(old, axis(2, 9))[0] == "c"

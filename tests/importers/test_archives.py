@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from refusing import refused
 
 from jiyi.errors import ImportFailed
 from jiyi.importers.databases import unpack
@@ -57,10 +58,8 @@ def test_what_cannot_be_read_is_said(memory, path, tmp_path):
         ("pages.sqlite", b"SQLite format 3\0" + b"\xff" * 4_000, "not a sound database"),
     ]:
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(ImportFailed, match=words):
-            memory.import_(tmp_path / name)
-    with pytest.raises(ImportFailed, match="jiyi copy"):
-        memory.import_(path)
+        refused(ImportFailed, words, memory.import_, tmp_path / name)
+    refused(ImportFailed, "jiyi copy", memory.import_, path)
 
 
 def test_a_cut_list_gives_what_came_before(memory, tmp_path):
@@ -75,8 +74,7 @@ def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
     (tmp_path / "all.json").write_text(json.dumps({"results": both}))
     done = memory.import_(tmp_path / "all.json")
     assert (done.added, dict(done.left_out)) == (1, {"memories of other users": 1})
-    with pytest.raises(ImportFailed, match="2 users"):
-        memory.import_(tmp_path / "all.json", user_id="eve")
+    refused(ImportFailed, "2 users", memory.import_, tmp_path / "all.json", user_id="eve")
 
 
 def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
@@ -84,8 +82,7 @@ def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
     assert unpack(b"\xc7" + bytes([len(call), 0]) + call) == "true"
     keys = b"\x81" * 60 + b"\xa1'" + b'\xa1"' * 60  # maps as keys of maps: 122 bytes, and 2**60 quotes
     for bad in (b"\xdd\xff\xff\xff\xff", b"\x91" * 5_000, b"\xc1", b"", keys):
-        with pytest.raises(ValueError, match="no MessagePack"):
-            unpack(bad)
+        refused(ValueError, "no MessagePack", unpack, bad)
     shutil.copy(SAMPLES / "langgraph.sqlite", tmp_path / "g.sqlite")
     with sqlite3.connect(tmp_path / "g.sqlite") as db:
         db.execute("UPDATE checkpoints SET type = 'pickle' WHERE thread_id = 'thread-2'")
@@ -117,5 +114,4 @@ def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
     done = memory.import_(empty_postgres_url)
     assert (done.counts, done.rejected) == ({"message": 8, "item": 1}, ())
     assert memory.import_(empty_postgres_url).known == 9
-    with pytest.raises(ImportFailed, match="cannot be read"):
-        memory.import_("postgresql://nobody:secret@127.0.0.1:1/none")
+    refused(ImportFailed, "cannot be read", memory.import_, "postgresql://nobody:secret@127.0.0.1:1/none")

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from forgettable import ANA, NOON, memory, reasons, words
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
@@ -69,8 +70,7 @@ def test_a_task_in_progress_is_found_by_all_it_says(memory):
 def test_more_than_the_limit_is_refused(memory):
     for n in range(4):
         memory.say(f"nginx {n}", learn=False)
-    with pytest.raises(BadQuery, match="more than 3 records"):
-        memory.forget(query=words("nginx", limit=3))
+    refused(BadQuery, "more than 3 records", memory.forget, query=words("nginx", limit=3))
     assert len(memory.find("message")) == 4
     assert memory.forget(query=words("nginx", limit=4)).total == 4
 
@@ -108,20 +108,17 @@ def test_a_failure_in_the_middle_changes_nothing(memory, monkeypatch):
         raise RuntimeError("the power went")
 
     monkeypatch.setattr(memory.store, "amend", fail)
-    with pytest.raises(RuntimeError, match="power"):
-        memory.forget(query=words("生日"))
+    refused(RuntimeError, "power", memory.forget, query=words("生日"))
     assert (memory.everything(), memory.in_trash()) == (before, set())
     assert memory.summaries.versions(ANA.in_session("s")) == [made]
 
 
 def test_unknown_ids_are_refused_and_nothing_changes(memory):
     known = memory.say("hello")
-    with pytest.raises(NotFound, match="'nobody'"):
-        memory.forget(ids=[known.id, "nobody"])
+    refused(NotFound, "'nobody'", memory.forget, ids=[known.id, "nobody"])
     assert [m.id for m in memory.find("message")] == [known.id]
     memory.forget(ids=[known.id])
-    with pytest.raises(NotFound, match="restore or purge"):
-        memory.forget(ids=[known.id])
+    refused(NotFound, "restore or purge", memory.forget, ids=[known.id])
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import BadBudget, SettingsError
 from jiyi.records import Budget
@@ -102,10 +103,8 @@ def test_the_share_is_set_by_the_budget_and_by_the_settings(memory, open_memory)
     assert lines(other)[0] == []
     assert lines(other, budget=Budget(max_input_tokens=2_000))[0] == ["Never mention the merger"]
     for wrong in (-0.1, 2, True, "much"):
-        with pytest.raises(BadBudget, match="profile_share"):
-            Budget(max_input_tokens=100, profile_share=wrong)
-    with pytest.raises(SettingsError, match="profile_share"):
-        open_memory(profile_share=2)
+        refused(BadBudget, "profile_share", Budget, max_input_tokens=100, profile_share=wrong)
+    refused(SettingsError, "profile_share", open_memory, profile_share=2)
 
 
 def test_a_pinned_secret_is_hidden_there_and_shown_where_it_is_asked_for(memory):

@@ -3,6 +3,7 @@
 from importlib.resources import files
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import InputError
 from jiyi.prompts import load_prompt, quote
@@ -39,13 +40,11 @@ def test_every_prompt_is_rendered(language, name):
 
 @pytest.mark.parametrize("name", ["nothing", "../en/rerank", "", "rerank.md", "re rank"])
 def test_a_prompt_that_is_none_is_named_with_those_there_are(name):
-    with pytest.raises(InputError, match=r"there are .*rerank"):
-        load_prompt(name, "zh")
+    refused(InputError, r"there are .*rerank", load_prompt, name, "zh")
 
 
 def test_a_language_that_is_none_is_named():
-    with pytest.raises(InputError, match="'fr'; there are none"):
-        load_prompt("rerank", "fr")
+    refused(InputError, "'fr'; there are none", load_prompt, "rerank", "fr")
 
 
 @pytest.mark.parametrize(

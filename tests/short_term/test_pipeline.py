@@ -3,6 +3,7 @@ from conversations import assistant, calls, check, conversations, must_stay, res
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_tools import policies
+from refusing import refused
 
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.short_term import ImportanceSampling, Kept, Pipeline, RunningSummary, SlidingWindow, TokenBudget
@@ -60,14 +61,12 @@ def test_the_policies_are_asked_until_nothing_more_leaves():
 
 
 def test_what_is_no_policy_or_makes_messages_up_is_refused_and_what_raises_inside_raises():
-    with pytest.raises(InputError, match="is no policy"):
-        Pipeline(SlidingWindow(1), 400)
+    refused(InputError, "is no policy", Pipeline, SlidingWindow(1), 400)
 
     def forger(messages, budget=None):
         return Kept(kept=(user("made up"),), dropped=())
 
-    with pytest.raises(InputError, match="was not given"):
-        Pipeline(forger)([user("real")])
+    refused(InputError, "was not given", Pipeline(forger), [user("real")])
     with pytest.raises(BudgetTooSmall):
         Pipeline(SlidingWindow(1), ImportanceSampling(5))([user("word " * 50)])
 

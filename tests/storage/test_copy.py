@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from copying import both_ends, embed, fill, found, opened, whole, whole_of
+from refusing import refused
 from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
@@ -103,8 +104,7 @@ def test_only_the_users_named(here, there):
     copy_memory(here, there, users=["ben"])
     assert there.database.users() == ["ben"]
     assert whole_of(there, "ben") == whole_of(here, "ben")
-    with pytest.raises(NotFound, match="'eve'"):
-        copy_memory(here, there, users=["ben", "eve"])
+    refused(NotFound, "'eve'", copy_memory, here, there, users=["ben", "eve"])
 
 
 def test_users_may_have_the_same_ids(here, there):
@@ -130,8 +130,7 @@ def test_a_target_with_anything_else_is_refused_before_anything_is_written(here,
     ):
         there.store.put([odd])
         before = whole(there)
-        with pytest.raises(CopyMismatch, match=f"of user 'ana': {said}; copy into a fresh place"):
-            copy_memory(here, there)
+        refused(CopyMismatch, f"of user 'ana': {said}; copy into a fresh place", copy_memory, here, there)
         assert whole(there) == before
         there.store.delete(Query(scope=ANA, kinds=("message", "task"), ids=(odd.id,)))
     copy_memory(here, there)
@@ -166,8 +165,7 @@ def test_what_changed_in_the_source_between_two_copies_is_refused(here, there):
     fill(here)
     copy_memory(here, there)
     here.store.delete(Query(scope=ANA, kinds=("episode",), ids=("e1",)))
-    with pytest.raises(CopyMismatch, match="episode e1 is not in the source"):
-        copy_memory(here, there)
+    refused(CopyMismatch, "episode e1 is not in the source", copy_memory, here, there)
 
 
 def test_vectors_of_other_words_are_not_taken_over(here, there):
@@ -231,8 +229,7 @@ def test_a_lost_or_altered_record_is_an_error_that_names_its_kind(here, there, c
 def test_lost_vectors_are_an_error(here, there):
     fill(here)
     lossy = replace(there, vectors=Lossy(there.vectors, add=lambda rows, name: len(rows)))
-    with pytest.raises(CopyMismatch, match="lack vectors"):
-        copy_memory(here, lossy)
+    refused(CopyMismatch, "lack vectors", copy_memory, here, lossy)
 
 
 KILLED = """

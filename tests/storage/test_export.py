@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_file import KINDS, File, fact, fill
+from refusing import refused
 from samples import ANA, AWKWARD, episode, knowledge, message, summary, task
 
 from jiyi.errors import DiskFull, StorageError
@@ -225,8 +226,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(full, tmp_path):
 @pytest.mark.parametrize("name", ["missing/a.jsonl", "file/a.jsonl", "."])
 def test_a_place_that_cannot_be_written_is_told(one, tmp_path, name):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match=r"cannot be written|is a folder"):
-        one.export(tmp_path / name)
+    refused(StorageError, r"cannot be written|is a folder", one.export, tmp_path / name)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full of Linux")
@@ -236,8 +236,7 @@ def test_a_full_disk_is_told(full, tmp_path, monkeypatch):
         return os.open("/dev/full", os.O_WRONLY), folder / "a.part"
 
     monkeypatch.setattr("jiyi.storage.transfer.files._create_locked", full_disk)
-    with pytest.raises(DiskFull, match="export again"):
-        full.export(tmp_path / "a.jsonl")
+    refused(DiskFull, "export again", full.export, tmp_path / "a.jsonl")
     assert not [name for name in os.listdir(tmp_path) if name.endswith((".jsonl", ".part"))]
 
 

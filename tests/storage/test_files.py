@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from refusing import refused
 
 from jiyi.errors import ImportFailed, InputError
 
@@ -61,10 +62,8 @@ def test_what_is_no_file_is_neither_replaced_nor_read(memory, tmp_path, make, li
         place.symlink_to(target)
     before = target.stat()
     for form in ("jsonl", "markdown"):
-        with pytest.raises(InputError, match="no regular file"):
-            memory.export(place, format=form)
-    with pytest.raises(ImportFailed, match="no regular file"):
-        memory.import_(place)
+        refused(InputError, "no regular file", memory.export, place, format=form)
+    refused(ImportFailed, "no regular file", memory.import_, place)
     after = target.stat()
     assert (after.st_mode, after.st_ino, after.st_rdev) == (before.st_mode, before.st_ino, before.st_rdev)
     assert not list(tmp_path.glob(".jiyi-*"))
@@ -88,8 +87,7 @@ def test_a_link_leads_to_the_file_that_is_written(memory, tmp_path):
 @pytest.mark.parametrize("end", ["", "-wal", "-shm"])
 def test_a_memory_is_never_written_over(memory, path, end):
     memory.save_message("s", role="user", content="hello")
-    with pytest.raises(InputError, match="is a database"):
-        memory.export(path.with_name(path.name + end))
+    refused(InputError, "is a database", memory.export, path.with_name(path.name + end))
     assert [message.text for message in memory.recent_messages("s")] == ["hello"]
 
 
@@ -97,8 +95,7 @@ def test_a_memory_is_never_written_over(memory, path, end):
 def test_lines_and_files_without_end_are_refused_in_bounded_memory(memory, tmp_path, name, match):
     with (tmp_path / name).open("wb") as file:
         file.truncate(300 * 1024 * 1024)
-    with pytest.raises(ImportFailed, match=match):
-        memory.import_(tmp_path / name)
+    refused(ImportFailed, match, memory.import_, tmp_path / name)
 
 
 HALF = """

@@ -6,6 +6,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import ImportFailed
@@ -154,18 +155,15 @@ def test_nested_garbage_is_reported_at_its_place(tmp_path, data, where, reason):
 
 @pytest.mark.parametrize(("data", "reason"), TABLES["unreadable files"])
 def test_files_that_cannot_be_read_at_all(tmp_path, data, reason):
-    with pytest.raises(ImportFailed, match=reason):
-        read(written(tmp_path, "x.json", eval(data)))
+    refused(ImportFailed, reason, read, written(tmp_path, "x.json", eval(data)))
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])
 def test_missing_files_and_folders(tmp_path, ending):
-    with pytest.raises(ImportFailed, match="No such file"):
-        read(tmp_path / f"missing{ending}")
+    refused(ImportFailed, "No such file", read, tmp_path / f"missing{ending}")
     folder = tmp_path / f"folder{ending}"
     folder.mkdir()
-    with pytest.raises(ImportFailed, match="directory"):
-        read(folder)
+    refused(ImportFailed, "directory", read, folder)
 
 
 def test_ids_depend_on_session_and_content_only(tmp_path):

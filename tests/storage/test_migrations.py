@@ -6,6 +6,7 @@ import apsw
 import numpy as np
 import pytest
 from first_schema import make_first_schema
+from refusing import refused
 from samples import by_words, fact, message, summary
 from second_schema import TARGETS, make_second_schema
 from tables import read_tables
@@ -134,10 +135,8 @@ def test_a_migrated_file_takes_facts_and_nothing_unknown(path, opened, make):
         assert store.find(Query(scope=kept.scope, kinds=("fact",), ids=(kept.id,))) == [kept]
         assert store.count(Query(scope=kept.scope, kinds=("fact",)))["fact"] == count
         odd = "UPDATE documents SET kind = 'dream' WHERE kind = 'fact'"
-        with pytest.raises(apsw.ConstraintError, match="CHECK"):
-            store._db._writer.raw.execute(odd)
-        with pytest.raises(apsw.ConstraintError, match="CHECK"):
-            rows(path, odd)
+        refused(apsw.ConstraintError, "CHECK", store._db._writer.raw.execute, odd)
+        refused(apsw.ConstraintError, "CHECK", rows, path, odd)
         assert rows(path, "PRAGMA integrity_check") == [("ok",)]
         assert rows(path, "PRAGMA foreign_key_check") == []
         store._db.check()
@@ -206,8 +205,7 @@ def fail_at(opened, monkeypatch):
     def open_it(name):
         with monkeypatch.context() as patched:
             patched.setattr(sqlite_migrate, name, failing)
-            with pytest.raises(LookupError, match="on the way"):
-                opened()
+            refused(LookupError, "on the way", opened)
 
     return open_it
 
@@ -244,5 +242,4 @@ def test_parts_that_disagree_with_the_rows_are_told(path, opened, damage, name):
     store = opened()
     store._db.check()
     rows(path, damage)
-    with pytest.raises(DatabaseDamaged, match=name):
-        store._db.check()
+    refused(DatabaseDamaged, name, store._db.check)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from doing import talk
+from refusing import refused
 
 from jiyi.compression import PruneTokens
 from jiyi.errors import LLMUnreachable, NotFound
@@ -164,10 +165,8 @@ def test_skills_that_are_not_there(open_memory, skills):
     assert memory.skills() == []
     assert memory.opened_skills("s") == ()
     assert not memory.close_skill("s", "x")
-    with pytest.raises(NotFound, match="skills="):
-        memory.open_skill("s", "x")
-    with pytest.raises(NotFound, match="restart-nginx"):
-        open_memory(skills=[str(skills)]).open_skill("s", "x")
+    refused(NotFound, "skills=", memory.open_skill, "s", "x")
+    refused(NotFound, "restart-nginx", open_memory(skills=[str(skills)]).open_skill, "s", "x")
 
 
 def test_a_large_tool_output_is_shortened_and_can_be_opened(memory):
@@ -298,8 +297,7 @@ class Silent:
 def test_a_model_that_fails_is_an_error_by_hand_and_a_note_in_a_window(open_memory):
     memory = open_memory(llm=Silent())
     talk(memory, 30)
-    with pytest.raises(LLMUnreachable, match="nobody answers"):
-        memory.summarize_session("s")
+    refused(LLMUnreachable, "nobody answers", memory.summarize_session, "s")
     assert any("nobody answers" in note for note in memory.build_context("s", "?", 3_000).report.notes)
     assert memory.summary("s") is None
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from doing import counts, say, work
+from refusing import refused
 from tables import read_tables
 
 from jiyi.errors import BadQuery, NotFound
@@ -61,8 +62,7 @@ def test_forgetting_takes_what_was_derived_and_brings_it_back(memory, clock):
     assert [fact.object for fact in memory.facts("edge-02")] == ["8443"], "what it superseded holds again"
     assert not [hit for hit in memory.search("8444") if "8444" in hit.text]
     assert "8444" not in memory.build_context("s", "edge-02 的端口？", 500).markdown
-    with pytest.raises(NotFound, match="lies in the trash"):
-        memory.forget(ids=said.id)
+    refused(NotFound, "lies in the trash", memory.forget, ids=said.id)
     clock.forward(days=1)
     assert memory.restore(forgotten_at=receipt.at).counts == {"message": 1, "fact": 1}
     assert memory.history("edge-02") == before
@@ -154,10 +154,8 @@ def test_large_numbers_and_long_texts(memory):
     fact = memory.remember(long).new[0]
     names = [f"m{number}" for number in range(10_000)]
     memory.save_messages("t", [{"role": "user", "content": "x"}] * 3)
-    with pytest.raises(NotFound, match="and 9995 more"):
-        memory.forget(ids=names)
-    with pytest.raises(NotFound, match="and 9995 more"):
-        memory.pin(names)
+    refused(NotFound, "and 9995 more", memory.forget, ids=names)
+    refused(NotFound, "and 9995 more", memory.pin, names)
     assert memory.pin([said.id] * 10_000) == 1
     assert {said.id, fact} == {item.id for item in memory.forget("web-7 磁盘", dry_run=True).items}
     assert memory.forget(ids=[said.id] * 10_000).counts["message"] == 1
@@ -170,7 +168,6 @@ def test_thousands_of_messages_are_forgotten_by_their_ids(open_memory):
     receipt = memory.forget(ids=ids)
     assert (receipt.counts, len(receipt.items)) == ({"message": 2_500}, 1_000)
     assert memory.restore(forgotten_at=receipt.at).total == 2_500
-    with pytest.raises(BadQuery, match="more than 1,000 records"):
-        memory.forget("x y")
+    refused(BadQuery, "more than 1,000 records", memory.forget, "x y")
     assert memory.stats()["message"] == 2_500
     assert memory.forget("x y", limit=10_000).total == 2_500

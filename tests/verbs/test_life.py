@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from doing import counts, say, work
+from refusing import refused
 from scripted_chat import ScriptedChat, says
 
 from jiyi.errors import InputError, NotFound, StorageError
@@ -144,8 +145,7 @@ def test_pins_are_for_all_kinds_or_for_none(memory):
     assert memory.recent_messages("s")[0].pinned
     assert memory.get(episode.id).pinned
     assert memory.get(fact).pinned
-    with pytest.raises(NotFound, match="nowhere"):
-        memory.unpin([said.id, "nowhere"])
+    refused(NotFound, "nowhere", memory.unpin, [said.id, "nowhere"])
     assert memory.recent_messages("s")[0].pinned
     assert memory.unpin((said.id, fact)) == 2
     assert not memory.recent_messages("s")[0].pinned
@@ -164,7 +164,6 @@ def test_exports_to_read_follow_the_settings_and_replace_no_database(memory, ope
         (tmp_path / "x", "pdf", InputError, "neither jsonl nor markdown"),
         (tmp_path / "none" / "x", "jsonl", StorageError, "cannot be written"),
     ):
-        with pytest.raises(error, match=told):
-            memory.export(file, format=form)
+        refused(error, told, memory.export, file, format=form)
     assert len(memory.recent_messages("s")) == 1
     assert not (tmp_path / "x").exists()

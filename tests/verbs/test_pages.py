@@ -9,6 +9,7 @@ from itertools import islice
 
 import pytest
 from pydantic import TypeAdapter
+from refusing import refused
 
 from jiyi import Listing, Task
 from jiyi.errors import BadQuery
@@ -146,8 +147,7 @@ def test_wrong_and_foreign_cursors_are_refused(memory):
         forged(digest, 1), forged(digest, "1", "x"), forged(digest, True, "x"), forged(digest, 2**70, "x"),
         forged(digest, 1, 1, "x"), forged(digest, 1, "\0"), forged(digest, 1, None), forged(digest, 1.5, "x"),
     ):  # fmt: skip
-        with pytest.raises(BadQuery, match="after="):
-            memory.tasks(after=wrong)
+        refused(BadQuery, "after=", memory.tasks, after=wrong)
     for foreign in (
         lambda: memory.episodes(after=cursor),
         lambda: memory.facts(after=cursor),
@@ -157,8 +157,7 @@ def test_wrong_and_foreign_cursors_are_refused(memory):
         lambda: memory.tasks(after=cursor, **OTHER),
         lambda: memory.session_messages("t", after=memory.session_messages("s", limit=1).next),
     ):
-        with pytest.raises(BadQuery, match="another list"):
-            foreign()
+        refused(BadQuery, "another list", foreign)
 
 
 def test_a_part_is_a_list_and_comes_back_from_json(memory):

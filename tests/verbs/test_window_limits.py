@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from refusing import refused
 from scripted_chat import ScriptedChat, says
 
 from jiyi.errors import BadQuery, InputError, SettingsError
@@ -66,8 +67,7 @@ def test_own_task_types_in_a_file(monkeypatch, tmp_path):
     "bad", [{"x": {"system": 1}}, {"x": SUPPORT | {"output": -1}}, {"x": SUPPORT | {"more": 1}}, {"x": 5}, 5]
 )
 def test_impossible_task_types_are_refused(bad):
-    with pytest.raises(SettingsError, match="task_types"):
-        load_settings(task_types=bad)
+    refused(SettingsError, "task_types", load_settings, task_types=bad)
 
 
 def shown(window, kind):
@@ -95,10 +95,8 @@ def test_as_many_episodes_and_knowledge_as_asked_for(open_memory):
         assert shown(window, "knowledge") == 0
     assert shown(memory.build_context("s", question, budget, knowledge=1), "knowledge") == 1
     for wrong in (-1, 101, 1.5, True, "3"):
-        with pytest.raises(BadQuery, match="episodes="):
-            memory.build_context("s", question, episodes=wrong)
-        with pytest.raises(BadQuery, match="knowledge="):
-            memory.build_context("s", question, knowledge=wrong)
+        refused(BadQuery, "episodes=", memory.build_context, "s", question, episodes=wrong)
+        refused(BadQuery, "knowledge=", memory.build_context, "s", question, knowledge=wrong)
 
 
 def test_as_many_as_the_settings_say(open_memory):
@@ -124,7 +122,5 @@ def test_the_compression_prompt_is_replaced_by_a_setting(open_memory, llm_at):
 def test_a_prompt_that_cannot_be_filled_is_refused(bad):
     from jiyi.compression import Summarize
 
-    with pytest.raises(SettingsError, match="summary_prompt"):
-        load_settings(summary_prompt=bad)
-    with pytest.raises(InputError, match="places are"):
-        Summarize(prompt=bad)
+    refused(SettingsError, "summary_prompt", load_settings, summary_prompt=bad)
+    refused(InputError, "places are", Summarize, prompt=bad)

@@ -8,6 +8,7 @@ from typing import get_args, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusing import refused
 
 import jiyi
 from jiyi import errors
@@ -111,8 +112,7 @@ def test_only_an_envelope_is_read_as_a_message(memory):
     assert message_of({"role": "user", "content": "x"}) == {"role": "user", "content": "x"}
     one = memory.session_messages("s")[0]
     assert message_of(adapter(Message).dump_python(one, mode="json")) == one
-    with pytest.raises(BadMessage, match="cannot be read"):
-        message_of({"kind": "message", "message": "no dict"})
+    refused(BadMessage, "cannot be read", message_of, {"kind": "message", "message": "no dict"})
 
 
 _KNOWN = {
@@ -172,5 +172,4 @@ def test_tenants_never_meet(tenant, user):
 
 @pytest.mark.parametrize("name", ["A", "a/b", "-a", "a" * 64, "茶", "a_b"])
 def test_odd_tenants_are_refused(name):
-    with pytest.raises(BadScope, match="hyphens"):
-        check_tenant(name)
+    refused(BadScope, "hyphens", check_tenant, name)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from refusing import refused
 
 anthropic = pytest.importorskip("anthropic")
 
@@ -31,8 +32,7 @@ def run(tool: Any, command: str, **arguments: Any) -> str:
 
 
 def test_a_memory_on_a_server_is_refused():
-    with pytest.raises(WrongState, match="open the memory"):
-        JiyiMemoryTool(jiyi.connect("http://127.0.0.1:9", user_id="ana"))
+    refused(WrongState, "open the memory", JiyiMemoryTool, jiyi.connect("http://127.0.0.1:9", user_id="ana"))
 
 
 def test_a_model_keeps_a_file_that_another_conversation_finds(memory):
@@ -120,10 +120,8 @@ def test_no_path_leads_out(memory, named):
 def test_a_model_is_told_what_cannot_be_kept(memory):
     tool = JiyiMemoryTool(memory)
     for path in ("/memories/" + "a" * 3_000, "/memories/" + "a/" * 40 + "b"):
-        with pytest.raises(ToolError, match="at most"):
-            run(tool, "create", path=path, file_text="x")
-    with pytest.raises(ToolError, match="zero character"):
-        run(tool, "create", path="/memories/a", file_text="a\0b")
+        refused(ToolError, "at most", run, tool, "create", path=path, file_text="x")
+    refused(ToolError, "zero character", run, tool, "create", path="/memories/a", file_text="a\0b")
     memory.close()
     with pytest.raises(ToolError):
         run(tool, "view", path="/memories")
