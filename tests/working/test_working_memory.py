@@ -7,6 +7,7 @@ import pytest
 from at_once import at_once
 from refusing import refused
 from samples import by_words
+from tables import read_tables
 
 from jiyi.errors import InputError, NaiveDatetime, NotFound, WrongState
 from jiyi.records import Episode, Query, Scope
@@ -114,52 +115,17 @@ def test_other_users_and_agents_find_nothing(memory):
     assert memory.get(Scope(user_id="ana", session_id="elsewhere"), job.id).id == job.id
 
 
-BAD = {
-    "empty request": lambda m, j, s: m.start(ANA, ""),
-    "request of a number": lambda m, j, s: m.start(ANA, 5),
-    "trigger": lambda m, j, s: m.start(ANA, "x", trigger_type="whim"),
-    "tags as one text": lambda m, j, s: m.start(ANA, "x", tags="ops"),
-    "tags of numbers": lambda m, j, s: m.start(ANA, "x", tags=[1]),
-    "target": lambda m, j, s: m.start(ANA, "x", target=5),
-    "context": lambda m, j, s: m.start(ANA, "x", context={"a": {1, 2}}),
-    "start without a zone": lambda m, j, s: m.start(ANA, "x", started_at=NAIVE),
-    "blank description": lambda m, j, s: m.add_step(ANA, j, "  "),
-    "tool": lambda m, j, s: m.add_step(ANA, j, "x", tool_name=5),
-    "args": lambda m, j, s: m.add_step(ANA, j, "x", args={"a": b"x"}),
-    "args with nan": lambda m, j, s: m.add_step(ANA, j, "x", args={"a": float("nan")}),
-    "result": lambda m, j, s: m.add_step(ANA, j, "x", result={"ok": 1}),
-    "step status": lambda m, j, s: m.add_step(ANA, j, "x", status="maybe"),
-    "step without a zone": lambda m, j, s: m.add_step(ANA, j, "x", at=NAIVE),
-    "new status": lambda m, j, s: m.update_step(ANA, s, status="maybe"),
-    "new result": lambda m, j, s: m.update_step(ANA, s, result=5),
-    "update without a zone": lambda m, j, s: m.update_step(ANA, s, status="failed", at=NAIVE),
-    "step with nothing new": lambda m, j, s: m.update_step(ANA, s),
-    "blank new description": lambda m, j, s: m.update_step(ANA, s, description=" "),
-    "new description of a number": lambda m, j, s: m.update_step(ANA, s, description=5),
-    "task with nothing new": lambda m, j, s: m.update(ANA, j),
-    "blank goal": lambda m, j, s: m.update(ANA, j, goal="  "),
-    "goal of a number": lambda m, j, s: m.update(ANA, j, goal=5),
-    "empty summary": lambda m, j, s: m.update(ANA, j, summary=""),
-    "summary of a list": lambda m, j, s: m.update(ANA, j, summary=["a"]),
-    "empty context": lambda m, j, s: m.update(ANA, j, context={}),
-    "context as text": lambda m, j, s: m.update(ANA, j, context="web-7"),
-    "context named by a number": lambda m, j, s: m.update(ANA, j, context={1: "a"}),
-    "context of a set": lambda m, j, s: m.update(ANA, j, context={"a": {1, 2}}),
-    "new goal without a zone": lambda m, j, s: m.update(ANA, j, goal="z", at=NAIVE),
-    "outcome": lambda m, j, s: m.complete(ANA, j, outcome="fine"),
-    "summary": lambda m, j, s: m.complete(ANA, j, summary=5),
-    "end without a zone": lambda m, j, s: m.complete(ANA, j, at=NAIVE),
-    "reason": lambda m, j, s: m.fail(ANA, j, reason=["a"]),
-}
+BAD = read_tables(__file__)["what is wrong, the verb, and what it is given"]
 
 
-@pytest.mark.parametrize("do", BAD.values(), ids=BAD.keys())
-def test_unusable_input_is_refused_and_changes_nothing(memory, store, do):
+@pytest.mark.parametrize(("verb", "given"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_unusable_input_is_refused_and_changes_nothing(memory, store, verb, given):
     job = memory.start(ANA, "x")
     step = memory.add_step(ANA, job.id, "y")
     before = memory.get(ANA, job.id)
+    about = {"start": (), "update_step": (step.id,)}.get(verb, (job.id,))
     with pytest.raises(InputError) as caught:
-        do(memory, job.id, step.id)
+        getattr(memory, verb)(ANA, *about, **eval(given))
     assert isinstance(caught.value, NaiveDatetime) == ("zone" in str(caught.value))
     assert store.find(Query(scope=ANA, kinds=("task", "episode"))) == [before]
 
