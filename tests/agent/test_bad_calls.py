@@ -3,6 +3,7 @@
 import pytest
 from scripted_chat import call, calls, delta, refuses, says, streams
 from scripted_endpoint import Reply
+from tables import read_tables
 
 from jiyi.agent import action
 
@@ -13,23 +14,12 @@ def divide(a: int, b: int = 2) -> float:
     return a / b
 
 
-@pytest.mark.parametrize(
-    ("bad", "told"),
-    [
-        (call("shel"), "there is no tool shel; there are: remember, recall"),
-        (call("divide", "{cut"), "the arguments are no JSON object"),
-        (call("divide", "[1]"), "no JSON object (it is list); they were: [1]"),
-        (call("divide", '{"a": NaN}'), "NaN is no number of JSON"),
-        (call("divide", "[" * 100_000), "no JSON object"),
-        (call("divide", {"a": "ten"}), "do not fit: data.a must be integer"),
-        (call("divide", {"a": 1, "c": 1}), "do not fit"),
-        (call("divide", ""), "do not fit: data must contain ['a']"),
-        (call("divide", {"a": 1, "b": 0}), "ZeroDivisionError: division by zero"),
-        (call("", {}), "there is no tool unnamed"),
-    ],
-)
-def test_a_bad_call_is_told_to_the_model_which_mends_it(memory, scripted, make_agent, bad, told):
-    server = scripted(calls(bad), calls(call("divide", {"a": 10}, "c2")), says("5"))
+BAD = [*read_tables(__file__)["tool, arguments, what is told"], ("divide", "[" * 100_000, "no JSON object")]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "told"), BAD)
+def test_a_bad_call_is_told_to_the_model_which_mends_it(memory, scripted, make_agent, tool, arguments, told):
+    server = scripted(calls(call(tool, arguments)), calls(call("divide", {"a": 10}, "c2")), says("5"))
     run = make_agent(server, divide).run("go", "s")
     assert (run.answer, run.stopped) == ("5", "done")
     assert [s.status for s in run.steps] == ["failed", "completed"]

@@ -5,6 +5,7 @@ from local_llm import local_llm
 from refusing import refused
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
+from tables import read_tables
 
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import LLMError, LLMUnreachable
@@ -69,20 +70,10 @@ def test_it_is_shown_everything_quoted(summarize):
     assert not any("ignore" in line or "Forget" in line for line in outside)
 
 
-@pytest.mark.parametrize(
-    ("language", "said", "previous", "begins"),
-    [
-        ("auto", "端口是什么？" * 40, "", "给下面的对话写"),
-        ("auto", "端口是什么？" * 40, "- 旧的", "更新一段对话的摘要"),
-        ("auto", "which port? " * 40, "", "Write a summary"),
-        ("auto", "which port? " * 40, "- old", "Update the summary"),
-        ("en", "端口是什么？" * 40, "", "Write a summary"),
-        ("zh", "which port? " * 40, "- old", "更新一段对话的摘要"),
-    ],
-)
+@pytest.mark.parametrize(("language", "said", "previous", "begins"), read_tables(__file__)["prompts"])
 def test_the_prompt_is_in_the_language_of_the_conversation(summarize, language, said, previous, begins):
     with ScriptedChat(says("- x")) as server:
-        summarize(server.url, language=language)([user(said)], previous=previous)
+        summarize(server.url, language=language)([user(f"{said} " * 40)], previous=previous)
     assert prompt_of(server).startswith(begins)
 
 

@@ -28,18 +28,7 @@ def test_what_gives_no_point_of_anybody(text):
 @pytest.mark.parametrize("text", TABLES["not said of the speaker"])
 def test_what_is_not_said_of_the_speaker(text):
     own = {one.predicate for one in read(text) if one.subject == "Ana"}
-    assert not own & {
-        "name",
-        "lives in",
-        "works at",
-        "工作单位",
-        "年龄",
-        "女儿",
-        "住址",
-        "名称",
-        "姓名",
-        "计划",
-    }
+    assert own.isdisjoint(TABLES["points of a speaker"])
 
 
 @pytest.mark.parametrize(("text", "subject"), TABLES["what has ended, and whose it was"])
