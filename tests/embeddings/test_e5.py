@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from refusing import refused
+from tables import read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import SettingsError
@@ -31,16 +32,7 @@ def run(code: str, **more: str) -> str:
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
-@pytest.mark.parametrize(
-    ("query", "near", "far"),
-    [
-        ("怎么修复 502 错误", "重启 nginx 容器以后，网关不再报 502 了", "周末我们去公园野餐"),
-        ("how was the outage fixed", "restarting the container ended the downtime", "my cat likes tuna"),
-        ("磁盘空间不足怎么办", "delete old logs when the disk is full", "the concert starts at eight"),
-        ("who prefers tea", "安娜更喜欢喝茶", "服务器在上海机房"),
-    ],
-    ids=["Chinese", "English", "Chinese to English", "English to Chinese"],
-)
+@pytest.mark.parametrize(("query", "near", "far"), read_tables(__file__)["question, near, far"])
 def test_what_means_the_same_is_nearer(engine, query, near, far):
     embedder = E5Embedder(engine=engine)
     asked = embedder.embed([query], "query")[0]

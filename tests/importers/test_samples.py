@@ -6,26 +6,15 @@ from pathlib import Path
 
 import pytest
 from importers.damaged_variants import DAMAGES, damaged
+from tables import read_tables
 
 import jiyi
 from jiyi.errors import ImportFailed
 from jiyi.testing import HashEmbedder
 
 SAMPLES = Path(__file__).parent / "samples"
-# What goes in: messages, knowledge, facts, items; and what is left out.
-EXPECTED = {
-    "chatgpt": (6, 2, 0, 0, 3),
-    "claude": (5, 6, 0, 0, 1),
-    "claude_code.jsonl": (6, 0, 0, 0, 3),
-    "mem0.json": (0, 0, 2, 0, 0),
-    "server_memory.jsonl": (0, 0, 5, 0, 0),
-    "letta.af": (3, 1, 0, 0, 4),
-    "langgraph.sqlite": (8, 0, 0, 1, 0),
-    "openai_agents.sqlite": (5, 0, 0, 0, 1),
-    "langchain.sqlite": (5, 0, 0, 0, 0),
-    "llama_index.sqlite": (3, 0, 0, 0, 0),
-    "mempalace": (0, 2, 2, 0, 0),
-}
+COUNTS = read_tables(__file__)["messages, knowledge, facts and items of a sample, and what is left out"]
+EXPECTED = {name: [*map(int, counts)] for name, *counts in COUNTS}
 
 
 @pytest.fixture(scope="module")
