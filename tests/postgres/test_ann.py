@@ -5,6 +5,7 @@ import time
 import numpy as np
 import psycopg
 import pytest
+from refusing import refused
 from samples import ANA, message
 
 from jiyi.errors import WrongState
@@ -160,11 +161,9 @@ def test_after_a_switch_the_new_set_is_searched(indexed, database):
 
 def test_it_is_made_outside_transactions_and_of_something(database):
     vectors, store = PostgresVectors(database), Store(database)
-    with pytest.raises(WrongState, match="no vectors yet"):
-        vectors.make_ann_index()
+    refused(WrongState, "no vectors yet", vectors.make_ann_index)
     vectors.claim("huge", 5_000)
-    with pytest.raises(WrongState, match="4000 is the most"):
-        vectors.make_ann_index()
+    refused(WrongState, "4000 is the most", vectors.make_ann_index)
     with store.transaction(), pytest.raises(WrongState, match="outside a transaction"):
         vectors.make_ann_index()
 

