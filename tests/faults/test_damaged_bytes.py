@@ -4,6 +4,7 @@ import logging
 
 import apsw
 import pytest
+from refusing import refused
 
 from jiyi.cli.app import app
 from jiyi.databases import check_database
@@ -50,8 +51,7 @@ def test_reading_leaves_it_out_and_says_so(spoilt, path, open_memory, tmp_path, 
     receipt = memory.export(tmp_path / "out.jsonl")
     assert (receipt.counts["message"], receipt.damaged) == (4, 1)
     assert memory.export(tmp_path / "out.md", format="markdown").damaged == 1
-    with pytest.raises(DatabaseDamaged, match=f"message '{spoilt}' in session 's' of user 'ana'"):
-        check_database(path)
+    refused(DatabaseDamaged, f"message '{spoilt}' in session 's' of user 'ana'", check_database, path)
 
 
 @pytest.mark.parametrize("what", [{"session_id": "s"}, {"everything": True}, {"ids": True}])
@@ -82,8 +82,7 @@ def test_a_repair_saves_the_rest_into_a_new_file(spoilt, path, tmp_path, open_me
     assert path.read_bytes() == before
     assert "is sound" in check_database(new)
     assert [m.text[5] for m in open_memory(new).session_messages("s")] == ["0", "1", "3", "4"]
-    with pytest.raises(InputError, match="exists already"):
-        repair_file(path, new, load_settings())
+    refused(InputError, "exists already", repair_file, path, new, load_settings())
 
 
 def test_tasks_steps_facts_and_the_trash(path, open_memory):

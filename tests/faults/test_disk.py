@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from refusing import refused
 
 import jiyi
 from jiyi.errors import DatabaseDamaged, DiskFull, ForeignDatabase, JiyiError, NewerDatabase, StorageError
@@ -90,8 +91,7 @@ def test_a_full_disk_is_named_loses_nothing_and_saving_goes_on_with_space(small_
 
 
 def test_a_new_file_on_a_full_disk_is_named(small_disk, open_memory):
-    with pytest.raises(OSError, match="No space"):
-        (small_disk / "ballast").write_bytes(b"x" * 3_000_000)
+    refused(OSError, "No space", (small_disk / "ballast").write_bytes, b"x" * 3_000_000)
     with pytest.raises(DiskFull):
         open_memory(small_disk / "agent.db")
     (small_disk / "ballast").unlink()
@@ -106,8 +106,7 @@ def test_a_repair_that_finds_no_room_says_so_and_leaves_nothing(small_disk, open
         memory.save_messages("s", batch)
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * (2 * 1024 * 1024 - room))
-    with pytest.raises(DiskFull, match=r"new\.db"):
-        repair_file(path, small_disk / "new.db", load_settings())
+    refused(DiskFull, r"new\.db", repair_file, path, small_disk / "new.db", load_settings())
     assert list(small_disk.iterdir()) == [ballast]
     whole_one = path.with_name("new.db")
     assert repair_file(path, whole_one, load_settings()).saved["message"] == 800
@@ -247,8 +246,7 @@ FOREIGN = {
 def test_files_of_others_are_refused_and_stay_as_they_are(path, open_memory, make):
     make(path)
     before = path.read_bytes()
-    with pytest.raises(ForeignDatabase, match="name another file"):
-        open_memory()
+    refused(ForeignDatabase, "name another file", open_memory)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
@@ -282,8 +280,7 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path, open_memory, crashed):
             shutil.copy(source, path.with_name(path.name + suffix))
     database.close()
     before = path.read_bytes()
-    with pytest.raises(NewerDatabase, match=r"999.*pip install --upgrade"):
-        open_memory(path)
+    refused(NewerDatabase, r"999.*pip install --upgrade", open_memory, path)
     assert path.read_bytes() == before
 
 
@@ -303,8 +300,7 @@ def test_a_place_that_is_no_place_for_a_file(tmp_path, open_memory):
         tmp_path / ("n" * 300): "cannot be opened",
         tmp_path / "nul\0.db": "cannot be opened",
     }.items():
-        with pytest.raises(StorageError, match=words):
-            open_memory(place)
+        refused(StorageError, words, open_memory, place)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
@@ -332,8 +328,7 @@ def test_a_transaction_the_database_undid_cannot_be_gone_on_with(path):
             with database.write() as inner:
                 inner.raw.execute("INSERT INTO t VALUES (2)")
 
-    with pytest.raises(StorageError, match="undid"):
-        go_on()
+    refused(StorageError, "undid", go_on)
     with database.read() as db:
         assert db.raw.execute("SELECT count(*) FROM t").fetchone() == (0,)
     database.close()

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 from at_once import at_once
+from refusing import refused
 
 import jiyi
 from jiyi.errors import StorageError
@@ -155,10 +156,8 @@ def test_a_fork_inside_a_transaction_that_goes_on_is_refused_at_once(path, open_
 
     def child():
         began = time.monotonic()
-        with pytest.raises(StorageError, match="forked"):
-            memory.save_message("s", role="user", content="never")
-        with pytest.raises(StorageError, match="forked"):
-            jiyi.open(path, user_id="ana", embedder=HashEmbedder())
+        refused(StorageError, "forked", memory.save_message, "s", role="user", content="never")
+        refused(StorageError, "forked", jiyi.open, path, user_id="ana", embedder=HashEmbedder())
         assert time.monotonic() - began < 5
 
     with memory.parts.store.transaction():

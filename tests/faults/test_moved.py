@@ -9,6 +9,7 @@ import time
 
 import pytest
 from campaigns.io_faults import DISK, faulty_disk
+from refusing import refused
 
 import jiyi
 from jiyi.errors import DatabaseMoved, JiyiError
@@ -52,8 +53,7 @@ def test_nothing_is_written_any_more_and_it_says_why(path, memory, happened):
         lambda: memory.forget(session_id="s"),
         memory.flush,
     ):
-        with pytest.raises(DatabaseMoved, match="nothing was written"):
-            write()
+        refused(DatabaseMoved, "nothing was written", write)
     memory.close()
 
 
@@ -80,8 +80,7 @@ def test_what_is_open_is_read_until_it_is_closed(path, memory, tmp_path):
 
 def test_a_file_that_is_put_back_is_written_to_again(path, memory):
     HAPPEN["moved"](path)
-    with pytest.raises(DatabaseMoved, match="put back"):
-        memory.save_message("s", role="user", content="never")
+    refused(DatabaseMoved, "put back", memory.save_message, "s", role="user", content="never")
     os.replace(f"{path}.elsewhere", path)
     memory.save_message("s", role="user", content="three")
     assert texts(memory) == [*TEXTS, "three"]
@@ -89,8 +88,7 @@ def test_a_file_that_is_put_back_is_written_to_again(path, memory):
 
 def test_a_backup_copied_over_it_is_whole_once_the_log_is_gone(path, memory, open_memory):
     HAPPEN["copied over"](path)
-    with pytest.raises(DatabaseMoved, match="-wal and -shm"):
-        memory.save_message("s", role="user", content="three")
+    refused(DatabaseMoved, "-wal and -shm", memory.save_message, "s", role="user", content="three")
     memory.close()
     backup = path.with_name(f"{path.name}.backup").read_bytes()
     assert path.read_bytes() == backup, "closing folds nothing into it"

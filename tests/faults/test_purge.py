@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from forgettable import ANA, LATER, NOON, Memory, lesson, words
+from refusing import refused
 
 from jiyi.errors import DatabaseLocked, NotFound, WrongState
 from jiyi.long_term import Indexer
@@ -215,8 +216,7 @@ def test_a_reader_of_another_process_is_told_of_and_nothing_is_half_done(memory,
     with holding(folder / "agent.db"):
         memory.say("something newer", "two")  # so that the reader's snapshot is an old one
         before = memory.everything()
-        with pytest.raises(DatabaseLocked, match="purge again when it is done"):
-            memory.purge(query=words(LATIN))
+        refused(DatabaseLocked, "purge again when it is done", memory.purge, query=words(LATIN))
         assert memory.everything() == before
         assert memory.in_trash() == set()
     memory.purge(query=words(LATIN))
@@ -228,8 +228,7 @@ def test_a_reader_that_begins_at_the_last_moment(memory, folder, monkeypatch):
     monkeypatch.setattr(memory.trash, "check_alone", lambda: None)
     with holding(folder / "agent.db"):
         memory.say("something newer", "two")
-        with pytest.raises(DatabaseLocked, match="old bytes may remain"):
-            memory.purge(query=words(LATIN))
+        refused(DatabaseLocked, "old bytes may remain", memory.purge, query=words(LATIN))
         assert memory.words_found(LATIN) == []
     monkeypatch.undo()
     memory.purge(query=words(LATIN))
