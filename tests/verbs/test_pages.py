@@ -55,11 +55,6 @@ LISTS = {
 }
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.slow) for name in ("sqlite", "postgres")])
-def place(request, path):
-    return path if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 def parts(read, limit, meanwhile=lambda: None):
     """Read a list in parts; `meanwhile` happens between two."""
     seen, part = [], read(limit=limit)
@@ -72,6 +67,7 @@ def parts(read, limit, meanwhile=lambda: None):
         part = read(limit=limit, after=part.next)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LISTS)
 def test_what_stays_is_seen_once_whatever_comes_and_goes(open_memory, place, name):
     come, read, forgettable = LISTS[name]
