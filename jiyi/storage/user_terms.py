@@ -119,19 +119,19 @@ class HeldMessages:
     They are valid as long as `Store.changes` is the same.
     """
 
-    MOST: ClassVar[int] = 4_000
-    MOST_CHARS: ClassVar[int] = 1_000  # of the body of each
+    MAX_MESSAGES: ClassVar[int] = 4_000
+    MAX_CHARS: ClassVar[int] = 1_000  # of the body of each
     changes: int = 0
     columns: Sequence[str] = ()  # of each row
     rows: dict[str, tuple[Any, ...]] | None = None  # by id; None before all were read at once
 
     def add(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
         """Hold the short ones of these rows."""
-        if self.rows is None or len(self.rows) > self.MOST:
+        if self.rows is None or len(self.rows) > self.MAX_MESSAGES:
             self.rows = {}
         if rows:  # otherwise SQLite names no columns
             self.columns, id_, body = columns, columns.index("id"), columns.index("body")
-            self.rows |= {row[id_]: row for row in rows if len(str(row[body])) <= self.MOST_CHARS}
+            self.rows |= {row[id_]: row for row in rows if len(str(row[body])) <= self.MAX_CHARS}
 
 
 @dataclass(slots=True)
@@ -153,9 +153,7 @@ class UserTerms:
     sessions: NameNumbers = field(default_factory=NameNumbers)
     agents: NameNumbers = field(default_factory=NameNumbers)
     speakers: NameNumbers = field(default_factory=NameNumbers)
-    messages: HeldMessages = field(
-        default_factory=HeldMessages
-    )  # see `Store.find_by_keys`; shared with views
+    messages: HeldMessages = field(default_factory=HeldMessages)  # see `Store.find_by_keys`
     _last_messages: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: place, row
 
     @property

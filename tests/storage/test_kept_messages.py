@@ -93,7 +93,7 @@ def test_what_a_transaction_undid_is_not_kept(store, database):
 
 
 def test_few_are_kept_and_no_long_ones(store, database, monkeypatch):
-    monkeypatch.setattr(HeldMessages, "MOST", 3)
+    monkeypatch.setattr(HeldMessages, "MAX_MESSAGES", 3)
     store.put([message("long " * 300, id="long"), *(message(f"{i}", id=f"m{i}") for i in range(9))])
     assert len(named(store, [("message", "long")])[("message", "long")].text) > 1_000
     assert held(database) == {}

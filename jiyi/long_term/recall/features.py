@@ -61,7 +61,6 @@ class Evidence:
     question: NDArray[np.float32]  # (dims,): the question's vector, length 1
     vectors: NDArray[np.float32]  # (n, dims): each row's vector, length 1; zeros where it has none yet
     similarity: Column  # cosine of each row's best part with the question
-    has_vector: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,22 +146,19 @@ def build_evidence(
     """
     cosines = parts @ question
     if np.array_equal(rows, np.arange(size)):  # each has one part, as in most memories
-        every = np.ones(size, np.bool_)
-        return Evidence(question=question, vectors=parts, similarity=cosines, has_vector=every)
+        return Evidence(question=question, vectors=parts, similarity=cosines)
     order = np.lexsort((cosines, rows))  # the best part of a row comes last
     owners, cosines = rows[order], cosines[order]
     last = np.flatnonzero(np.append(owners[1:] != owners[:-1], True))
     similarity = np.full(size, cosines.min(), np.float32)
     similarity[owners[last]] = cosines[last]
-    has_vector = np.zeros(size, np.bool_)
-    has_vector[owners[last]] = True
     vectors = np.zeros((size, parts.shape[1]), np.float32)
     if len(last) == len(owners):
         vectors[rows] = parts
     else:
         sums = np.add.reduceat(parts[order], np.append(0, last[:-1] + 1))
         vectors[owners[last]] = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
-    return Evidence(question=question, vectors=vectors, similarity=similarity, has_vector=has_vector)
+    return Evidence(question=question, vectors=vectors, similarity=similarity)
 
 
 def standardise(values: Column) -> Column:
@@ -203,7 +199,7 @@ def _centre_vectors(evidence: Evidence | None, size: int) -> tuple[NDArray[np.fl
     """
     if evidence is None:
         return np.zeros((size, 1), np.float32), np.zeros(size, np.float32), 0.0, 0
-    has_vector = evidence.has_vector
+    has_vector = np.einsum("ij,ij->i", evidence.vectors, evidence.vectors) > 0
     mean = evidence.vectors.sum(0) / max(int(has_vector.sum()), 1)
     vectors = evidence.vectors - mean
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))

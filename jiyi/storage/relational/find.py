@@ -72,10 +72,8 @@ def find_by_keys(
 def _hold_messages(db: Connection, user_id: str, held: HeldMessages, size: int) -> None:
     """Read the short messages of a user with few records at once: later searches need not ask for them."""
     held.rows = {}
-    if size <= held.MOST:
-        call = _where_call(
-            "message", user_id, db.dialect, "length(body) <= :chars", chars=HeldMessages.MOST_CHARS
-        )
+    if size <= held.MAX_MESSAGES:
+        call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=held.MAX_CHARS)
         answer = db.fetch_all([call])[0]
         held.add(answer.names, answer.rows)
 
@@ -105,7 +103,7 @@ def _decode_answer(db: Connection, kind: Kind, answer: Answer) -> list[Record]:
     names, found = tuple(answer.names), list[Record]()
     body = names.index("body")
     for row in answer.rows:
-        short = isinstance(row[body], str) and len(row[body]) <= HeldMessages.MOST_CHARS
+        short = isinstance(row[body], str) and len(row[body]) <= HeldMessages.MAX_CHARS
         try:
             found.append((_decode_cached if short else _decode_cached.__wrapped__)(kind, names, row))
         except DatabaseDamaged as error:
