@@ -246,6 +246,15 @@ def naive_evidence(rows, parts, size, asked):
     return similarity, vectors
 
 
+def test_a_damaged_vector_which_is_read_as_zeros_is_none():
+    said, parts = table(*[Row(at=place) for place in range(3)]), np.eye(3, dtype=np.float32)
+    parts[1] = 0
+    found = compute_features(question(), said, build_evidence(np.arange(3), parts, 3, units(np.ones(3))))
+    assert found.vector_count == 2
+    assert not found.vectors[1].any()
+    assert found.nearness[1] == 0
+
+
 @given(size=st.integers(1, 8), seed=st.integers(0, 2**32), data=st.data())
 def test_a_row_counts_with_its_best_part_and_stands_where_their_mean_points(size, seed, data):
     rows = np.array(data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=20)), np.intp)

@@ -12,7 +12,7 @@ from samples import ANA, AWKWARD, episode, message
 
 from jiyi.errors import DatabaseDamaged, EmbedderMismatch, StorageError, WrongState
 from jiyi.records import Query, Scope
-from jiyi.storage import Store
+from jiyi.storage import Amendment, Store
 from jiyi.storage.postgres import PostgresVectors
 from jiyi.storage.postgres.statements import get_statement, to_psycopg
 from jiyi.storage.vectors import VectorRow
@@ -58,6 +58,20 @@ def test_a_search_costs_few_round_trips(open_memory, postgres_url, trips):
         trips.clear()
         assert memory.search("disk 40", kinds="message")[0].text == "disk 40 is full"
         assert len(trips) <= 3, "what is new, its vector, the new message"
+
+
+def test_what_another_process_amends_or_removes_is_no_longer_held(open_database):
+    here, there = Store(open_database()), Store(open_database())
+    here.put([message("the port", id="a"), message("the host", id="b")])
+
+    def found():
+        return here.find_by_keys("ana", [("message", "a"), ("message", "b")], here.snapshot("ana"))
+
+    assert [one.id for one in found().values()] == ["a", "b"]
+    there.amend(ANA, "message", [Amendment(id="a", pinned=True)])
+    assert [one.pinned for one in found().values()] == [True, False]
+    there.delete(Query(scope=ANA, ids=("b",)))
+    assert [one.id for one in found().values()] == ["a"]
 
 
 @pytest.mark.slow
