@@ -2,9 +2,10 @@
 
 import psycopg
 import pytest
-from samples import ANA, message
+from samples import ANA, START, message
 
 from jiyi.records import Query
+from jiyi.storage import Store, Trash
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import needs_analyze
 
@@ -23,34 +24,50 @@ def test_a_user_outgrows_what_is_known_by_doubling():
 
 
 @pytest.fixture
-def asked_for_ids(monkeypatch):
-    """Statements that look messages up by their ids."""
+def explain_first(monkeypatch, postgres_url):
+    """Return the plan, as it is now, of the first statement with a text in it that ran."""
     asked: list[tuple[str, dict[str, object]]] = []
     built = PostgresConnection._of
 
     def note(self, statement, values):
-        if "d.id = ANY" in statement:
-            asked.append((statement, dict(values)))
+        asked.append((statement, dict(values)))
         return built(self, statement, values)
 
+    def explain(part):
+        statement, values = next(item for item in asked if part in item[0])
+        with psycopg.connect(postgres_url, autocommit=True) as server:
+            server.execute("SET jiyi.tenant TO 'ana'")
+            return "\n".join(row[0] for row in server.execute(f"EXPLAIN {statement}", values))
+
     monkeypatch.setattr(PostgresConnection, "_of", note)
-    return asked
+    return explain
 
 
 @pytest.mark.slow
-def test_after_many_came_ids_are_looked_up_by_their_index(open_memory, postgres_url, asked_for_ids):
+def test_after_many_came_ids_are_looked_up_by_their_index(open_memory, postgres_url, explain_first):
     lines = [{"role": "user", "content": f"line {n}"} for n in range(3_000)]
     with open_memory(postgres_url, learn_facts=False) as memory:
         for start in range(0, 3_000, 500):
             saved = memory.save_messages("s", lines[start : start + 500])
-        asked_for_ids.clear()
         memory.get(saved[0].id)
-    (statement, values), *_ = asked_for_ids
-    with psycopg.connect(postgres_url, autocommit=True) as server:
-        server.execute("SET jiyi.tenant TO 'ana'")
-        plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {statement}", values))
+    plan = explain_first("d.id = ANY")
     assert "tenant_id = 'ana'" in plan
     assert "id = ANY" in plan.split("Index Cond", 1)[1].split("\n", 1)[0], plan
+
+
+def test_entries_to_erase_are_looked_for_once_where_statistics_say_there_are_none(
+    database, postgres_url, explain_first
+):
+    store, trash = Store(database), Trash(database)
+    store.put([message(f"line {n}", id=f"{n}") for n in range(200)])
+    keys = [("message", f"{n}") for n in range(1_000)]
+    trash.discard(ANA, keys, reason="", at=START)
+    trash.restore(ANA, keys)
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute("ANALYZE trash")
+    trash.discard(ANA, keys, reason="", at=START)
+    assert trash.erase(ANA, keys=keys) == 200
+    assert "InitPlan" in (plan := explain_first("SELECT t.entry FROM trash")), plan
 
 
 def test_where_they_cannot_be_gathered_saving_goes_on(store, monkeypatch):

@@ -339,12 +339,6 @@ WHERE {where} ORDER BY s.task_id, s.seq {order} LIMIT :limit;
 -- name: count_step
 SELECT count(*) FROM steps AS s JOIN tasks AS t ON s.@user = :user_id AND t.id = s.task_id WHERE {where};
 
--- name: erase_trash
-DELETE FROM trash WHERE @user = :user_id AND entry IN (
-  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
-)
-RETURNING 1;
-
 -- Vectors
 
 -- name: lacking_vectors

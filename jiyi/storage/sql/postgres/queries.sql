@@ -85,6 +85,13 @@ ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   doc = excluded.doc, agent_id = excluded.agent_id, session_id = excluded.session_id,
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
+-- name: erase_trash
+-- ARRAY runs the inner SELECT once; joined, it would run for each row where statistics say the table is empty.
+DELETE FROM trash WHERE tenant_id = :user_id AND entry = ANY(ARRAY(
+  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
+))
+RETURNING 1;
+
 -- State of vectors
 
 -- name: lock_meta

@@ -152,6 +152,12 @@ ON CONFLICT (user_id, kind, id) DO UPDATE SET
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body,
   crc = excluded.crc;
 
+-- name: erase_trash
+DELETE FROM trash WHERE user_id = :user_id AND entry IN (
+  SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
+)
+RETURNING 1;
+
 -- name: fill_owner_of_episodes
 UPDATE episodes SET owner = (
   SELECT o.owner FROM documents AS d JOIN owners AS o USING (user_id) WHERE d.doc = episodes.doc
