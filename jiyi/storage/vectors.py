@@ -342,7 +342,7 @@ class VectorIndex:
     def _drop_set(self, number: int) -> None:
         for user_id in self._db.users():
             values, dropped = {"user_id": user_id, "space": number, "limit": _BATCH_SIZE}, _BATCH_SIZE
-            while dropped == _BATCH_SIZE:  # others may write in between
+            while dropped >= _BATCH_SIZE:  # others may write in between
                 with self._db.write(user_id) as db:
                     dropped = len(db.rows("drop_space", values))
 

@@ -1,6 +1,8 @@
 -- Statements in PostgreSQL's dialect; names, parameters and columns are mostly those of
 -- ../sqlite/queries.sql. Every statement names the tenant on every table, or says in its first line why it
 -- reads those of all tenants. {where} is replaced by conditions that begin with the tenant.
+-- = ANY(ARRAY(SELECT ...)) instead of IN where the SELECT has a limit: a join with it would run it for each row
+-- where statistics say that the table is empty.
 
 -- Users
 
@@ -86,7 +88,6 @@ ON CONFLICT (tenant_id, kind, id) DO UPDATE SET
   discarded_at = excluded.discarded_at, reason = excluded.reason, body = excluded.body;
 
 -- name: erase_trash
--- ARRAY runs the inner SELECT once; joined, it would run for each row where statistics say the table is empty.
 DELETE FROM trash WHERE tenant_id = :user_id AND entry = ANY(ARRAY(
   SELECT t.entry FROM trash AS t WHERE {where} LIMIT :limit
 ))
@@ -159,9 +160,9 @@ WHERE d.tenant_id = :user_id AND d.has_text AND NOT EXISTS (
 ON CONFLICT (tenant_id, doc) DO NOTHING;
 
 -- name: drop_space
-DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND (doc, part) IN (
-  SELECT v.doc, v.part FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space = :space LIMIT :limit
-)
+DELETE FROM vectors WHERE tenant_id = :user_id AND space = :space AND doc = ANY(ARRAY(
+  SELECT v.doc FROM vectors AS v WHERE v.tenant_id = :user_id AND v.space = :space LIMIT :limit
+))
 RETURNING 1;
 
 -- Vectors
