@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -18,6 +17,7 @@ from jiyi.long_term import ForgetReceipt, GateReceipt, Learned, ReadingState, Re
 from jiyi.monitor.figures import Gauges
 from jiyi.monitor.monitor import ContextMonitor, Figure
 from jiyi.records import Hits, Searchable, Window
+from jiyi.storage import ImportReceipt
 from jiyi.text.lexicon import read_toml
 
 if TYPE_CHECKING:
@@ -143,74 +143,27 @@ def _samples(metric: _Metric, gauges: Gauges) -> Iterator[Sample]:
 
 
 _T = TypeVar("_T")
+_Attributes = dict[str, Any]  # of a span; None where a value is not known
+_COUNT, _ID = "gen_ai.memory.record.count", "gen_ai.memory.record.id"
 _CAPTURE_TEXT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CAPTURE_VALUES = frozenset({"true", "span_only", "span_and_event"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SpanResult:
-    """The attributes of a span from the result of a verb."""
-
-    count: int | None = None  # of records
-    record_id: str | None = None  # of a single record
-    attributes: Mapping[str, str | int | float | None] = field(default_factory=dict)  # further attributes
-    records: Iterable[Mapping[str, Any]] = ()  # with text, exported only on request
-
-
-def _records_result(records: Sequence[Searchable]) -> _SpanResult:
-    texts = ({"id": record.id, "content": record.search_text} for record in records)
-    only = records[0].id if len(records) == 1 else None
-    return _SpanResult(count=len(records), record_id=only, records=texts)
-
-
-def _learned_result(learned: Learned) -> _SpanResult:
-    records = ({"id": fact.id, "content": fact.text} for fact in learned.facts)
-    return _SpanResult(count=len(learned.facts), record_id=learned.kept, records=records)
-
-
-def _hits_result(hits: Hits) -> _SpanResult:
-    records = ({"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits)
-    attributes = {"jiyi.nothing_relevant": hits.nothing_relevant}
-    return _SpanResult(count=len(hits), attributes=attributes, records=records)
-
-
-def _receipt_result(receipt: ForgetReceipt | GateReceipt | RestoreReceipt) -> _SpanResult:
-    dry = getattr(receipt, "dry_run", False)
-    return _SpanResult(count=receipt.total, attributes={"jiyi.dry_run": True} if dry else {})
-
-
-def _window_result(window: Window) -> _SpanResult:
-    report, blocks = window.report, window.blocks
-    attributes = {
-        "jiyi.window.tokens": report.tokens,
-        "jiyi.window.max_tokens": report.budget.max_input_tokens,
-        "jiyi.window.left_out": len(report.left_out),
-        "jiyi.window.notes": len(report.notes),
-        "jiyi.nothing_relevant": report.nothing_relevant,
-    }
-    attributes |= {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
-    records = ({"id": block.source_id, "content": block.text} for block in blocks)
-    return _SpanResult(count=len({block.key for block in blocks}), attributes=attributes, records=records)
-
-
-_SPANS: Mapping[str, tuple[str, Callable[[Any], _SpanResult]]] = {
-    "search": ("search_memory", _hits_result),
-    "save_message": ("upsert_memory", lambda message: _records_result([message])),
-    "save_messages": ("upsert_memory", _records_result),
-    "remember": ("upsert_memory", _learned_result),
-    "learn_facts": ("upsert_memory", _learned_result),
-    "import_": ("upsert_memory", lambda receipt: _SpanResult(count=receipt.added + receipt.known)),
-    "replace_messages": ("upsert_memory", _records_result),
-    "update": ("update_memory", lambda record: _records_result([record])),
-    "restore": ("update_memory", _receipt_result),
-    "pin": ("update_memory", lambda count: _SpanResult(count=count)),
-    "unpin": ("update_memory", lambda count: _SpanResult(count=count)),
-    "pop_messages": ("delete_memory", _records_result),
-    "forget": ("delete_memory", _receipt_result),
-    "run_forget_gate": ("delete_memory", _receipt_result),
-    "build_context": ("build_context", _window_result),
+_VERBS: Mapping[str, Sequence[str]] = {
+    "search_memory": ("search",),
+    "upsert_memory": (
+        "save_message",
+        "save_messages",
+        "replace_messages",
+        "import_",
+        "remember",
+        "learn_facts",
+    ),
+    "update_memory": ("update", "restore", "pin", "unpin"),
+    "delete_memory": ("pop_messages", "forget", "run_forget_gate"),
+    "build_context": ("build_context",),
 }
-"""The operation of each traced verb, and the function that describes its result."""
+"""The traced verbs, by operation."""
 
 
 def traced(memory: type[_T]) -> type[_T]:
@@ -220,14 +173,13 @@ def traced(memory: type[_T]) -> type[_T]:
     counts, ids and tokens, and text only if `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for it.
     Of an error they have the class, not the message, which may quote messages of users.
     """
-    for name, (operation, describe) in _SPANS.items():
-        setattr(memory, name, _with_span(getattr(memory, name), operation, describe))
+    for operation, names in _VERBS.items():
+        for name in names:
+            setattr(memory, name, _with_span(getattr(memory, name), operation))
     return memory
 
 
-def _with_span(
-    verb: Callable[..., Any], operation: str, describe: Callable[[Any], _SpanResult]
-) -> Callable[..., Any]:
+def _with_span(verb: Callable[..., Any], operation: str) -> Callable[..., Any]:
     parameters = signature(verb)
 
     @wraps(verb)
@@ -251,21 +203,54 @@ def _with_span(
                 span.set_status(trace.StatusCode.ERROR)
                 raise
             if span.is_recording():
-                span.set_attributes(_attributes(describe(result), parameters.bind(*args, **kwargs).arguments))
+                span.set_attributes(_attributes(result, parameters.bind(*args, **kwargs).arguments))
             return result
 
     return call
 
 
-def _attributes(result: _SpanResult, arguments: Mapping[str, Any]) -> dict[str, str | int | float]:
-    attributes: dict[str, str | int | float | None] = {
-        "gen_ai.conversation.id": arguments.get("session_id"),
-        "gen_ai.memory.record.count": result.count,
-        "gen_ai.memory.record.id": result.record_id,
-        **result.attributes,
-    }
+def _attributes(result: Any, arguments: Mapping[str, Any]) -> _Attributes:
+    attributes, records = _describe(result)
+    attributes["gen_ai.conversation.id"] = arguments.get("session_id")
     if os.environ.get(_CAPTURE_TEXT, "").lower() in _CAPTURE_VALUES:
         attributes["gen_ai.memory.query.text"] = arguments.get("query")
-        if records := list(result.records):
-            attributes["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False)
+        if texts := list(records):
+            attributes["gen_ai.memory.records"] = json.dumps(texts, ensure_ascii=False)
     return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _describe(result: Any) -> tuple[_Attributes, Iterable[Mapping[str, Any]]]:
+    """Return the attributes of a verb's result, and its records with their texts."""
+    match result:
+        case int():
+            return {_COUNT: result}, ()
+        case ImportReceipt():
+            return {_COUNT: result.added + result.known}, ()
+        case ForgetReceipt() | GateReceipt() | RestoreReceipt():
+            return {_COUNT: result.total, "jiyi.dry_run": getattr(result, "dry_run", False) or None}, ()
+        case Learned():
+            facts = ({"id": fact.id, "content": fact.text} for fact in result.facts)
+            return {_COUNT: len(result.facts), _ID: result.kept}, facts
+        case Hits():
+            hits = ({"id": hit.id, "content": hit.text, "score": hit.score} for hit in result)
+            return {_COUNT: len(result), "jiyi.nothing_relevant": result.nothing_relevant}, hits
+        case Window():
+            blocks = ({"id": block.source_id, "content": block.text} for block in result.blocks)
+            return _describe_window(result), blocks
+    records: Sequence[Searchable] = result if isinstance(result, list) else [result]
+    texts = ({"id": record.id, "content": record.search_text} for record in records)
+    return {_COUNT: len(records), _ID: records[0].id if len(records) == 1 else None}, texts
+
+
+def _describe_window(window: Window) -> _Attributes:
+    report = window.report
+    tokens = {f"jiyi.window.tokens.{name}": count for name, count in report.sections.items() if count}
+    return {
+        _COUNT: len({block.key for block in window.blocks}),
+        "jiyi.window.tokens": report.tokens,
+        "jiyi.window.max_tokens": report.budget.max_input_tokens,
+        "jiyi.window.left_out": len(report.left_out),
+        "jiyi.window.notes": len(report.notes),
+        "jiyi.nothing_relevant": report.nothing_relevant,
+        **tokens,
+    }
