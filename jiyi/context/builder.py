@@ -7,11 +7,11 @@ from datetime import UTC, tzinfo
 from jiyi.context.conversation import Materials, Shorten, shorten_tool_results
 from jiyi.context.pack import allot, pack
 from jiyi.context.render import CONTEXT_SECTIONS, Prefix, SummaryPlace, render_window
-from jiyi.context.report import ReportBuilder, block_item, message_item
-from jiyi.context.retrieved import NO_ROOM, ContextMessage, WindowText
+from jiyi.context.report import ReportBuilder
+from jiyi.context.retrieved import ContextMessage, WindowText
 from jiyi.errors import BudgetTooSmall, InputError
 from jiyi.prompts import quote
-from jiyi.records import DOUBT, Block, Budget, Message, ReportItem, Section, Window
+from jiyi.records import DOUBT, Block, Budget, Message, Section, Window
 from jiyi.short_term import Dropped, Kept, Policy, TokenBudget, atoms
 from jiyi.short_term.policy import Candidates
 from jiyi.text import TokenCounter
@@ -60,7 +60,6 @@ def build_window(
         summary=materials.summary,
         place=summary_place,
     )
-    left_out = [*materials.left_out, *(block_item(block, NO_ROOM) for block in skipped)]
     while True:
         context = ContextMessage(
             counter=counter,
@@ -70,7 +69,7 @@ def build_window(
             doubtful=(materials.nothing_relevant or 0.0) > DOUBT,
         )
         try:
-            return _Assembly(materials, budget, prefix, context, left_out).window(policy)
+            return _Assembly(materials, budget, prefix, context, skipped).window(policy)
         except BudgetTooSmall:
             smaller = prefix.smaller()
             if smaller is None:
@@ -97,7 +96,7 @@ class _Assembly:
         budget: Budget,
         prefix: Prefix,
         context: ContextMessage,
-        left_out: Sequence[ReportItem],
+        skipped: Sequence[Block],
     ) -> None:
         counter = context.counter
         self._materials = materials
@@ -115,18 +114,7 @@ class _Assembly:
             raise self._too_small_error(self._count_pinned_tokens() - self._available)
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
-        profile_keys = {block.key for block in prefix.profile}
-        self._report = ReportBuilder(
-            counter,
-            left_out=[
-                *left_out,
-                *(message_item(d.message, "history", d.reason, counter) for d in materials.broken),
-                *(item for item in materials.below_threshold if (item.kind, item.id) not in profile_keys),
-            ],
-            steps=list(materials.steps),
-            saved=dict(materials.saved),
-        )
-        self._report.add_prefix_drops(prefix.dropped)
+        self._report = ReportBuilder(materials, prefix, skipped, counter)
 
     def window(self, policy: Policy | None) -> Window:
         """Give each section its allotment, and unused tokens to the next."""
@@ -183,12 +171,7 @@ class _Assembly:
             counter=self._counter,
             newest_is_apart=self._materials.current is not None,
         )
-        before = sum(tokens for tokens, _ in changed.values())
-        after = sum(tokens for _, tokens in changed.values())
-        self._report.shortened = changed
-        if changed:
-            self._report.add_step("shortened tool outputs", len(changed), before, after)
-        return before - after
+        return self._report.add_shortening(changed)
 
     def _trim_conversation(self, allowance: int, policy: Policy | None) -> None:
         """Let the policies decide what stays; pinned messages may exceed the allotment."""
@@ -212,7 +195,6 @@ class _Assembly:
         self._report.add_trimming(self._conversation, dropped)
         self._history = [m for m in self._history if m.id in kept]
         self._tail = [m for m in self._tail if m.id in kept]
-        self._report.add_shortening(self._conversation)
 
     def _build(self) -> Window:
         materials, context, talk = self._materials, self._context, self._conversation
@@ -220,12 +202,6 @@ class _Assembly:
         messages = [*self._prefix_messages, *self._history, *in_context, *self._current_turn]
         # Each tool result directly after its call, as chat APIs require.
         messages = [messages[i] for atom in atoms(messages) for i in atom.indices]
-        shown = context.tokens_by_block()
-        self._report.left_out += context.left_out
-        if context.without_room:
-            after = sum(tokens for _, tokens in shown)
-            removed = sum(block.tokens for block in context.without_room)
-            self._report.add_step("trimmed retrieved", len(context.without_room), after + removed, after)
         return Window(
             messages=[m.to_openai() for m in messages],
             markdown=render_window(
@@ -236,15 +212,11 @@ class _Assembly:
                 language=context.language,
             ),
             report=self._report.build(
-                self._prefix,
                 self._prefix_messages,
                 talk,
-                shown,
-                materials.current,
+                context,
                 budget=self._budget,
                 tokens=self._counter.count_all(messages) + self._tool_tokens,
-                nothing_relevant=materials.nothing_relevant,
-                notes=materials.notes,
             ),
             blocks=context.blocks,
         )

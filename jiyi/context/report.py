@@ -1,16 +1,17 @@
 """The report of a window: what it includes, what was left out, and the steps that made it fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from jiyi.context.conversation import Materials
 from jiyi.context.render import Prefix
+from jiyi.context.retrieved import NO_ROOM, ContextMessage
 from jiyi.records import SECTIONS, Block, Budget, Message, Report, ReportItem, ReportStep, Section
 from jiyi.records.atoms import atoms
 from jiyi.short_term import Dropped
 from jiyi.text import TokenCounter, first_words
 from jiyi.text.suspicious import suspicious
 
-__all__ = ["ReportBuilder", "block_item", "message_item"]
+__all__ = ["ReportBuilder"]
 
 _SUSPICIOUS_MARK = "; suspicious: "
 _WARNING = "stored texts that may try to instruct the model: {}; marked suspicious among what is included"
@@ -19,116 +20,126 @@ _SECTION_REASONS: Mapping[Section, str] = {
     "summary": "stands for messages that left",
     "task": "the task in hand",
 }
+_DROPPED_REASON = "left out so that system, pinned and current messages fit"
 _DROPPED = {"summary": "left out the summary", "skills": "closed skills", "profile": "left out the profile"}
 
 
-@dataclass(slots=True)
 class ReportBuilder:
     """Collects what a `Report` says while the window is built."""
 
-    counter: TokenCounter
-    left_out: list[ReportItem] = field(default_factory=list)
-    steps: list[ReportStep] = field(default_factory=list)
-    saved: dict[str, int] = field(default_factory=dict)
-    shortened: dict[str, tuple[int, int]] = field(default_factory=dict)  # message id -> tokens before, now
-
-    def add_step(self, what: str, items: int, before: int, after: int, note: str = "") -> None:
-        """Add a step; ``before`` and ``after`` are tokens."""
-        self.steps.append(ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note))
-
-    def add_prefix_drops(self, dropped: Sequence[Block]) -> None:
-        """Add the blocks dropped from the prefix, and a step for each of its sections."""
-        reason = "left out so that system, pinned and current messages fit"
-        self.left_out += [block_item(block, reason) for block in dropped]
+    def __init__(
+        self, materials: Materials, prefix: Prefix, without_room: Iterable[Block], counter: TokenCounter
+    ) -> None:
+        self._materials, self._prefix, self._counter = materials, prefix, counter
+        profile_keys = {block.key for block in prefix.profile}
+        self._left_out = [
+            *materials.left_out,
+            *(_block_item(block, NO_ROOM) for block in without_room),
+            *(self._message_item(d.message, "history", d.reason) for d in materials.broken),
+            *(item for item in materials.below_threshold if (item.kind, item.id) not in profile_keys),
+            *(_block_item(block, _DROPPED_REASON) for block in prefix.dropped),
+        ]
+        self._steps = list(materials.steps)
+        self._shortened: Mapping[str, tuple[int, int]] = {}  # message id -> tokens before, now
         for section, what in _DROPPED.items():
-            blocks = [block for block in dropped if block.section == section]
+            blocks = [block for block in prefix.dropped if block.section == section]
             if blocks:
-                self.add_step(what, len(blocks), sum(block.tokens for block in blocks), 0, reason)
+                self._add_step(what, len(blocks), sum(block.tokens for block in blocks), 0, _DROPPED_REASON)
+
+    def add_shortening(self, shortened: Mapping[str, tuple[int, int]]) -> int:
+        """Add shortened tool results, by message id their tokens before and now; return the tokens saved."""
+        before = sum(tokens for tokens, _ in shortened.values())
+        after = sum(tokens for _, tokens in shortened.values())
+        self._shortened = shortened
+        if shortened:
+            self._add_step("shortened tool outputs", len(shortened), before, after)
+        return before - after
 
     def add_trimming(self, messages: Sequence[Message], dropped: Sequence[Dropped]) -> None:
         """Add the messages dropped from the history; broken tool calls do not count as trimming."""
-        self.left_out += [message_item(d.message, "history", d.reason, self.counter) for d in dropped]
+        self._left_out += [self._message_item(d.message, "history", d.reason) for d in dropped]
         if not dropped:
             return
         broken = {messages[i].id for atom in atoms(messages) if atom.broken for i in atom.indices}
         removed = [d.message for d in dropped if d.message.id not in broken]
         if removed:
-            before = sum(self.counter.count(m) for m in messages if m.id not in broken)
-            after = before - sum(self.counter.count(m) for m in removed)
-            self.add_step("trimmed history", len(removed), before, after)
-
-    def add_shortening(self, messages: Iterable[Message]) -> None:
-        """Add the tokens that shortening saved in the messages that stayed."""
-        pairs = [self.shortened[m.id] for m in messages if m.id in self.shortened]
-        if pairs:
-            saved = sum(before - after for before, after in pairs)
-            self.saved["tool_output"] = self.saved.get("tool_output", 0) + saved
+            before = sum(self._counter.count(m) for m in messages if m.id not in broken)
+            after = before - sum(self._counter.count(m) for m in removed)
+            self._add_step("trimmed history", len(removed), before, after)
 
     def build(
         self,
-        prefix: Prefix,
         before: Sequence[Message],
         talk: Sequence[Message],
-        shown: Sequence[tuple[Block, int]],
-        current: Message | None,
+        context: ContextMessage,
         *,
         budget: Budget,
         tokens: int,
-        nothing_relevant: float | None,
-        notes: Sequence[str],
     ) -> Report:
         """Return the report: ``before`` are the prefix's messages, ``talk`` the remaining history."""
-        counter = self.counter
-        included = [message_item(m, "system", "system messages always stay", counter) for m in prefix.system]
-        stored = [block_item(b, _block_reason(b), size) for b, size in prefix.count_blocks(before, counter)]
-        stored += [message_item(m, "history", self._history_reason(m), counter) for m in talk]
-        stored += [block_item(block, _block_reason(block), size) for block, size in shown]
+        materials, counter, shown = self._materials, self._counter, context.tokens_by_block()
+        if context.without_room:
+            after = sum(size for _, size in shown)
+            removed = sum(block.tokens for block in context.without_room)
+            self._add_step("trimmed retrieved", len(context.without_room), after + removed, after)
+        included = [
+            self._message_item(m, "system", "system messages always stay") for m in self._prefix.system
+        ]
+        in_prefix = self._prefix.count_blocks(before, counter)
+        stored = [_block_item(block, _block_reason(block), size) for block, size in in_prefix]
+        stored += [self._message_item(m, "history", self._history_reason(m)) for m in talk]
+        stored += [_block_item(block, _block_reason(block), size) for block, size in shown]
         included += stored
+        notes = list(materials.notes)
         if flagged := sum([_SUSPICIOUS_MARK in item.reason for item in stored]):
-            notes = [*notes, _WARNING.format(flagged)]
-        if current is not None:
-            included.append(message_item(current, "input", "the current message always stays", counter))
+            notes.append(_WARNING.format(flagged))
+        if materials.current is not None:
+            reason = "the current message always stays"
+            included.append(self._message_item(materials.current, "input", reason))
         sections: dict[Section, int] = dict.fromkeys(SECTIONS, 0)
         for item in included:
             sections[item.section] += item.tokens
+        saved = dict(materials.saved)
+        if shortened := [self._shortened[m.id] for m in talk if m.id in self._shortened]:
+            saved["tool_output"] = saved.get("tool_output", 0) + sum(was - now for was, now in shortened)
         return Report(
             budget=budget,
             tokens=tokens,
             sections=sections,
             framing=tokens - sum(sections.values()),
             included=tuple(included),
-            left_out=tuple(self.left_out),
+            left_out=(*self._left_out, *(_block_item(b, reason) for b, reason in context.left_out)),
             notes=tuple(notes),
-            steps=tuple(self.steps),
-            nothing_relevant=nothing_relevant,
-            saved=self.saved,
+            steps=tuple(self._steps),
+            nothing_relevant=materials.nothing_relevant,
+            saved=saved,
             counted_by=counter.name,
             exact=counter.exact,
         )
 
+    def _add_step(self, what: str, items: int, before: int, after: int, note: str = "") -> None:
+        self._steps.append(ReportStep(what=what, items=items, tokens_before=before, tokens=after, note=note))
+
+    def _message_item(self, message: Message, section: Section, reason: str) -> ReportItem:
+        return ReportItem(
+            section=section,
+            kind="message",
+            id=message.id,
+            tokens=self._counter.count(message),
+            reason=reason,
+            title=first_words(f"{message.role}: {message.search_text}"),
+            created_at=message.created_at,
+        )
+
     def _history_reason(self, message: Message) -> str:
         reason = "pinned" if message.pinned else "recent history"
-        if message.id in self.shortened and not message.pinned:
-            before, now = self.shortened[message.id]
+        if message.id in self._shortened and not message.pinned:
+            before, now = self._shortened[message.id]
             reason = f"recent history; tool output shortened from {before:,} to {now:,} tokens"
         return reason + _suspicion_mark(message.search_text)
 
 
-def message_item(message: Message, section: Section, reason: str, counter: TokenCounter) -> ReportItem:
-    """Return the report's line about a message."""
-    return ReportItem(
-        section=section,
-        kind="message",
-        id=message.id,
-        tokens=counter.count(message),
-        reason=reason,
-        title=first_words(f"{message.role}: {message.search_text}"),
-        created_at=message.created_at,
-    )
-
-
-def block_item(block: Block, reason: str, tokens: int | None = None) -> ReportItem:
-    """Return the report's line about a block; ``tokens`` is its size in the window, if known."""
+def _block_item(block: Block, reason: str, tokens: int | None = None) -> ReportItem:
     return ReportItem(
         section=block.section,
         kind=block.kind,

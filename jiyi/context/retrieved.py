@@ -9,8 +9,7 @@ from itertools import pairwise
 from jiyi.context import render
 from jiyi.context.pack import pack
 from jiyi.context.render import tokens_by_block
-from jiyi.context.report import block_item
-from jiyi.records import Block, Message, ReportItem, Section
+from jiyi.records import Block, Message, Section
 from jiyi.text import TokenCounter, sentences
 
 __all__ = ["NO_ROOM", "ContextMessage", "WindowText"]
@@ -110,7 +109,7 @@ class ContextMessage:
     asked_at: datetime | None = None  # shown in the opening lines
     doubtful: bool = False  # the memory likely holds no answer; shown even without any block
     opening: str = field(init=False)
-    left_out: list[ReportItem] = field(default_factory=list)
+    left_out: list[tuple[Block, str]] = field(default_factory=list)  # with the reasons
     without_room: list[Block] = field(default_factory=list)  # blocks left out for lack of tokens
     pieces: list[render.Piece] = field(default_factory=list)
     message: Message = field(init=False)  # the pieces as a message
@@ -148,7 +147,7 @@ class ContextMessage:
                 remaining.append(block if rest is block else self.with_tokens(rest))
                 continue
             reason = _IN_HISTORY if block.key in self._already_shown else _TEXT_SHOWN
-            self.left_out.append(block_item(block, reason))
+            self.left_out.append((block, reason))
             self._already_shown.add(block.key)
         return remaining
 
@@ -167,9 +166,9 @@ class ContextMessage:
         fitting, unfitting = pack(left, spare)
         self._add(fitting)
         self.without_room = self._fit_into(unfitting, free)
-        self.left_out += [block_item(b, NO_ROOM) for b in self.without_room]
+        self.left_out += [(block, NO_ROOM) for block in self.without_room]
         shown = {block.key for _, block in self.pieces if block}  # as successors without room of their own
-        self.left_out = [item for item in self.left_out if (item.kind, item.id) not in shown]
+        self.left_out = [(block, reason) for block, reason in self.left_out if block.key not in shown]
 
     def tokens_by_block(self) -> list[tuple[Block, int]]:
         """Return all blocks shown, successors included, each with the tokens it takes."""
@@ -234,7 +233,7 @@ class ContextMessage:
                 reason = _TEXT_SHOWN
             else:
                 continue
-            self.left_out.append(block_item(block, reason))
+            self.left_out.append((block, reason))
             self._chosen[block.section].remove(block)
 
     @staticmethod
