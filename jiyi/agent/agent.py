@@ -114,15 +114,13 @@ class Agent:
         memory = self._memory
         task = find_unfinished_task(memory, session_id)
         messages = memory.session_messages(session_id, limit=100)
-        index = max((i for i, each in enumerate(messages) if each.role == "user"), default=None)
-        if task is None and index is None:
+        asked = [message for message in messages if message.role == "user"]
+        if task is None and not asked:
             raise WrongState(f"session {session_id!r} has no question to go on with; ask one with run()")
-        message: Message | None = None if index is None else messages[index]
-        question = task.request if task else message.text if message else ""
-        if message is not None and message.text != question:
-            message = None
+        question = task.request if task else asked[-1].text
+        message = asked[-1] if asked and asked[-1].text == question else None
         loop = _Loop(self, question, session_id, message, task, on_text, on_step)
-        if task is not None or (index is not None and index < len(messages) - 1):
+        if task is not None or messages[-1] is not message:
             note = load_prompt("agent_resume", self._language).substitute(question=question)
             loop.scratch.note(note)
         return loop.run()
@@ -188,8 +186,12 @@ class _Loop:
         except LLMUnreachable as error:  # the task waits for resume()
             self._save_partial_text()
             return self._result("failed", str(error))
-        except (LLMError, _StopRun, BudgetTooSmall) as error:
-            return self._stop_failed(error)
+        except LLMError as error:
+            return self._stop("failed", str(error))
+        except BudgetTooSmall as error:
+            return self._stop("budget", str(error))
+        except _StopRun as stop:
+            return self._stop(stop.stopped, str(stop))
         except Exception:  # of a listener or the database: save the text so far
             with suppress(JiyiError):
                 self._save_partial_text()
@@ -316,16 +318,13 @@ class _Loop:
         self._save_partial_text()
         return self._result("interrupted", "interrupted; resume() goes on")
 
-    def _stop_failed(self, error: Exception) -> Run:
+    def _stop(self, stopped: Stopped, reason: str) -> Run:
         self._save_partial_text()
-        stopped = error.stopped if isinstance(error, _StopRun) else None
-        if stopped is None:
-            stopped = "budget" if isinstance(error, BudgetTooSmall) else "failed"
         if stopped == "failed":
-            self._work.complete(str(error), "failed")
+            self._work.complete(reason, "failed")
         else:
-            self._work.complete(f"{error}. {self._last_text}".strip(), "partial")
-        return self._result(stopped, str(error))
+            self._work.complete(f"{reason}. {self._last_text}".strip(), "partial")
+        return self._result(stopped, reason)
 
     def _result(self, stopped: Stopped, reason: str = "") -> Run:
         return replace(
@@ -340,12 +339,13 @@ class _Loop:
 
 def _parse_call(call: ToolCall) -> tuple[ToolCall, dict[str, Any], str]:
     """Return a call with valid JSON, which chat APIs require, its arguments, and the error in them or ""."""
+    fault = ""
     try:
         args = json.loads(call.arguments.strip() or "{}", parse_constant=_reject_constant, strict=False)
+        if not isinstance(args, dict):
+            fault = f"it is {type(args).__name__}"
     except (ValueError, RecursionError) as error:
-        args, fault = None, str(error) or "too deep"
-    else:
-        fault = "" if isinstance(args, dict) else f"it is {type(args).__name__}"
+        fault = str(error) or "too deep"
     if fault:
         args = {"arguments": call.arguments}
     return replace(call, arguments=json.dumps(args, ensure_ascii=False), extra={}), args, fault
