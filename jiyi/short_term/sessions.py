@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate
-from typing import Any
+from typing import Any, cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
@@ -15,7 +15,7 @@ from jiyi.records import Message, Query, Scope
 from jiyi.records.atoms import Atom, atoms, turns
 from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
-from jiyi.storage.store import Store
+from jiyi.storage.store import Store, all_messages
 
 __all__ = ["SessionWindow", "ShortTermMemory", "load_window"]
 
@@ -37,7 +37,7 @@ class SessionWindow:
     def of(cls, messages: Sequence[Message], last_seq: int, policy: SlidingWindow) -> "SessionWindow":
         """Return the window of these messages of a session, given in order."""
         candidates = Candidates.of(messages)
-        kept = policy(messages)
+        kept = candidates.without(policy.find_leaving(candidates))
         dropped_at = _find_newest_dropped(candidates, kept.kept)
         open_seqs = {_seq(messages[i]) for a in candidates.broken if a.first > dropped_at for i in a.indices}
         kept_seqs = {_seq(message) for message in kept.kept}
@@ -80,10 +80,10 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
     last, is_whole, older = _seq(tail[-1]), len(tail) < limit, list[Message]()
     if not is_whole:
         sound = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
-        pinned = _read_all(store, scope, pinned=True, before_seq=last + 1)
+        pinned = all_messages(store, scope, _MAX_ROWS, pinned=True, before_seq=last + 1)
         older = [message for message in pinned if _seq(message) not in sound]
         if any(message.role == "tool" or message.tool_calls for message in older):
-            tail, is_whole = _read_all(store, scope, before_seq=last + 1), True
+            tail, is_whole = list(all_messages(store, scope, _MAX_ROWS, before_seq=last + 1)), True
     while not is_whole and not _is_complete(tail, policy):
         limit = min(2 * limit, _MAX_ROWS)
         page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
@@ -91,7 +91,7 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
         is_whole = len(page) < limit
     if not is_whole:
         low = _seq(tail[0])
-        older += _read_all(store, scope, roles=("system",), before_seq=low)
+        older += all_messages(store, scope, _MAX_ROWS, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
             older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
@@ -100,7 +100,8 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
 
 def _is_complete(tail: Sequence[Message], policy: SlidingWindow) -> bool:
     """Say whether older messages cannot change what the policy keeps."""
-    candidates, kept = Candidates.of(tail), policy(tail).kept
+    candidates = Candidates.of(tail)
+    kept = candidates.without(policy.find_leaving(candidates)).kept
     oldest = _find_newest_dropped(candidates, kept)
     if oldest < 0:
         return False
@@ -129,19 +130,8 @@ def _find_atoms_across_turns(messages: Sequence[Message]) -> list[Atom]:
     return [atom for atom in atoms(messages) if users[atom.first] < users[atom.indices[-1]]]
 
 
-def _read_all(store: Store, scope: Scope, **parts: Any) -> list[Message]:
-    messages: list[Message] = []
-    while True:
-        after = _seq(messages[-1]) if messages else None
-        page = _read_page(store, scope, after_seq=after, limit=_MAX_ROWS, **parts)
-        messages += page
-        if len(page) < _MAX_ROWS:
-            return messages
-
-
 def _read_page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
-    rows = store.find(Query(scope=scope, kinds=("message",), **parts))
-    return [row for row in rows if isinstance(row, Message)]
+    return cast("list[Message]", store.find(Query(scope=scope, kinds=("message",), **parts)))
 
 
 def _initial_page_size(policy: SlidingWindow) -> int:

@@ -361,12 +361,12 @@ def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
     return {session.id: session.started_at for session in cast("Iterator[Session]", sessions)}
 
 
-def all_messages(store: Store, scope: Scope, limit: int) -> Iterator[Message]:
-    """Yield the messages of a session in their order, reading ``limit`` at a time."""
+def all_messages(store: Store, scope: Scope, limit: int, **query: Any) -> Iterator[Message]:
+    """Yield the messages of a session that `Query` selects, in their order, reading ``limit`` at a time."""
     after = None
     while True:
-        query = Query(scope=scope, kinds=("message",), after_seq=after, limit=limit)
-        messages = cast("list[Message]", store.find(query))
+        page = Query(scope=scope, kinds=("message",), after_seq=after, limit=limit, **query)
+        messages = cast("list[Message]", store.find(page))
         yield from messages
         if len(messages) < limit:
             return
