@@ -202,7 +202,7 @@ class _PartsBuilder:
             policy,
             written,
             backlog=extractive,
-            background=Background("summaries") if in_background else None,
+            background=Background() if in_background else None,
         )
 
     def skills(self) -> SkillShelf | None:

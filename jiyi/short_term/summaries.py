@@ -1,9 +1,9 @@
 """The stored summaries of sessions, and how older messages are folded into them when it is time."""
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Generic, TypeVar, cast
+from typing import cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
@@ -147,81 +147,6 @@ def summary_block(summary: Summary | None, most: int, counter: TokenCounter) -> 
 
 _MAX_RESULTS = 500  # that are not taken yet
 
-_Key = TypeVar("_Key", bound=Hashable)
-_Result = TypeVar("_Result")
-
-
-@dataclass(eq=False, repr=False)
-class Background(Generic[_Key, _Result]):
-    """Runs jobs one after the other, in a thread that starts with the first.
-
-    - Each key has at most one job that waits or runs; further ones are refused meanwhile.
-    - The result of a job is kept under its key until taken; of more than 500 the oldest are dropped.
-    """
-
-    name: str  # of the thread
-
-    def __post_init__(self) -> None:
-        self._changed = threading.Condition()
-        self._pending: dict[_Key, Callable[[], _Result]] = {}
-        self._results: dict[_Key, _Result] = {}
-        self._thread: threading.Thread | None = None
-        self._closed = False
-
-    def put(self, key: _Key, work: Callable[[], _Result]) -> bool:
-        """Queue a job, which must not raise; return whether it was accepted."""
-        with self._changed:
-            if self._closed or key in self._pending:
-                return False
-            self._pending[key] = work
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"jiyi-{self.name}", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
-            return True
-
-    def take(self, key: _Key) -> _Result | None:
-        """Return the result of a key's last job, once."""
-        with self._changed:
-            return self._results.pop(key, None)
-
-    def wait(self, key: _Key | None = None) -> None:
-        """Wait until the job of a key is done, or all jobs that were put before this call."""
-        with self._changed:
-            jobs = {k: job for k, job in self._pending.items() if key is None or k == key}
-            self._changed.wait_for(
-                lambda: self._closed or not any(self._pending.get(k) is job for k, job in jobs.items())
-            )
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Refuse new jobs, drop the waiting ones, and wait ``timeout`` seconds for the running one."""
-        with self._changed:
-            self._closed = True
-            thread = self._thread
-            self._changed.notify_all()
-        if thread is not None:
-            thread.join(timeout)
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._pending)
-                if self._closed:
-                    return
-                key, work = next(iter(self._pending.items()))
-            result = work()
-            with self._changed:
-                self._results[key] = result
-                if len(self._results) > _MAX_RESULTS:
-                    del self._results[next(iter(self._results))]
-                del self._pending[key]
-                self._changed.notify_all()
-
-
-_PAGE_SIZE = 500  # messages folded in at a time
-_MAX_PAGE = 10_000  # messages, if a turn is longer than a page
-_WRITING_NOTE = "a language model is writing the summary; until it is there, the window shows an extract"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryState:
@@ -238,6 +163,75 @@ class SummaryState:
             return tuple(messages)
         upto, required = self.summary.upto_seq, Candidates.of(messages).required_places
         return tuple(m for i, m in enumerate(messages) if i in required or m.seq is None or m.seq > upto)
+
+
+class Background:
+    """Folds sessions one after the other, in a thread that starts with the first.
+
+    - Each session has at most one fold that waits or runs; further ones are refused meanwhile.
+    - The result of a fold is kept until taken; of more than 500 the oldest are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._pending: dict[Scope, Callable[[], SummaryState]] = {}
+        self._results: dict[Scope, SummaryState] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def put(self, scope: Scope, fold: Callable[[], SummaryState]) -> bool:
+        """Queue a fold, which must not raise; return whether it was accepted."""
+        with self._changed:
+            if self._closed or scope in self._pending:
+                return False
+            self._pending[scope] = fold
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="jiyi-summaries", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+            return True
+
+    def take(self, scope: Scope) -> SummaryState | None:
+        """Return the result of a session's last fold, once."""
+        with self._changed:
+            return self._results.pop(scope, None)
+
+    def wait(self, scope: Scope | None = None) -> None:
+        """Wait until the fold of a session is done, or all that were put before this call."""
+        with self._changed:
+            folds = {key: fold for key, fold in self._pending.items() if scope in (None, key)}
+            self._changed.wait_for(
+                lambda: self._closed or not any(self._pending.get(key) is fold for key, fold in folds.items())
+            )
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Refuse new folds, drop the waiting ones, and wait ``timeout`` seconds for the running one."""
+        with self._changed:
+            self._closed = True
+            thread = self._thread
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._pending)
+                if self._closed:
+                    return
+                scope, fold = next(iter(self._pending.items()))
+            result = fold()
+            with self._changed:
+                self._results[scope] = result
+                if len(self._results) > _MAX_RESULTS:
+                    del self._results[next(iter(self._results))]
+                del self._pending[scope]
+                self._changed.notify_all()
+
+
+_PAGE_SIZE = 500  # messages folded in at a time
+_MAX_PAGE = 10_000  # messages, if a turn is longer than a page
+_WRITING_NOTE = "a language model is writing the summary; until it is there, the window shows an extract"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +253,7 @@ class SummaryUpdater:
     # Writes all pages but the last if there are several to fold, such as after an import;
     # without a model it takes milliseconds a page.
     backlog: Summarizer
-    background: Background[Scope, SummaryState] | None = None  # runs ``summarize``; None: callers wait
+    background: Background | None = None  # runs ``summarize``; None: callers wait
 
     def current_state(self, scope: Scope) -> SummaryState:
         """Return the stored summary without folding anything."""

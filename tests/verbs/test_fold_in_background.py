@@ -10,7 +10,7 @@ from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
 
 from jiyi.records import Scope
-from jiyi.short_term.summaries import Background
+from jiyi.short_term.summaries import Background, SummaryState
 
 SLOW = 1.0  # seconds the model takes
 WRITTEN = "- the model wrote this"
@@ -192,14 +192,14 @@ def test_a_fold_another_process_did_before_its_turn_is_not_paid_twice(asking):
     assert len(server.asked) == 2
 
 
-def test_one_piece_of_work_of_a_key_at_a_time_and_none_after_the_end():
-    background = Background[Scope, str]("test")
-    hold, key = threading.Event(), Scope(user_id="ana", session_id="s")
-    background.put(key, lambda: str(hold.wait(10)))
-    assert not background.put(key, lambda: "again")
-    hold.set()
-    background.wait(key)
-    assert background.take(key) == "True"
-    assert background.take(key) is None
+def test_one_fold_of_a_session_at_a_time_and_none_after_the_end():
+    background, held = Background(), threading.Event()
+    scope, done = Scope(user_id="ana", session_id="s"), SummaryState(notes=("done",))
+    background.put(scope, lambda: done if held.wait(10) else SummaryState())
+    assert not background.put(scope, SummaryState)
+    held.set()
+    background.wait(scope)
+    assert background.take(scope) is done
+    assert background.take(scope) is None
     background.close()
-    assert not background.put(key, lambda: "late")
+    assert not background.put(scope, SummaryState)
