@@ -103,7 +103,7 @@ class PriorityContext:
     def left(self) -> list[str]:
         """Return the pieces that do not fit, highest priority first."""
         _, left = pack(self._blocks, self.max_tokens)
-        return [block.text for block in sorted(left, key=lambda block: -block.score)]
+        return [block.text for block in left]
 
     def text(self, separator: str = "\n\n") -> str:
         """Return the best as one text of at most ``max_tokens`` by the counter, separators included.

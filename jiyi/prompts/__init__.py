@@ -5,6 +5,4 @@ one's own, `quote` makes text that is only data recognisable as such. Headings, 
 sentences are in `wording.toml`: `wording` gives a section of it.
 """
 
-from jiyi.prompts.load import Language, check_prompt, load_prompt, quote, wording
-
-__all__ = ["Language", "check_prompt", "load_prompt", "quote", "wording"]
+from jiyi.prompts.load import *

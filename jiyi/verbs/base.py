@@ -80,7 +80,7 @@ class Verbs:
         self._clock = parts.clock
 
     def _left_behind(self, quiet: bool) -> None:  # noqa: ARG002
-        """Drop the parts after a fork, see `jiyi.forks.Left`; the next access creates new ones."""
+        """Drop the parts after a fork, see `jiyi.forks.LeftAtFork`; the next access creates new ones."""
         for name in _PART_ATTRIBUTES:
             vars(self).pop(name, None)
         self._opening = threading.RLock()

@@ -146,18 +146,18 @@ class ItemVerbs(Verbs):
         check_flags(refresh=refresh)
         scope, moment = self._scope(user_id, agent_id), as_utc(as_of, "as_of")
         found = self._read_items([_checked_id(scope, as_labels(namespace), key)], scope)
-        now = self._clock()
-        for item in found:
-            if moment is not None and item.updated_at > moment:
-                return next((past for past in item.versions() if past.updated_at <= moment), None)
-            if not item.is_there(moment or now):
-                return None
-            end = _expiry(item, now)
-            if refresh and end is not None:
-                self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
-                return replace(item, expires_at=end, former=())
-            return item.without_history()
-        return None
+        if not found:
+            return None
+        item, now = found[0], self._clock()
+        if moment is not None and item.updated_at > moment:
+            return next((past for past in item.versions() if past.updated_at <= moment), None)
+        if not item.is_there(moment or now):
+            return None
+        end = _expiry(item, now)
+        if refresh and end is not None:
+            self._store.amend(scope, "item", [Amendment(id=item.id, expires_at=end)])
+            return replace(item, expires_at=end, former=())
+        return item.without_history()
 
     def get_items(
         self,

@@ -49,10 +49,10 @@ class SessionVerbs(Verbs):
         """
         scope = self._scope(user_id, agent_id)
         found = self._store.find(Query(scope=scope, kinds=("message", "step"), ids=(output_id,), limit=1))
-        for record in found:
-            text = record.text if isinstance(record, Message) else cast("Step", record).result or ""
-            return page(text, offset, max_tokens, self._counter)
-        raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
+        if not found:
+            raise NotFound(f"user {scope.user_id!r} has no message and no step with the id {output_id!r}")
+        text = found[0].text if isinstance(found[0], Message) else cast("Step", found[0]).result or ""
+        return page(text, offset, max_tokens, self._counter)
 
     def session_health(
         self,

@@ -193,11 +193,11 @@ def test_a_fold_another_process_did_before_its_turn_is_not_paid_twice(asking):
 
 
 def test_one_fold_of_a_session_at_a_time_and_none_after_the_end():
-    background, held = Background(), threading.Event()
+    background, gate = Background(), threading.Event()
     scope, done = Scope(user_id="ana", session_id="s"), SummaryState(notes=("done",))
-    background.put(scope, lambda: done if held.wait(10) else SummaryState())
+    background.put(scope, lambda: done if gate.wait(10) else SummaryState())
     assert not background.put(scope, SummaryState)
-    held.set()
+    gate.set()
     background.wait(scope)
     assert background.take(scope) is done
     assert background.take(scope) is None
