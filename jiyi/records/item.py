@@ -48,7 +48,9 @@ class Item:
         check_id("key", self.key)
         if len(self.key.encode()) > _MAX_BYTES:
             raise InputError(f"key takes {len(self.key.encode()):,} bytes; at most {_MAX_BYTES:,} are kept")
-        object.__setattr__(self, "value", _check_value(self.value))
+        kind, advice = 'JSON object such as {"theme": "dark"}', "with an item; split it"
+        value = copy_object("value", self.value, kind, most=_MAX_VALUE_BYTES, advice=advice)
+        object.__setattr__(self, "value", value)
         if self.ttl is not None and (isinstance(self.ttl, bool) or not 0 < self.ttl <= _MAX_TTL):
             raise InputError(f"ttl={self.ttl!r} must be seconds, more than 0 and at most 100 years")
         if self.version < 1:
@@ -128,8 +130,3 @@ def labels_in(path: str) -> tuple[str, ...]:
 def join_strings(value: object) -> str:
     """Return all texts in a JSON value, one per line, without the keys of objects."""
     return "\n".join(iter_strings(value, keys=False))
-
-
-def _check_value(value: object) -> dict[str, Any]:
-    kind = 'JSON object such as {"theme": "dark"}'
-    return copy_object("value", value, kind, most=_MAX_VALUE_BYTES, advice="with an item; split it")

@@ -17,6 +17,7 @@ from jiyi.records.session import Scope, Session, Summary
 __all__ = [
     "DOUBT",
     "FORGETTABLE",
+    "MAX_LIMIT",
     "SEARCHABLE",
     "Hit",
     "Hits",
@@ -75,7 +76,9 @@ FORGETTABLE: tuple[Kind, ...] = (*SEARCHABLE, "task")
 DOUBT = 0.5
 """The probability that nothing is relevant above which the reader of the hits is told so."""
 
-_MAX_LIMIT = 10_000
+MAX_LIMIT = 10_000
+"""The most records that a query may return."""
+
 _KINDS, _ROLES, _STATUSES = get_args(Kind), get_args(Role), get_args(FactStatus)
 _FIELD_FILTERS = ("role", "since", "until", "pinned")  # filters that are fields of a query, too
 _DATETIME_FIELDS = ("since", "until", "asked_at", "as_of", "there_at")
@@ -180,8 +183,8 @@ class Query:
 
 def check_limit(limit: object) -> None:
     """Raise `BadQuery` unless it is a whole number from 1 to 10,000."""
-    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_LIMIT:
-        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {_MAX_LIMIT:,}")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
+        raise BadQuery(f"limit={limit!r} must be a whole number from 1 to {MAX_LIMIT:,}")
 
 
 def _query_fields(name: str, condition: Filter) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from jiyi.clock import Clock, utc_now
 from jiyi.errors import BadScope, Closed, SettingsError
-from jiyi.records import Message, Query, Scope
+from jiyi.records import MAX_LIMIT, Message, Query, Scope
 from jiyi.records.atoms import Atom, atoms, turns
 from jiyi.short_term.policies import SlidingWindow
 from jiyi.short_term.policy import Candidates, Kept, check_count
@@ -20,7 +20,6 @@ from jiyi.storage.store import Store, all_messages
 __all__ = ["SessionWindow", "ShortTermMemory", "load_window"]
 
 _MAX_LOOK_BACK = 1_000  # messages searched for the call of a late result
-_MAX_ROWS = 10_000  # that a query may return
 _NOTHING_KEPT = Kept(kept=(), dropped=())
 
 
@@ -80,18 +79,18 @@ def load_window(store: Store, scope: Scope, policy: SlidingWindow) -> SessionWin
     last, is_whole, older = _seq(tail[-1]), len(tail) < limit, list[Message]()
     if not is_whole:
         sound = {_seq(tail[i]) for atom in atoms(tail) if atom.broken is None for i in atom.indices}
-        pinned = all_messages(store, scope, _MAX_ROWS, pinned=True, before_seq=last + 1)
+        pinned = all_messages(store, scope, MAX_LIMIT, pinned=True, before_seq=last + 1)
         older = [message for message in pinned if _seq(message) not in sound]
         if any(message.role == "tool" or message.tool_calls for message in older):
-            tail, is_whole = list(all_messages(store, scope, _MAX_ROWS, before_seq=last + 1)), True
+            tail, is_whole = list(all_messages(store, scope, MAX_LIMIT, before_seq=last + 1)), True
     while not is_whole and not _is_complete(tail, policy):
-        limit = min(2 * limit, _MAX_ROWS)
+        limit = min(2 * limit, MAX_LIMIT)
         page = _read_page(store, scope, before_seq=_seq(tail[0]), newest_first=True, limit=limit)
         tail = page[::-1] + tail
         is_whole = len(page) < limit
     if not is_whole:
         low = _seq(tail[0])
-        older += all_messages(store, scope, _MAX_ROWS, roles=("system",), before_seq=low)
+        older += all_messages(store, scope, MAX_LIMIT, roles=("system",), before_seq=low)
         if tail[turns(tail)[-1][0]].role != "user":  # a turn so long that its beginning is far back
             older += _read_page(store, scope, roles=("user",), before_seq=low, newest_first=True, limit=1)
     by_seq = {_seq(m): m for m in (*older, *tail)}
@@ -135,7 +134,7 @@ def _read_page(store: Store, scope: Scope, **parts: Any) -> list[Message]:
 
 
 def _initial_page_size(policy: SlidingWindow) -> int:
-    return min(max(100, 5 * (policy.k or 0)), _MAX_ROWS)
+    return min(max(100, 5 * (policy.k or 0)), MAX_LIMIT)
 
 
 def _seq(message: Message) -> int:
@@ -204,7 +203,9 @@ class ShortTermMemory:
 
     def window(self, scope: Scope) -> Kept:
         """Return the window as `messages` does, with the broken tool calls and results within its reach."""
-        key = _session_key(scope)
+        if scope.session_id is None:
+            raise BadScope("short-term memory is kept by session; give session_id")
+        key = scope.user_id, scope.session_id
         # Read first, so that later changes are seen by the next read.
         session, old = self._touch(key, scope.agent_id, self.changes(scope))
         new = None
@@ -285,9 +286,3 @@ def _sweep_until(stop: threading.Event, reference: "weakref.ref[ShortTermMemory]
             return
         memory.sweep()
         del memory
-
-
-def _session_key(scope: Scope) -> _Key:
-    if scope.session_id is None:
-        raise BadScope("short-term memory is kept by session; give session_id")
-    return scope.user_id, scope.session_id

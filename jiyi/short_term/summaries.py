@@ -8,15 +8,13 @@ from typing import cast
 from jiyi.clock import Clock, utc_now
 from jiyi.compression.summarize import Summarize
 from jiyi.errors import BadScope, InputError, LLMError, NotFound
-from jiyi.records import Block, Message, Query, ReportStep, Scope, Summary
+from jiyi.records import MAX_LIMIT, Block, Message, Query, ReportStep, Scope, Summary
 from jiyi.short_term.policy import Candidates
 from jiyi.short_term.summary import RunningSummary, Summarized, Summarizer
 from jiyi.storage.store import Store
 from jiyi.text import TokenCounter
 
 __all__ = ["Background", "Summaries", "SummaryState", "SummaryUpdater", "summary_block"]
-
-_MAX_ROWS = 10_000  # that a query may return
 
 _CHANGED_MESSAGE = "{} was forgotten meanwhile or never there; nothing was stored, fold again from latest()"
 
@@ -48,7 +46,7 @@ class Summaries:
 
     def versions(self, scope: Scope) -> list[Summary]:
         """Return all versions of a session's summary, oldest first; at most 10,000."""
-        return [summary for summary in self._find(scope, limit=_MAX_ROWS) if summary.scope == scope]
+        return [summary for summary in self._find(scope, limit=MAX_LIMIT) if summary.scope == scope]
 
     def add(self, scope: Scope, made: Summarized, after: Summary | None = None) -> Summary:
         """Store the next version of a summary, and return the version that is then the newest.
@@ -104,8 +102,8 @@ class Summaries:
 
     def _check_covered_messages(self, new: Summary) -> None:
         user = Scope(user_id=new.scope.user_id, session_id=new.scope.session_id)
-        for start in range(0, len(new.covers), _MAX_ROWS):
-            ids = new.covers[start : start + _MAX_ROWS]
+        for start in range(0, len(new.covers), MAX_LIMIT):
+            ids = new.covers[start : start + MAX_LIMIT]
             if self.store.count(Query(scope=user, kinds=("message",), ids=ids))["message"] < len(ids):
                 raise NotFound(_CHANGED_MESSAGE.format("a message it covers"))
 
@@ -229,8 +227,7 @@ class Background:
                 self._changed.notify_all()
 
 
-_PAGE_SIZE = 500  # messages folded in at a time
-_MAX_PAGE = 10_000  # messages, if a turn is longer than a page
+_PAGE_SIZE = 500  # messages folded in at a time, unless a turn is longer
 _WRITING_NOTE = "a language model is writing the summary; until it is there, the window shows an extract"
 
 
@@ -297,6 +294,7 @@ class SummaryUpdater:
             return state
         extract = self._fold(scope, state.summary, extract=self.background is not None)
         summary = extract.summary
+        # What was stored has a date.
         if self.background is None or summary is None or summary.created_at is not None:
             return extract
         self.background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
@@ -335,8 +333,8 @@ class SummaryUpdater:
                 messages += len(summarized.covers)
                 before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
-            elif not last and limit < _MAX_PAGE:
-                limit = min(4 * limit, _MAX_PAGE)
+            elif not last and limit < MAX_LIMIT:
+                limit = min(4 * limit, MAX_LIMIT)
                 continue
             if last or not folded.changed:
                 break

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
-from jiyi.records import SEARCHABLE, Kind, Message, Query, Record, Scope, Session
+from jiyi.records import MAX_LIMIT, SEARCHABLE, Kind, Message, Query, Record, Scope, Session
 from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
@@ -45,7 +45,6 @@ _SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 
 _T = TypeVar("_T")
 _P = TypeVar("_P")  # a page, which has ``next``
-_MAX_FOUND = 10_000  # records that one query may return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +356,7 @@ def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
 
 def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:
     """Return the ids of the sessions in a scope, each with the date of its first message."""
-    sessions = all_records(store, Query(scope=scope, kinds=("session",), limit=_MAX_FOUND))
+    sessions = all_records(store, Query(scope=scope, kinds=("session",), limit=MAX_LIMIT))
     return {session.id: session.started_at for session in cast("Iterator[Session]", sessions)}
 
 

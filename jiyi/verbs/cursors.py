@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
-from jiyi.records import Listing, Message, Query, Record, stable_id
+from jiyi.records import MAX_LIMIT, Listing, Message, Query, Record, stable_id
 from jiyi.storage import Store, sort_time
 from jiyi.storage.rows import is_storable
 
-__all__ = ["BEFORE_NEWEST", "MAX_ROWS", "SortKey", "list_page", "make_listing", "read_cursor"]
+__all__ = ["BEFORE_NEWEST", "SortKey", "list_page", "make_listing", "read_cursor"]
 
 SortKey = tuple[Any, ...]
 """What a record is sorted by: whole numbers (microseconds since 1970, or a ``seq``), then its id."""
@@ -25,9 +25,6 @@ _T = TypeVar("_T")
 
 _MAX_CURSOR_LENGTH = 8_192  # characters of a cursor
 _MAX_NUMBER = 2**62
-
-MAX_ROWS = 10_000
-"""The most rows that a query may return."""
 
 BEFORE_NEWEST = (_MAX_NUMBER, "")
 """The sort key before the first record of a list by age, newest first."""
@@ -40,13 +37,13 @@ def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
     """
     list_name = repr(replace(query, limit=1, there_at=None))
     place = read_cursor(after, 1, list_name)
-    asked = replace(query, limit=min(query.limit + 1, MAX_ROWS))
+    asked = replace(query, limit=min(query.limit + 1, MAX_LIMIT))
     if query.kinds != ("message",):
         asked = replace(asked, after=place or BEFORE_NEWEST)
     elif place is not None:
         asked = replace(asked, before_seq=place[0])
     found = store.find(asked)
-    more = len(found) > query.limit or len(found) == MAX_ROWS
+    more = len(found) > query.limit or len(found) == MAX_LIMIT
     return make_listing(found[: query.limit], more, _sort_key, list_name)
 
 

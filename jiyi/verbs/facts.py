@@ -8,10 +8,10 @@ from jiyi.clock import to_micros
 from jiyi.errors import BadQuery
 from jiyi.long_term import Learned, Neighbour, neighbours, profile_of
 from jiyi.long_term.finding import newest_messages
-from jiyi.records import Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
+from jiyi.records import MAX_LIMIT, Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
 from jiyi.records.checks import check_choice
 from jiyi.verbs.base import Verbs, as_utc, check_text
-from jiyi.verbs.cursors import BEFORE_NEWEST, MAX_ROWS, SortKey, make_listing, read_cursor
+from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor
 
 __all__ = ["FactVerbs"]
 
@@ -128,7 +128,7 @@ class FactVerbs(Verbs):
             limit=limit + 1,
             before=read_cursor(after, 1, list_name) or BEFORE_NEWEST,
         )
-        more = len(found) > limit or len(found) == MAX_ROWS
+        more = len(found) > limit or len(found) == MAX_LIMIT
         part = make_listing(found[-limit:][::-1], more, _creation_key, list_name)
         part.reverse()
         return part

@@ -244,7 +244,7 @@ def test_more_sessions_and_tasks_than_one_question_returns(one, fresh, tmp_path,
     one.store.put([message(f"m{n}", session=f"s{n % 7}", at=n) for n in range(20)])
     one.store.put([task(f"t{n}", at=n // 4) for n in range(20)])
     whole = one.export(tmp_path / "a.jsonl")
-    monkeypatch.setattr("jiyi.storage.store._MAX_FOUND", 5)
+    monkeypatch.setattr("jiyi.storage.store.MAX_LIMIT", 5)
     monkeypatch.setattr("jiyi.storage.transfer.export._BATCH_SIZE", 3)
     assert one.export(tmp_path / "b.jsonl").counts == whole.counts
     assert (tmp_path / "a.jsonl").read_bytes() == (tmp_path / "b.jsonl").read_bytes()
