@@ -128,18 +128,18 @@ class Faults:
 
     def no_answer(self, endpoint: Endpoint, reason: str | None, *, seconds: float, tries: int) -> Failure:
         """Return the failure of a connection that was refused or broke; None: it was silent for `seconds`."""
-        said = f"did not answer within {seconds:.3g} s, {tries} time(s)"
+        problem = f"did not answer within {seconds:.3g} s, {tries} time(s)"
         advice = "check that it runs, or raise the endpoint's timeout"
         if reason is not None:
-            said = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
+            problem = f"could not be reached, {tries} time(s) ({endpoint.short(reason)})"
             advice = "check that it runs and that base_url is right"
-        return Failure(self.unreachable(f"{endpoint.shown} {said}: {advice}"), transient=True)
+        return Failure(self.unreachable(f"{endpoint.shown} {problem}: {advice}"), transient=True)
 
     def status_failure(
         self,
         endpoint: Endpoint,
         status: int,
-        said: str,
+        message: str,
         *,
         blamed: str = "",
         retry_after: str | None = None,
@@ -150,7 +150,7 @@ class Faults:
         `blamed` is the field of the request the endpoint named, `retry_after` its header of
         that name; `permanent` marks a status that is usually transient but not this time.
         """
-        words = endpoint.short(said)
+        words = endpoint.short(message)
         transient = (status in _TRANSIENT or (status >= 500 and status != _NOT_IMPLEMENTED)) and not permanent
         if transient:
             failed = f"{endpoint.shown} kept failing with HTTP {status} ({words})"
@@ -163,8 +163,8 @@ class Faults:
     def unusable(self, endpoint: Endpoint, reason: object, body: bytes) -> Failure:
         """Return the failure of an answer of the wrong form; `reason` says what is wrong with it."""
         begins = endpoint.short(body.decode("utf-8", "replace"))
-        said = f"{self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}"
-        return Failure(self.refused(f"{endpoint.shown} {said}; the answer begins: {begins}"))
+        problem = f"{self.misfit}: {endpoint.short(str(reason))}; {self.misfit_advice}"
+        return Failure(self.refused(f"{endpoint.shown} {problem}; the answer begins: {begins}"))
 
 
 _breakers: dict[tuple[str, str, str, type[JiyiError]], Breaker] = {}

@@ -151,11 +151,11 @@ class OpenAIClient:
 
         if isinstance(error, openai.APIStatusError):
             body = error.body
-            said = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
+            message = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
             return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,
-                str(said or error.response.reason_phrase),
+                str(message or error.response.reason_phrase),
                 blamed=error.param if isinstance(error.param, str) else "",
                 retry_after=error.response.headers.get("retry-after"),
                 # An exhausted account also answers 429, but waiting does not fill it.

@@ -98,7 +98,7 @@ class SlidingWindow:
         for number in range(newest, -1, -1):
             turn = [candidates.messages[i].role for i in rounds[number] if i in choosable]
             free -= sum(role in _COUNTED_ROLES for role in turn)
-            if free < 0:
+            if free < 0:  # this turn leaves with those before it; of the newest only the oldest atoms
                 for places in rounds[: number + (number < newest)]:
                     yield from places
                 if number == newest:

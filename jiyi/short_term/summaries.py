@@ -292,13 +292,13 @@ class SummaryUpdater:
         policy = replace(self.policy, max_tokens=max_tokens)
         if not policy.due(uncovered, more_tokens=tokens) and not self._has_uncovered(scope, state, uncovered):
             return state
-        extract = self._fold(scope, state.summary, extract=self.background is not None)
-        summary = extract.summary
+        folded = self._fold(scope, state.summary, extract=self.background is not None)
+        summary = folded.summary
         # What was stored has a date.
         if self.background is None or summary is None or summary.created_at is not None:
-            return extract
+            return folded
         self.background.put(scope, lambda: self._fold_in_background(scope, summary.previous))
-        return replace(extract, notes=(*extract.notes, _WRITING_NOTE))
+        return replace(folded, notes=(*folded.notes, _WRITING_NOTE))
 
     def _fold_in_background(self, scope: Scope, after: str | None) -> SummaryState:
         """Fold, unless another process already did; a failure is in the notes."""
@@ -312,8 +312,8 @@ class SummaryUpdater:
 
     def _fold(self, scope: Scope, summary: Summary | None, *, extract: bool = False) -> SummaryState:
         """Fold in pages; with ``extract`` the last page is not stored, and no model is asked."""
-        messages, before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
-        shown: Summary | None = None
+        count, tokens_before, notes, limit = 0, 0, list[str](), _PAGE_SIZE
+        unsaved: Summary | None = None
         while True:
             upto = summary.upto_seq if summary else -1
             page = self.summaries.unfolded(scope, upto, limit=limit)
@@ -323,15 +323,15 @@ class SummaryUpdater:
             notes += [folded.note] if folded.note and (folded.changed or page) else []
             if isinstance(summarized := folded.summary, Summarized):
                 if last and extract:
-                    shown = _next_version(scope, summarized, summary)
+                    unsaved = _next_version(scope, summarized, summary)
                     break
                 try:
                     stored = self.summaries.add(scope, summarized, summary)
                 except NotFound:
                     notes.append("what was being summarised changed meanwhile; the summary stays as it was")
                     break
-                messages += len(summarized.covers)
-                before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
+                count += len(summarized.covers)
+                tokens_before += sum(self.policy.counter.count(drop.message) for drop in folded.dropped)
                 summary, limit = stored, _PAGE_SIZE
             elif not last and limit < MAX_LIMIT:
                 limit = min(4 * limit, MAX_LIMIT)
@@ -339,16 +339,16 @@ class SummaryUpdater:
             if last or not folded.changed:
                 break
         step = None
-        if messages and summary:
+        if count and summary:
             step = ReportStep(
                 what="summarised",
-                items=messages,
-                tokens_before=before,
+                items=count,
+                tokens_before=tokens_before,
                 tokens=summary.tokens,
                 note=f"{summary.method}; version {summary.version} of the summary",
             )
         unique = tuple(dict.fromkeys(notes))
-        return SummaryState(summary=shown or summary, step=step, notes=unique, error=folded.error)
+        return SummaryState(summary=unsaved or summary, step=step, notes=unique, error=folded.error)
 
     def _has_uncovered(self, scope: Scope, state: SummaryState, shown: Sequence[Message]) -> bool:
         """Say whether messages are neither in the session's window nor in the summary."""

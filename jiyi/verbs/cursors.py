@@ -37,12 +37,10 @@ def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
     """
     list_name = repr(replace(query, limit=1, there_at=None))
     place = read_cursor(after, 1, list_name)
-    asked = replace(query, limit=min(query.limit + 1, MAX_LIMIT))
-    if query.kinds != ("message",):
-        asked = replace(asked, after=place or BEFORE_NEWEST)
-    elif place is not None:
-        asked = replace(asked, before_seq=place[0])
-    found = store.find(asked)
+    start: dict[str, Any] = {"after": place or BEFORE_NEWEST}
+    if query.kinds == ("message",):
+        start = {"before_seq": place[0] if place else None}
+    found = store.find(replace(query, limit=min(query.limit + 1, MAX_LIMIT), **start))
     more = len(found) > query.limit or len(found) == MAX_LIMIT
     return make_listing(found[: query.limit], more, _sort_key, list_name)
 

@@ -110,9 +110,11 @@ class ForgettingVerbs(Verbs):
         labels = None if namespace is None else as_labels(namespace)
         by_content, by_place = query is not None or bool(filters), bool(session_id is not None or labels)
         _check_selection(by_content, names is not None, everything, by_place)
-        asked = _selection_query(scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit)
-        act = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
-        receipt = act(scope, ids=names, query=asked, reason=reason, at=self._clock(), dry_run=dry_run)
+        selection = _selection_query(
+            scope, query, filters, ids=names, kinds=kinds, namespace=labels, limit=limit
+        )
+        remove = self._long_term.forgetting.purge if purge else self._long_term.forgetting.forget
+        receipt = remove(scope, ids=names, query=selection, reason=reason, at=self._clock(), dry_run=dry_run)
         return self._indexed(receipt)
 
     def restore(
@@ -230,10 +232,10 @@ def _selection_query(
         return None
     every: tuple[Kind, ...] = FORGETTABLE if namespace is None else ("item",)
     names = every if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    asked = Query(scope=scope, text=query or "", kinds=names, namespace=namespace, limit=limit)
-    asked = asked.with_filters(filters)
-    narrows = asked.text or filters or namespace is not None or not set(asked.kinds) >= set(FORGETTABLE)
-    return asked if narrows else None
+    selection = Query(scope=scope, text=query or "", kinds=names, namespace=namespace, limit=limit)
+    selection = selection.with_filters(filters)
+    narrows = query or filters or namespace is not None or not set(names) >= set(FORGETTABLE)
+    return selection if narrows else None
 
 
 def _check_selection(by_content: bool, by_ids: bool, everything: bool, by_place: bool) -> None:
