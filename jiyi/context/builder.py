@@ -104,7 +104,7 @@ class _Assembly:
         self._prefix = prefix
         self._context = context
         self._counter = counter
-        self._prefix_messages = [counter.counted(message) for message in prefix.messages()]
+        self._prefix_messages, self._prefix_blocks = prefix.render(counter)
         self._prefix_tokens = counter.count_all(self._prefix_messages)
         self._tool_tokens = counter.count_tools(materials.tools) if materials.tools else 0
         fixed = [*self._prefix_messages, *([materials.current] if materials.current else [])]
@@ -212,7 +212,7 @@ class _Assembly:
                 language=context.language,
             ),
             report=self._report.build(
-                self._prefix_messages,
+                self._prefix_blocks,
                 talk,
                 context,
                 budget=self._budget,

@@ -22,6 +22,7 @@ __all__ = [
     "SummaryPlace",
     "context_pieces",
     "edges",
+    "join_texts",
     "passages",
     "render_block",
     "render_frame",
@@ -129,30 +130,22 @@ class Prefix:
     place: SummaryPlace
     dropped: tuple[Block, ...] = ()  # dropped blocks, in the order of dropping
 
-    def messages(self) -> tuple[Message, ...]:
-        """Return the messages to send: the sections follow the last system message's own text."""
-        appended, separate = ("".join(text for text, _ in pieces) for pieces in self._split_pieces())
-        messages = list(self.system)
-        if appended and messages:
-            messages[-1] = _append_text(messages[-1], appended)
-        elif appended:
-            messages.append(Message(role="system", content=appended))
+    def render(self, counter: TokenCounter) -> tuple[list[Message], list[tuple[Block, int]]]:
+        """Return the messages to send, counted, and the blocks in them, each with the tokens it takes.
+
+        The sections follow the last system message's own text.
+        """
+        appended, separate = self._split_pieces()
+        messages, shown = [counter.counted(message) for message in self.system], list[tuple[Block, int]]()
+        if appended:
+            bare = messages.pop() if messages else Message(role="system", content="")
+            messages.append(counter.counted(_append_text(bare, join_texts(appended))))
+            shown += tokens_by_block([("\n\n", None), *appended], messages[-1], bare, counter)
         if separate:
             # A user message: quoted statements have no more authority now than when they were made.
-            messages.append(Message(role="user", content=separate))
-        return tuple(messages)
-
-    def count_blocks(self, messages: Sequence[Message], counter: TokenCounter) -> list[tuple[Block, int]]:
-        """Return the blocks shown in ``messages()``, each with the tokens it takes there."""
-        appended, separate = self._split_pieces()
-        counted: list[tuple[Block, int]] = []
-        if appended:
-            place = -2 if separate else -1
-            bare = self.system[-1] if self.system else Message(role="system", content="")
-            counted += tokens_by_block([("\n\n", None), *appended], messages[place], bare, counter)
-        if separate:
-            counted += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
-        return counted
+            messages.append(counter.counted(Message(role="user", content=join_texts(separate))))
+            shown += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
+        return messages, shown
 
     def _split_pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return the pieces appended to the last system message, and those of a separate message."""
@@ -176,6 +169,11 @@ class Prefix:
         worst = min(reversed(closable), key=lambda i: self.skills[i].score)
         kept = self.skills[:worst] + self.skills[worst + 1 :]
         return replace(self, skills=kept, dropped=(*self.dropped, self.skills[worst]))
+
+
+def join_texts(pieces: Sequence[Piece]) -> str:
+    """Return the text of the pieces together."""
+    return "".join([text for text, _ in pieces])
 
 
 def tokens_by_block(
@@ -221,7 +219,7 @@ def render_frame(sections: Set[Section], opening: str, language: str) -> str:
 
 def render_block(block: Block, language: str, zone: tzinfo = UTC) -> str:
     """Return a block as it is shown alone in the context message."""
-    return "".join([text for text, _ in _render_passage([block], set(), language, zone)])
+    return join_texts(_render_passage([block], set(), language, zone))
 
 
 def context_pieces(

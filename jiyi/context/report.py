@@ -69,14 +69,14 @@ class ReportBuilder:
 
     def build(
         self,
-        before: Sequence[Message],
+        in_prefix: Sequence[tuple[Block, int]],
         talk: Sequence[Message],
         context: ContextMessage,
         *,
         budget: Budget,
         tokens: int,
     ) -> Report:
-        """Return the report: ``before`` are the prefix's messages, ``talk`` the remaining history."""
+        """Return the report; ``in_prefix`` are blocks with their tokens, ``talk`` the remaining history."""
         materials, counter, shown = self._materials, self._counter, context.tokens_by_block()
         if context.without_room:
             after = sum(size for _, size in shown)
@@ -85,7 +85,6 @@ class ReportBuilder:
         included = [
             self._message_item(m, "system", "system messages always stay") for m in self._prefix.system
         ]
-        in_prefix = self._prefix.count_blocks(before, counter)
         stored = [_block_item(block, _block_reason(block), size) for block, size in in_prefix]
         stored += [self._message_item(m, "history", self._history_reason(m)) for m in talk]
         stored += [_block_item(block, _block_reason(block), size) for block, size in shown]

@@ -207,7 +207,7 @@ class ContextMessage:
 
     def _set_pieces(self, pieces: list[render.Piece]) -> None:
         self.pieces = pieces
-        self.message = self.counter.counted(self._as_message("".join([text for text, _ in pieces])))
+        self.message = self.counter.counted(self._as_message(render.join_texts(pieces)))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
