@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from refusing import refused
+from tables import read_tables
 
 import jiyi
 from jiyi.names import USE
@@ -17,16 +18,8 @@ PAGES = [
     Path(__file__).parents[1] / "docs" / "zh" / "names.md",
 ]
 
-TUTORIALS = {
-    *("SlidingWindowMemory", "TokenTruncationMemory", "SummarizationMemory", "VectorMemory", "HybridMemory"),
-    *("BaseMemory", "CoreAgent", "ShortTermMemory", "ForgetGate", "Consolidator", "Cleanup", "LongTermStore"),
-    *("EmbeddingService", "ContextMonitor"),
-}
-WORDS = {
-    *("ContextMonitor.log", "ContextMonitor.analyze", "conversation_summary", "message_buffer"),
-    *("llm_context_length", "渐进式披露", "注意力预算", "中段迷失"),
-}
-
+TABLES = read_tables(__file__)
+TUTORIALS = set(TABLES["names of tutorials"])
 PLACE = re.compile(r"\bjiyi((?:\.[A-Za-z_0-9]+)+)")
 
 
@@ -37,7 +30,7 @@ def importing(name: str) -> ImportError:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-@pytest.mark.parametrize("name", sorted(TUTORIALS | WORDS | set(USE)))
+@pytest.mark.parametrize("name", sorted({*TUTORIALS, *TABLES["words of tutorials"], *USE}))
 def test_the_page_knows_the_name(page, name):
     known = [
         re.split(r"(?<!\\)\|", line)[1]
