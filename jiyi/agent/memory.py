@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from jiyi.agent.actions import Action
-from jiyi.compression.tool_output import page
 from jiyi.errors import InputError, NotFound
 from jiyi.manager import MemoryManager
 from jiyi.prompts import Language, quote, wording
@@ -177,21 +176,11 @@ class MemoryTools:
         return opened if resource else self._words["opened"].format(name=name)
 
     def _open_output(self, id: str, offset: int = 0) -> str:
-        part = page(self._full_text(id), offset, _PART_TOKENS, self._memory.counter)
+        try:
+            part = self._memory.open_output(id, offset, max_tokens=_PART_TOKENS)
+        except NotFound as error:
+            raise NotFound(self._words["no_output"].format(id=id)) from error
         end = part.offset + len(part.text)
         head = self._words["part"].format(start=part.offset, end=end, length=part.total)
         more = [] if part.next_offset is None else [self._words["go_on"].format(end=part.next_offset)]
         return "\n".join([head, part.text, *more])
-
-    def _full_text(self, id: str) -> str:
-        """Return the complete result of a step of this run, or the text of a message."""
-        for step in self.work.steps:
-            if step.id == id and step.result is not None:
-                return step.result
-        try:
-            record = self._memory.get(id)
-        except NotFound:
-            record = None
-        if not isinstance(record, Message):
-            raise NotFound(self._words["no_output"].format(id=id))
-        return record.text
