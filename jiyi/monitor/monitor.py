@@ -195,13 +195,13 @@ class ContextMonitor:
         """Return the drift of the run of a session, None without a step in 30 minutes."""
         self._catch_up()
         with self._lock:
-            return dict(self._drifts()).get(self._key(session_id, user_id), ("", None))[1]
+            return self._drifts().get(self._key(session_id, user_id), ("", None))[1]
 
     def alerts(self) -> tuple[Alert, ...]:
         """Return the figures and runs that passed a threshold, critical ones first."""
         figures = self.by_task_type()
         with self._lock:
-            runs = dict(self._drifts())
+            runs = self._drifts()
         return find_alerts(figures, runs, self.thresholds)
 
     def listen(self, listener: Listener) -> None:
@@ -261,12 +261,12 @@ class ContextMonitor:
 
     def _gauges_of(self, task_type: str | None) -> Gauges:
         series = self._total if task_type is None else self._types[task_type]
-        runs = [drift for _, (run_type, drift) in self._drifts() if task_type in (None, run_type)]
+        runs = [drift for run_type, drift in self._drifts().values() if task_type in (None, run_type)]
         return series.gauges(task_type, [run.score for run in runs], sum(run.drifting for run in runs))
 
-    def _drifts(self) -> list[tuple[SessionKey, tuple[str, Drift]]]:
+    def _drifts(self) -> dict[SessionKey, tuple[str, Drift]]:
         """Return task type and drift of the active runs whose drift is known."""
-        return [(key, (run.task_type, run.drift)) for key, run in self._active_runs() if run.drift]
+        return {key: (run.task_type, run.drift) for key, run in self._active_runs() if run.drift}
 
     def _catch_up(self) -> None:
         """Compare the pending replies, and compute the drift of runs with new steps."""
