@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from jiyi.context import render
 from jiyi.context.pack import pack
-from jiyi.context.render import tokens_by_block
 from jiyi.records import Block, Message, Section
 from jiyi.text import TokenCounter, sentences
 
@@ -172,7 +171,7 @@ class ContextMessage:
 
     def tokens_by_block(self) -> list[tuple[Block, int]]:
         """Return all blocks shown, successors included, each with the tokens it takes."""
-        return tokens_by_block(self.pieces, self.message, _EMPTY, self.counter)
+        return render.tokens_by_block(self.pieces, self.message, _EMPTY, self.counter)
 
     def _fit_into(self, waiting: Sequence[Block], free: int) -> list[Block]:
         """Render the message within ``free`` tokens; return the blocks left without room.

@@ -39,13 +39,13 @@ Section = Literal[
 SECTIONS: tuple[Section, ...] = get_args(Section)
 """All sections in the order the window shows them: what changes least comes first."""
 
-SHARED_SECTIONS: tuple[Section, ...] = ("task", "knowledge", "episodes", "recalled", "history")
-"""The sections that share the tokens left by the others."""
-
 SHARES: Mapping[Section, float] = MappingProxyType(
     {"task": 0.10, "knowledge": 0.10, "episodes": 0.15, "recalled": 0.30, "history": 0.35}
 )
 """Default shares of the tokens left by the other sections. What a section does not use goes to the rest."""
+
+SHARED_SECTIONS: tuple[Section, ...] = tuple(SHARES)
+"""The sections that share the tokens left by the others."""
 
 RULES_OF_THUMB: Mapping[str, tuple[float, float]] = MappingProxyType(
     {

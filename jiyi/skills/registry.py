@@ -216,7 +216,7 @@ def _read_resource(skill: Skill, name: str) -> str:
     if file is None or not file.is_file():
         known = ", ".join(islice(_files(skill.folder), 20)) or "no other files"
         raise NotFound(f"the skill {skill.name} has no file {name!r}; it has {known}")
-    data = _read(file, _MAX_TEXT)
+    data = _read_bytes(file, _MAX_TEXT)
     if len(data) > _MAX_TEXT:
         raise InputError(f"{file.name} is larger than {_MAX_TEXT:,} bytes; no window holds that")
     return _decode(data, f"{name!r} of {skill.name}")
@@ -265,7 +265,7 @@ def _split_file(folder: Path, *, card_only: bool) -> tuple[str, str]:
         raise InputError(f"there is no {_SKILL_FILE} in it; the name is written so, in capitals")
     if not file.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"{_SKILL_FILE} is a link that leads out of the folder; copy the file into it")
-    data = _read(file, _MAX_FRONT_MATTER + (0 if card_only else _MAX_TEXT))
+    data = _read_bytes(file, _MAX_FRONT_MATTER + (0 if card_only else _MAX_TEXT))
     first, _, rest = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     if first.rstrip() != b"---":
         raise InputError(f'{_SKILL_FILE} has no front matter; its first line must be "---"')
@@ -278,7 +278,7 @@ def _split_file(folder: Path, *, card_only: bool) -> tuple[str, str]:
     return _decode(head, _SKILL_FILE), "" if card_only else _decode(body, f"the body of {_SKILL_FILE}")
 
 
-def _read(file: Path, limit: int) -> bytes:
+def _read_bytes(file: Path, limit: int) -> bytes:
     """Return the content of a file, at most a byte more than ``limit``."""
     try:
         with file.open("rb") as source:
