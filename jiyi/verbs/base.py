@@ -139,6 +139,7 @@ class Verbs:
         return result
 
 
+# What `_set_parts` sets.
 _PART_ATTRIBUTES = frozenset(name for name in Verbs._set_parts.__code__.co_names if name.startswith("_"))
 
 

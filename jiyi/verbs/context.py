@@ -145,19 +145,19 @@ class ContextVerbs(Verbs):
         """Return the skill blocks of the session, the tokens saved by closed skills, and swaps as steps."""
         if self._skills is None:
             return [], 0, []
-        seen = self._skills.of(scope)
-        seen.follow(question)
+        disclosure = self._skills.of(scope)
+        disclosure.follow(question)
         steps = [
             ReportStep(
                 what="swapped skills",
                 items=len(swapped.closed) + len(swapped.opened),
-                tokens_before=seen.tokens(swapped.closed, self._counter),
-                tokens=seen.tokens(swapped.opened, self._counter),
+                tokens_before=disclosure.tokens(swapped.closed, self._counter),
+                tokens=disclosure.tokens(swapped.opened, self._counter),
                 note=swapped.summary,
             )
-            for swapped in seen.news()
+            for swapped in disclosure.news()
         ]
-        return seen.blocks(self._counter, language), seen.saved(self._counter), steps
+        return disclosure.blocks(self._counter, language), disclosure.saved(self._counter), steps
 
     def _shorten(self, message: Message, max_tokens: int) -> Message | None:
         made = ToolOutput(counter=self._counter)(message, max_tokens=max(max_tokens, _MIN_OUTPUT_TOKENS))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jiyi.compression import Compressed
@@ -30,7 +31,7 @@ class Scratch:
         self.task_id = task_id
         self._shorten = shorten
         self._messages: list[Message] = []
-        self._open_calls: dict[str, ToolCall] = {}  # calls of the newest action without a result
+        self._open_calls: list[str] = []  # ids of the newest action's calls without a result
         self._action_place = 0  # the place of the newest action
 
     @classmethod
@@ -70,7 +71,7 @@ class Scratch:
         extra = {} if thought else {"content": None}
         self._add(Message(role="assistant", content=thought or None, tool_calls=tuple(calls), extra=extra))
         self._action_place = len(self._messages) - 1
-        self._open_calls = {call.id: call for call in calls}
+        self._open_calls = [call.id for call in calls]
 
     def observe(self, call_id: str, text: str, *, id: str | None = None) -> Message:
         """Add the result of a call and return it as shown; `InputError` if no such call waits for one.
@@ -81,10 +82,9 @@ class Scratch:
             raise InputError(f"no call {call_id!r} waits for a result; add it with act() first")
         result = Message(role="tool", tool_call_id=call_id, content=text, id=id or new_id())
         if self._shorten is not None:
-            shown = self._shorten(result).text
-            result = Message(role="tool", tool_call_id=call_id, content=shown, id=result.id)
+            result = replace(result, content=self._shorten(result).text)
         self._messages.append(result)
-        del self._open_calls[call_id]
+        self._open_calls.remove(call_id)
         return result
 
     def clear(self) -> None:
