@@ -105,13 +105,13 @@ class _Assembly:
         self._context = context
         self._counter = counter
         self._prefix_messages, self._prefix_blocks = prefix.render(counter)
-        self._prefix_tokens = counter.count_all(self._prefix_messages)
         self._tool_tokens = counter.count_tools(materials.tools) if materials.tools else 0
-        fixed = [*self._prefix_messages, *([materials.current] if materials.current else [])]
-        # Tokens left by prefix, current message and tool definitions.
-        self._available = budget.max_input_tokens - counter.count_all(fixed) - self._tool_tokens
+        prefix_tokens = counter.count_all(self._prefix_messages)
+        # Tokens left by prefix and tool definitions, and by the current message.
+        self._stable = budget.max_input_tokens - prefix_tokens - self._tool_tokens
+        self._available = self._stable - (counter.count(materials.current) if materials.current else 0)
         if self._available < 0:
-            raise self._too_small_error(self._count_pinned_tokens() - self._available)
+            raise self._too_small_error(self._count_pinned_tokens())
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
         self._report = ReportBuilder(materials, prefix, skipped, counter)
@@ -163,10 +163,9 @@ class _Assembly:
         shares = self._budget.shares
         total = sum(shares.values())
         share = shares.get("history", 0.0) / total if total else 1.0
-        stable = self._budget.max_input_tokens - self._prefix_tokens - self._tool_tokens
         self._history, changed = shorten_tool_results(
             self._history,
-            int(stable * share),
+            int(self._stable * share),
             shorten,
             counter=self._counter,
             newest_is_apart=self._materials.current is not None,
@@ -188,7 +187,7 @@ class _Assembly:
             decision = budget(remaining, allowance + opening)
         except BudgetTooSmall as error:
             if error.needed - opening > self._available:
-                raise self._too_small_error(error.needed - opening - self._available) from error
+                raise self._too_small_error(error.needed - opening) from error
             decision = budget(remaining, error.needed)
         dropped += decision.dropped
         kept = {m.id for m in decision.kept}
@@ -225,8 +224,8 @@ class _Assembly:
         messages = [*self._materials.history, *self._materials.tail]
         return sum(self._counter.count(messages[i]) for i in Candidates.of(messages).required_places)
 
-    def _too_small_error(self, excess: int) -> BudgetTooSmall:
-        available = self._budget.max_input_tokens
+    def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
+        available, excess = self._budget.max_input_tokens, pinned_tokens - self._available
         needed = available + excess
         return BudgetTooSmall(
             f"system, pinned and current messages, required skills and tools take {needed} tokens, "
