@@ -16,7 +16,7 @@ from jiyi.records import MAX_LIMIT, Listing, Message, Query, Record, stable_id
 from jiyi.storage import Store, sort_time
 from jiyi.storage.rows import is_storable
 
-__all__ = ["BEFORE_NEWEST", "SortKey", "list_page", "make_listing", "read_cursor"]
+__all__ = ["BEFORE_NEWEST", "SortKey", "list_page", "make_listing", "read_cursor", "sort_key"]
 
 SortKey = tuple[Any, ...]
 """What a record is sorted by: whole numbers (microseconds since 1970, or a ``seq``), then its id."""
@@ -42,7 +42,7 @@ def list_page(store: Store, query: Query, after: str | None) -> Listing[Any]:
         start = {"before_seq": place[0] if place else None}
     found = store.find(replace(query, limit=min(query.limit + 1, MAX_LIMIT), **start))
     more = len(found) > query.limit or len(found) == MAX_LIMIT
-    return make_listing(found[: query.limit], more, _sort_key, list_name)
+    return make_listing(found[: query.limit], more, sort_key, list_name)
 
 
 def make_listing(found: Sequence[_T], more: bool, key: Callable[[_T], SortKey], name: str) -> Listing[_T]:
@@ -71,6 +71,7 @@ def read_cursor(cursor: str | None, numbers: int, list_name: str) -> SortKey | N
     return (*found, id_)
 
 
-def _sort_key(record: Record) -> SortKey:
+def sort_key(record: Record) -> SortKey:
+    """Return what a record is sorted by: its place in its session, or its age."""
     number = record.seq if isinstance(record, Message) else to_micros(sort_time(record))
     return number, record.id

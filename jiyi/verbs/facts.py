@@ -11,7 +11,7 @@ from jiyi.long_term.finding import newest_messages
 from jiyi.records import MAX_LIMIT, Fact, FactCategory, FactStatus, Listing, check_limit, read_filter
 from jiyi.records.checks import check_choice
 from jiyi.verbs.base import Verbs, as_utc, check_text
-from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor
+from jiyi.verbs.cursors import BEFORE_NEWEST, SortKey, make_listing, read_cursor, sort_key
 
 __all__ = ["FactVerbs"]
 
@@ -129,7 +129,7 @@ class FactVerbs(Verbs):
             before=read_cursor(after, 1, list_name) or BEFORE_NEWEST,
         )
         more = len(found) > limit or len(found) == MAX_LIMIT
-        part = make_listing(found[-limit:][::-1], more, _creation_key, list_name)
+        part = make_listing(found[-limit:][::-1], more, sort_key, list_name)
         part.reverse()
         return part
 
@@ -165,9 +165,5 @@ class FactVerbs(Verbs):
         return neighbours(self._store, scope, entity, depth)
 
 
-def _creation_key(fact: Fact) -> SortKey:
-    return to_micros(fact.created_at), fact.id
-
-
 def _validity_key(fact: Fact) -> SortKey:
-    return to_micros(fact.valid_from or fact.created_at), *_creation_key(fact)
+    return to_micros(fact.valid_from or fact.created_at), *sort_key(fact)
