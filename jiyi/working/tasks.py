@@ -114,7 +114,7 @@ class WorkingMemory:
 
     def get(self, scope: Scope, task_id: str) -> Task:
         """Return a task with its steps."""
-        found = self.store.find(Query(scope=_user_scope(scope), kinds=("task",), ids=(task_id,)))
+        found = self.store.find(Query(scope=replace(scope, session_id=None), kinds=("task",), ids=(task_id,)))
         if not found:
             raise NotFound(f"user {scope.user_id!r} has no task {task_id!r}; start one with start_task()")
         return cast("Task", found[0])
@@ -215,7 +215,9 @@ class WorkingMemory:
         _check_types(result=result)
 
         def update() -> Step:
-            found = self.store.find(Query(scope=_user_scope(scope), kinds=("step",), ids=(step_id,)))
+            found = self.store.find(
+                Query(scope=replace(scope, session_id=None), kinds=("step",), ids=(step_id,))
+            )
             if not found:
                 raise NotFound(f"user {scope.user_id!r} has no step {step_id!r}; add one with add_step()")
             step = cast("Step", found[0])
@@ -278,10 +280,6 @@ def _set_status(step: Step, status: StepStatus, now: datetime) -> Step:
     check_choice("status", status, get_args(StepStatus))
     started = step.started_at or (None if status == "pending" else now)
     return replace(step, status=status, started_at=started, completed_at=now if status in _ENDED else None)
-
-
-def _user_scope(scope: Scope) -> Scope:
-    return Scope(user_id=scope.user_id, agent_id=scope.agent_id)
 
 
 def _without_none(values: Mapping[str, Any]) -> dict[str, Any]:
