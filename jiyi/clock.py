@@ -45,7 +45,8 @@ def read_moment(
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _EPOCH + timedelta(seconds=value)  # fromtimestamp takes nothing before 1970 on Windows
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        moment = moment if moment.tzinfo or zone is None else moment.replace(tzinfo=zone)
+        if zone is not None and not moment.tzinfo:
+            moment = moment.replace(tzinfo=zone)
         aware(moment, field) + room
     except NaiveDatetime:
         raise

@@ -151,7 +151,9 @@ class OpenAIClient:
 
         if isinstance(error, openai.APIStatusError):
             body = error.body
-            message = body.get("message") or body.get("detail") or body if isinstance(body, dict) else body
+            message = body
+            if isinstance(body, dict):
+                message = body.get("message") or body.get("detail") or body
             return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,

@@ -234,7 +234,8 @@ class _PartsBuilder:
             reader = Reader(
                 store, self.backend.ledger, facts, llm, settings=settings, clock=clock, on_new=indexer.notify
             )
-        rewrite, learn = consolidation.rewritten, facts.learn if settings.learn_facts else lambda _: None
+        rewrite = consolidation.rewritten
+        learn = facts.learn if settings.learn_facts else lambda _: None
         return LongTermMemory(
             recall=recall,
             indexer=indexer,

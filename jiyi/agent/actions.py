@@ -80,7 +80,7 @@ class Environment:
             result = run_within(
                 lambda: action.function(**args), self.seconds, owner=self, most_late=_MAX_LATE
             )
-            text, ok = "ok" if result is None else result, True
+            text, ok = ("ok" if result is None else result), True
             if not isinstance(text, str):
                 text = json.dumps(text, ensure_ascii=False, default=str)
         except OutOfTime as error:

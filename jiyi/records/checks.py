@@ -239,8 +239,8 @@ def explain_mismatch(value: object, hint: Any, name: str) -> str:
         deepest = max(places, key=len)  # an error about a part says more than one about the value
         relevant = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
         expected = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
-        where, checked = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
-        return f"{where} must be {expected}, not {short_repr(checked)} ({type(checked).__name__})"
+        where, wrong = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
+        return f"{where} must be {expected}, not {short_repr(wrong)} ({type(wrong).__name__})"
     except InputError as error:
         return str(error)
     return ""

@@ -35,7 +35,8 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     """
     intro = wording("skills", language)["intro"]
     lines = (f"- {skill.name}: {skill.description} {skill.when_to_use}" for skill in skills)
-    text, note = "\n".join([intro, *(" ".join(line.split()) for line in lines)]) if skills else "", ""
+    text = "\n".join([intro, *(" ".join(line.split()) for line in lines)]) if skills else ""
+    note = ""
     tokens = counter.count_text(text)
     if tokens > max_tokens:
         note = f"{len(skills)} cards over {max_tokens:,} tokens: names only"

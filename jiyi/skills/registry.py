@@ -327,5 +327,7 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
 
 def _words(value: object, separator: str | None) -> tuple[str, ...]:
     """Return words given as a list or as one text."""
-    words = value.split(separator) if isinstance(value, str) else value if isinstance(value, list) else []
+    words = value.split(separator) if isinstance(value, str) else value
+    if not isinstance(words, list):
+        return ()
     return tuple(word.strip() for word in words if isinstance(word, str) and word.strip())

@@ -51,7 +51,8 @@ class Parts:
         try:
             return self.store.together(work)
         except BaseException:  # cached windows may contain what was rolled back
-            self.short_term.drop(Scope(user_id=user_id or self.settings.user_id or "nobody"))
+            if user := user_id or self.settings.user_id:
+                self.short_term.drop(Scope(user_id=user))
             raise
         finally:
             self.long_term.indexer.notify()

@@ -230,8 +230,9 @@ def _selection_query(
         raise BadQuery("ids are of any kind; leave kinds and namespace out")
     if query is None and not filters and kinds is None and namespace is None:
         return None
-    every: tuple[Kind, ...] = FORGETTABLE if namespace is None else ("item",)
-    names = every if kinds is None else (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    names: tuple[Kind, ...] = FORGETTABLE if namespace is None else ("item",)
+    if kinds is not None:
+        names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     selection = Query(scope=scope, text=query or "", kinds=names, namespace=namespace, limit=limit)
     selection = selection.with_filters(filters)
     narrows = query or filters or namespace is not None or not set(names) >= set(FORGETTABLE)
