@@ -45,8 +45,7 @@ def read_moment(
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _EPOCH + timedelta(seconds=value)  # fromtimestamp takes nothing before 1970 on Windows
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        if zone is not None and not moment.tzinfo:
-            moment = moment.replace(tzinfo=zone)
+        moment = moment.replace(tzinfo=moment.tzinfo or zone)
         aware(moment, field) + room
     except NaiveDatetime:
         raise

@@ -151,9 +151,7 @@ class OpenAIClient:
 
         if isinstance(error, openai.APIStatusError):
             body = error.body
-            message = body
-            if isinstance(body, dict):
-                message = body.get("message") or body.get("detail") or body
+            message = (body.get("message") or body.get("detail") or body) if isinstance(body, dict) else body
             return self._faults.status_failure(
                 self._endpoint,
                 error.status_code,

@@ -268,8 +268,7 @@ def _connect_remote(url: str, options: Mapping[str, Any], parts: Sequence[object
 
 
 def _resolve_place(url: str | Path | Place | None, settings: Settings) -> Place:
-    if url is None and settings.database_url is not None:
-        url = settings.database_url.get_secret_value()
+    url = _read_secret(settings.database_url) if url is None else url
     if url is None:
         raise SettingsError(
             'where is the memory? Give a path or URL, as in jiyi.open("agent.db"), or set JIYI_DATABASE_URL'

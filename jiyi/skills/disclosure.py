@@ -36,13 +36,12 @@ def cards(skills: Sequence[Skill], counter: TokenCounter, language: str, max_tok
     intro = wording("skills", language)["intro"]
     lines = (f"- {skill.name}: {skill.description} {skill.when_to_use}" for skill in skills)
     text = "\n".join([intro, *(" ".join(line.split()) for line in lines)]) if skills else ""
-    note = ""
     tokens = counter.count_text(text)
+    title, note = f"cards of {len(skills)} skills", ""
     if tokens > max_tokens:
         note = f"{len(skills)} cards over {max_tokens:,} tokens: names only"
         text = "\n".join([intro, ", ".join(skill.name for skill in skills)])
         tokens = counter.count_text(text)
-    title = f"cards of {len(skills)} skills"
     return _block(
         source_id="cards", title=title, text=text, tokens=tokens, score=1.0, required=True, note=note
     )
@@ -263,10 +262,9 @@ class Disclosure:
 class SkillShelf:
     """Keeps the `Disclosure` of each session in this process, of the 10,000 used last."""
 
-    def __init__(self, registry: SkillRegistry, router: Router | None = None) -> None:
+    def __init__(self, registry: SkillRegistry, router: Router) -> None:
         self.registry = registry  # the skills there are
-        chosen = router or Router(registry)
-        self._sessions = lru_cache(maxsize=_MAX_SESSIONS)(lambda *_: Disclosure(registry, router=chosen))
+        self._sessions = lru_cache(maxsize=_MAX_SESSIONS)(lambda *_: Disclosure(registry, router=router))
         self._lock = threading.Lock()
 
     def of(self, scope: Scope) -> Disclosure:

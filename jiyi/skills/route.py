@@ -189,17 +189,16 @@ class _CardIndex:
     def __init__(self, version: int, skills: Iterable[Skill]) -> None:
         self.version = version
         self.skills = tuple(skills)
-        self.texts = [_card_text(skill) for skill in self.skills]
+        self.texts = [
+            " ".join(filter(None, (f"{skill.name}: {skill.description}", skill.when_to_use, *skill.tags)))
+            for skill in self.skills
+        ]
         self.terms = [frozenset(analyse(text)) for text in self.texts]
         cards_with = Counter(term for terms in self.terms for term in terms)
         cards = len(self.texts) + _SMOOTHING_CARDS
         rarest = math.log(1 + cards)
         self.weights = {term: math.log(1 + cards / n) / rarest for term, n in cards_with.items()}
         self.languages = [_languages(text) for text in self.texts]
-
-
-def _card_text(skill: Skill) -> str:
-    return " ".join(filter(None, (f"{skill.name}: {skill.description}", skill.when_to_use, *skill.tags)))
 
 
 def _languages(text: str) -> tuple[str, ...]:

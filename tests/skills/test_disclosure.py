@@ -202,22 +202,22 @@ def scope(session, user="ana"):
     return Scope(user_id=user, session_id=session)
 
 
-def test_each_session_has_its_own_open_skills(examples):
-    shelf = SkillShelf(SkillRegistry(examples))
-    shelf.of(scope("s-1")).open("nginx-502")
-    assert shelf.of(scope("s-1")).opened == ("nginx-502",)
+def test_each_session_has_its_own_open_skills(registry):
+    shelf = SkillShelf(registry, Router(registry))
+    shelf.of(scope("s-1")).open("alpha")
+    assert shelf.of(scope("s-1")).opened == ("alpha",)
     assert shelf.of(scope("s-2")).opened == ()
     assert shelf.of(scope("s-1", user="bo")).opened == ()
 
 
-def test_of_too_many_sessions_the_one_not_used_longest_begins_again(examples, monkeypatch):
+def test_of_too_many_sessions_the_one_not_used_longest_begins_again(registry, monkeypatch):
     monkeypatch.setattr("jiyi.skills.disclosure._MAX_SESSIONS", 2)
-    shelf = SkillShelf(SkillRegistry(examples))
+    shelf = SkillShelf(registry, Router(registry))
     for session in ("s-1", "s-2"):
-        shelf.of(scope(session)).open("nginx-502")
+        shelf.of(scope(session)).open("alpha")
     shelf.of(scope("s-1"))
     shelf.of(scope("s-3"))
-    assert shelf.of(scope("s-1")).opened == ("nginx-502",)
+    assert shelf.of(scope("s-1")).opened == ("alpha",)
     assert shelf.of(scope("s-2")).opened == ()
 
 
