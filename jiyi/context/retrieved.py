@@ -150,14 +150,14 @@ class ContextMessage:
             self._already_shown.add(block.key)
         return remaining
 
-    def choose(self, blocks: Sequence[Block], shares: Mapping[Section, int], spare: int, free: int) -> None:
+    def choose(self, blocks: Sequence[Block], allotted: Mapping[Section, int], spare: int, free: int) -> None:
         """Fill each section's allotment with blocks, then use the remaining tokens for others.
 
-        ``shares`` are the allotments, ``spare`` tokens no section needs; ``free`` limits the message.
+        ``allotted`` are tokens by section, ``spare`` those no section needs; ``free`` limits the message.
         """
         left: list[Block] = []
         for section in render.CONTEXT_SECTIONS:
-            allowance = shares[section] + spare
+            allowance = allotted[section] + spare
             taken, skipped = pack([b for b in blocks if b.section == section], allowance)
             self._chosen[section] = taken
             spare = allowance - sum(b.tokens for b in taken)
