@@ -1,7 +1,7 @@
 """Policies: by turns, tokens and importance, and `Pipeline`, which applies several in a row."""
 
 from bisect import bisect
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from operator import itemgetter
@@ -248,9 +248,9 @@ class ImportanceSampling:
         if excess <= 0:
             return {}
         choosable = candidates.optional[:-1] if self.keep_last else candidates.optional
-        ranked = _sort_by_importance(candidates, [(a, 0) for a in choosable])[:excess]
+        ranked = _sort_by_importance(candidates, choosable)[:excess]
         reason = f"the least there was, over the limit of {self.max_messages:,} messages"
-        return {i: f"importance {score:.2f}, {reason}" for score, atom, _ in ranked for i in atom.indices}
+        return {i: f"importance {score:.2f}, {reason}" for score, atom in ranked for i in atom.indices}
 
     def _drop_by_tokens(
         self, candidates: Candidates, limit: TokenLimit, dropped: Container[int]
@@ -258,7 +258,7 @@ class ImportanceSampling:
         """Return the messages to drop in addition to ``dropped``, so that the rest fits the limit."""
         leaving: dict[int, str] = {}
         excess = -limit.room
-        chosen: list[tuple[Atom, int]] = []
+        sizes: dict[Atom, int] = {}  # of those that may be dropped
         for atom in limit.optional:
             if atom.first in dropped:
                 continue
@@ -266,23 +266,20 @@ class ImportanceSampling:
             if size > limit.room:
                 leaving |= dict.fromkeys(atom.indices, limit.too_large_reason)
             else:
-                chosen.append((atom, size))
+                sizes[atom] = size
                 excess += size
-        for score, atom, size in _sort_by_importance(candidates, chosen) if excess > 0 else ():
+        for score, atom in _sort_by_importance(candidates, sizes) if excess > 0 else ():
             reason = f"importance {score:.2f}, the least there was, {limit.over_reason}"
             leaving |= dict.fromkeys(atom.indices, reason)
-            excess -= size
+            excess -= sizes[atom]
             if excess <= 0:
                 break
         return leaving
 
 
-def _sort_by_importance(
-    candidates: Candidates, chosen: Sequence[tuple[Atom, int]]
-) -> list[tuple[float, Atom, int]]:
-    """Return atoms and their sizes with the importance of each, of equals the oldest first."""
-    scores = [max(_rate_message(candidates.messages[i]) for i in a.indices) for a, _ in chosen]
-    scored = [(score, *sized) for score, sized in zip(scores, chosen, strict=True)]
+def _sort_by_importance(candidates: Candidates, chosen: Iterable[Atom]) -> list[tuple[float, Atom]]:
+    """Return atoms with the importance of each, the least first, of equals the oldest."""
+    scored = [(max(_rate_message(candidates.messages[i]) for i in atom.indices), atom) for atom in chosen]
     return sorted(scored, key=itemgetter(0))
 
 
