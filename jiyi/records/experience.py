@@ -72,11 +72,8 @@ class Task:
     @property
     def current_step(self) -> Step | None:
         """The current step: the first in progress, else the first pending."""
-        for status in ("in_progress", "pending"):
-            for step in self.steps:
-                if step.status == status:
-                    return step
-        return None
+        order: tuple[StepStatus, ...] = ("in_progress", "pending")
+        return next((step for status in order for step in self.steps if step.status == status), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +171,8 @@ class ForgetWeights:
     steps: float = 0.1  # added if it has more than 3 steps
 
     def __post_init__(self) -> None:
-        for name, value in ((weight.name, getattr(self, weight.name)) for weight in fields(self)):
+        for name in (weight.name for weight in fields(self)):
+            value = getattr(self, name)
             least = 0 if name.startswith(("age", "access")) else -1
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1:
                 raise InputError(f"the weight {name}={short_repr(value)} must be a number from {least} to 1")

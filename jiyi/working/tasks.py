@@ -26,7 +26,6 @@ _ENDED = ("completed", "failed")
 def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     """Return the task as Markdown, without context whose name begins with "_", which is internal."""
     words = wording("task", language)
-    current = task.current_step
     shown = {
         "request": task.request,
         "status": words[task.status],
@@ -38,7 +37,7 @@ def task_block(task: Task, counter: TokenCounter, language: str) -> Block:
     for number, step in enumerate(task.steps, 1):
         result = f" -> {clip(_one_line(step.result), _MAX_NOTE_LENGTH)}" if step.result else ""
         lines.append(f"{number}. [{words[step.status]}] {step.description}{result}")
-    if current is not None:
+    if (current := task.current_step) is not None:
         lines.append(f"{words['now']}{words['is']}{current.description}")
     text = "\n".join(lines)
     return Block(
