@@ -13,10 +13,8 @@ from tables import read_tables
 import jiyi
 from jiyi.names import USE
 
-PAGES = [
-    Path(__file__).parents[1] / "docs" / "names.md",
-    Path(__file__).parents[1] / "docs" / "zh" / "names.md",
-]
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = [DOCS / "names.md", DOCS / "zh" / "names.md"]
 
 TABLES = read_tables(__file__)
 TUTORIALS = set(TABLES["names of tutorials"])
@@ -32,11 +30,8 @@ def importing(name: str) -> ImportError:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 @pytest.mark.parametrize("name", sorted({*TUTORIALS, *TABLES["words of tutorials"], *USE}))
 def test_the_page_knows_the_name(page, name):
-    known = [
-        re.split(r"(?<!\\)\|", line)[1]
-        for line in page.read_text("utf-8").splitlines()
-        if line.startswith("| ")
-    ]
+    lines = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| ")]
+    known = [re.split(r"(?<!\\)\|", line)[1] for line in lines]
     assert any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cell, re.ASCII) for cell in known)
 
 

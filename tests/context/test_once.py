@@ -54,10 +54,8 @@ def test_sentences_that_stand_in_the_summary_are_left_out_of_a_longer_line():
     assert "> [Ana] Good morning. … It is 10 U." in made.markdown
     assert made.markdown.count(PORT) == made.markdown.count(HOST) == 1
     said = recalled("网关的回调端口改成了九千。明天下午两点开始迁移数据库。")
-    assert (
-        "> [Ana] … 明天下午两点开始迁移数据库。"
-        in built([said], summary=summary("网关的回调端口改成了九千。")).markdown
-    )
+    made = built([said], summary=summary("网关的回调端口改成了九千。"))
+    assert "> [Ana] … 明天下午两点开始迁移数据库。" in made.markdown
     made = built([recalled(f"{PORT}. Not 8443.")], summary=summary(f"{PORT}."))
     assert "> [Ana] … Not 8443." in made.markdown
 

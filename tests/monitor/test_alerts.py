@@ -41,12 +41,8 @@ def test_full_windows(monitor, window_of, tokens, level, limit):
         assert monitor.alerts() == ()
         return
     found = only(monitor, "context_share")
-    assert (found.level, found.threshold, found.value, found.task_type) == (
-        level,
-        limit,
-        tokens / 1000,
-        "chat",
-    )
+    expected = (level, limit, tokens / 1000, "chat")
+    assert (found.level, found.threshold, found.value, found.task_type) == expected
     assert "raise max_input_tokens" in found.text
 
 

@@ -55,7 +55,7 @@ def test_verbs_are_spans_with_counts_and_ids(memory, spans):
     memory.restore(saved.id)
     memory.update(kept, pinned=True)
     popped = memory.pop_messages("s", 2)
-    named = [(name, dict(attributes)) for name, attributes in told(spans)]
+    named = told(spans)
     assert [(name, found["gen_ai.memory.record.count"]) for name, found in named] == [
         ("upsert_memory", 1),
         ("upsert_memory", 3),
@@ -105,9 +105,8 @@ def test_no_words_unless_asked_for(memory, spans, monkeypatch):
     assert (hits := memory.search("harbour gate"))
     found = dict(spans()[-1].attributes)
     assert found["gen_ai.memory.query.text"] == "harbour gate"
-    assert [record["content"] for record in json.loads(found["gen_ai.memory.records"])] == [
-        hit.text for hit in hits
-    ]
+    records = json.loads(found["gen_ai.memory.records"])
+    assert [record["content"] for record in records] == [hit.text for hit in hits]
 
 
 def test_an_error_is_told_by_its_class_and_raised_as_it_is(memory, spans):

@@ -101,9 +101,8 @@ def test_forgetting_what_the_summary_says(memory):
     assert "7391" in memory.summary("s").text
     memory.forget(ids=[secret.id])
     assert memory.summary("s") is None
-    assert "7391" not in json.dumps(
-        memory.build_context("s", "密码是多少？", 3_000).messages, ensure_ascii=False
-    )
+    window = memory.build_context("s", "密码是多少？", 3_000)
+    assert "7391" not in json.dumps(window.messages, ensure_ascii=False)
 
 
 def test_a_window_begins_with_cards_and_opens_what_the_question_is_for(open_memory, skills):
