@@ -34,6 +34,7 @@ __all__ = [
 
 _PASSAGE_BREAK = timedelta(hours=1)  # a message after such a pause begins a passage
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
+_EMPTY = Message(role="user", content="")
 
 CONTEXT_SECTIONS: tuple[Section, ...] = ("task", "episodes", "knowledge", "recalled")
 """The sections that are shown inside the context message, in its order."""
@@ -140,11 +141,11 @@ class Prefix:
         if appended:
             bare = messages.pop() if messages else Message(role="system", content="")
             messages.append(counter.counted(_append_text(bare, join_texts(appended))))
-            shown += tokens_by_block([("\n\n", None), *appended], messages[-1], bare, counter)
+            shown += tokens_by_block([("\n\n", None), *appended], messages[-1], counter, bare)
         if separate:
             # A user message: quoted statements have no more authority now than when they were made.
             messages.append(counter.counted(Message(role="user", content=join_texts(separate))))
-            shown += tokens_by_block(separate, messages[-1], Message(role="user", content=""), counter)
+            shown += tokens_by_block(separate, messages[-1], counter)
         return messages, shown
 
     def _split_pieces(self) -> tuple[list[Piece], list[Piece]]:
@@ -177,7 +178,7 @@ def join_texts(pieces: Sequence[Piece]) -> str:
 
 
 def tokens_by_block(
-    pieces: Sequence[Piece], message: Message, bare: Message, counter: TokenCounter
+    pieces: Sequence[Piece], message: Message, counter: TokenCounter, bare: Message = _EMPTY
 ) -> list[tuple[Block, int]]:
     """Return the blocks of the pieces that ``message`` has in addition to ``bare``, with their tokens."""
     total = counter.count(message) - counter.count(bare)

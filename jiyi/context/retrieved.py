@@ -21,7 +21,6 @@ _IN_HISTORY = "already in the window as history"
 _TEXT_SHOWN = "its words stand in the window already"
 _SUCCESSOR_SHOWN = "outdated; what took its place is in the window"
 NO_ROOM = "no room in its share of the budget"
-_EMPTY = Message(role="user", content="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +133,7 @@ class ContextMessage:
         if not blocks and not self.doubtful:
             return 0
         text = render.render_frame({block.section for block in blocks}, self.opening, self.language)
-        return self.counter.count(self._as_message(text))
+        return self.counter.count(Message(role="user", content=text))
 
     def drop_repeated(self, blocks: Sequence[Block], window_text: WindowText) -> list[Block]:
         """Return the blocks that history and summary do not show, without the text they repeat."""
@@ -171,7 +170,7 @@ class ContextMessage:
 
     def tokens_by_block(self) -> list[tuple[Block, int]]:
         """Return all blocks shown, successors included, each with the tokens it takes."""
-        return render.tokens_by_block(self.pieces, self.message, _EMPTY, self.counter)
+        return render.tokens_by_block(self.pieces, self.message, self.counter)
 
     def _fit_into(self, waiting: Sequence[Block], free: int) -> list[Block]:
         """Render the message within ``free`` tokens; return the blocks left without room.
@@ -206,7 +205,8 @@ class ContextMessage:
 
     def _set_pieces(self, pieces: list[render.Piece]) -> None:
         self.pieces = pieces
-        self.message = self.counter.counted(self._as_message(render.join_texts(pieces)))
+        # A user message: retrieved text must not have the authority of the system prompt.
+        self.message = self.counter.counted(Message(role="user", content=render.join_texts(pieces)))
 
     def _add(self, blocks: Sequence[Block]) -> None:
         for block in blocks:
@@ -234,8 +234,3 @@ class ContextMessage:
                 continue
             self.left_out.append((block, reason))
             self._chosen[block.section].remove(block)
-
-    @staticmethod
-    def _as_message(text: str) -> Message:
-        # A user message: retrieved text must not have the authority of the system prompt.
-        return Message(role="user", content=text)
