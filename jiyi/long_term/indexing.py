@@ -16,7 +16,7 @@ from jiyi.errors import (
     TextRefused,
 )
 from jiyi.long_term.worker import Worker
-from jiyi.storage import Binding, PendingText, VectorIndex, VectorRow
+from jiyi.storage import PendingText, Spaces, VectorIndex, VectorRow
 
 __all__ = ["NO_STATUS", "Indexer"]
 
@@ -85,7 +85,7 @@ class Indexer(Worker):
         name = self._embedder.name
         bound = self._vectors.claim()
         retried = self._vectors.requeue_set_aside()
-        if bound.name in (None, name) and bound.renewing != name:
+        if bound.name in (None, name) and bound.next_name != name:
             done = self._embed_pending(progress)
             if done or retried or bound.name is None:
                 return done
@@ -136,7 +136,7 @@ class Indexer(Worker):
             batch = self._vectors.pending(self._batch, leased=leased)
             return self._store_vectors(batch, bound) if batch else None
 
-    def _store_vectors(self, batch: list[PendingText], bound: Binding) -> int:
+    def _store_vectors(self, batch: list[PendingText], bound: Spaces) -> int:
         rows, refused = self._embed_or_refuse(batch)
         if rows:
             if (bound.name, bound.dims) != (self._embedder.name, self._embedder.dims):

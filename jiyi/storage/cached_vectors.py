@@ -61,8 +61,7 @@ class CachedVectors:
             return
         new = np.concatenate(list(vectors.values()))
         start, size = self.size, self.size + len(new)
-        if size > len(self.rows):
-            self.rows = grow_array(self.rows if start else new[:0], start, max(size, start + start // 2))
+        self.rows = grow_array(self.rows if start else new[:0], start, size)
         self.rows[start:size] = new
         for doc, parts in vectors.items():
             self.places[doc] = start, len(parts)

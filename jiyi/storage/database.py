@@ -125,7 +125,6 @@ class Database(Protocol):
     damage: DamageLog  # the damaged records found so far
     place: str  # its name in messages
     overwrites: bool  # whether `scrub` overwrites every byte of what was dropped
-    retries: bool  # whether `attempt` ever retries
     consistency_checks: Sequence[str]  # statements that count inconsistent rows
 
     def read(self, user_id: str | None = None) -> AbstractContextManager[Connection]:
@@ -220,10 +219,7 @@ def retried(*, repeatable: bool = True, removes: bool = False) -> Callable[[_F],
     def decorate(verb: _F) -> _F:
         @wraps(verb)
         def attempted(self: Any, /, *args: Any, **options: Any) -> Any:
-            if self._db.retries:
-                done = self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
-            else:
-                done = verb(self, *args, **options)
+            done = self._db.attempt(partial(verb, self, *args, **options), repeatable=repeatable)
             if removes:
                 self._vectors.records_removed()
             return done

@@ -32,10 +32,10 @@ class CachedPart(Protocol):
 
 
 def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
-    """Return an array with at least ``size`` elements, of which the first ``used`` are kept."""
+    """Return an array with at least ``size`` elements, of which the first ``used`` are kept; it grows by half."""
     if size <= len(array):
         return array
-    grown = np.empty((size, *array.shape[1:]), array.dtype)
+    grown = np.empty((max(size, used + used // 2), *array.shape[1:]), array.dtype)
     grown[:used] = array[:used]
     return grown
 

@@ -177,8 +177,7 @@ class UserTerms:
             *rows, strict=True
         )
         start, size = self.size, self.size + len(rows)
-        room = max(size, start + start // 2) if size > len(self.columns["doc"]) else size
-        self.columns = {name: grow_array(column, start, room) for name, column in self.columns.items()}
+        self.columns = {name: grow_array(column, start, size) for name, column in self.columns.items()}
         new = {name: column[start:size] for name, column in self.columns.items()}
         new["doc"][:], new["created_at"][:] = docs, moments
         new["length"][:], new["traits"][:] = lengths, traits

@@ -67,12 +67,11 @@ class UserVectors:
         rows = vectors if self.mean is None else self._rounded(vectors)
         self.dims = vectors.shape[1]
         start, size = self.size, self.size + len(parts)
-        if size > len(self.parts):
-            # Memory that is not written to is not used yet; growing needs memory for two copies.
-            room = max(size, self.expected + self.expected // 8 if start == 0 else start + start // 2)
-            self.parts = grow_array(self.parts, start, room)
-            self.docs = grow_array(self.docs, start, room)
-            self.rows = grow_array(self.rows if start else rows[:0], start, room)
+        # Memory that is not written to is not used yet; growing needs memory for two copies.
+        room = size if start else max(size, self.expected + self.expected // 8)
+        self.parts = grow_array(self.parts, start, room)
+        self.docs = grow_array(self.docs, start, room)
+        self.rows = grow_array(self.rows if start else rows[:0], start, room)
         self.parts[start:size], self.docs[start:size] = parts, docs
         self.rows[start:size] = rows
         self.size, self.last_part = size, int(parts[-1]) if len(parts) else self.last_part

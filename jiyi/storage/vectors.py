@@ -15,7 +15,7 @@ from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.relational.users import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
 
-__all__ = ["Binding", "Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
+__all__ = ["Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 
 Vector = NDArray[np.float32]
 
@@ -25,15 +25,6 @@ _FAR_FUTURE = 2**62  # later than any lease ends, even where a clock went back
 _BATCH_SIZE = 10_000  # vectors dropped at once
 
 _Waiting = tuple[int, Kind, str, Role | None]  # number, kind, id, role of a message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """The embedders whose vectors an index holds."""
-
-    name: str | None = None  # the embedder whose vectors are searched; None before the first one
-    dims: int | None = None  # numbers in one of its vectors
-    renewing: str | None = None  # the embedder of the second set that is being made, if any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +70,8 @@ class VectorIndex:
     @retried()
     def claim(
         self, name: str | None = None, dims: int | None = None, *, snapshot: Snapshot | None = None
-    ) -> Binding:
-        """Bind the index to an embedder, or check that it is bound to this one; return its embedders.
+    ) -> Spaces:
+        """Bind the index to an embedder, or check that it is bound to this one; return its sets of vectors.
 
         Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing is
         checked. With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch`, which says how
@@ -95,7 +86,7 @@ class VectorIndex:
                     spaces = read_spaces(db)
         if None not in (name, spaces.name) and (spaces.name != name or dims not in (None, spaces.dims)):
             raise self._embedder_mismatch(spaces, name)
-        return Binding(name=spaces.name, dims=spaces.dims, renewing=spaces.next_name or None)
+        return spaces
 
     @retried()
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:

@@ -8,7 +8,7 @@ from taken_out import pending
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Query, Scope
-from jiyi.storage import Binding, VectorRow
+from jiyi.storage import Spaces, VectorRow
 
 OLD, NEW = 16, 4
 
@@ -56,13 +56,14 @@ def old(store, vectors):
 
 
 def test_claim_says_whose_the_data_is(store, vectors):
-    assert vectors.claim() == vectors.claim("old") == Binding()
-    assert vectors.claim("old", OLD) == vectors.claim() == Binding(name="old", dims=OLD)
+    assert vectors.claim() == vectors.claim("old") == Spaces()
+    assert vectors.claim("old", OLD) == vectors.claim() == Spaces(name="old", dims=OLD)
     assert vectors.renew("new", NEW) == 0
-    assert vectors.claim("old") == Binding(name="old", dims=OLD, renewing="new")
+    second = {"next_name": "new", "next_dims": NEW, "next_number": 1}
+    assert vectors.claim("old") == Spaces(name="old", dims=OLD, **second)
     refused(EmbedderMismatch, "jiyi reembed", vectors.claim, "new")
     assert vectors.switch("new") == 0
-    assert vectors.claim() == Binding(name="new", dims=NEW), "an empty memory switches at once"
+    assert vectors.claim() == Spaces(name="new", dims=NEW, number=1), "an empty memory switches at once"
     store.put([message("a", id="a")])
     assert fill(vectors, {"a": axis(0, NEW)}, None) == 1
 
@@ -152,10 +153,10 @@ def test_the_same_embedder_again(store, old):
     assert old.add([VectorRow(key=waiting.key, vectors=axis(9, OLD))], name="old") == 1  # into both sets
     assert texts(old, "old") == ["a", "a", "b", "c"]
     fill_all(old, {text: axis(place + 5, OLD) for place, text in enumerate("abc")}, "old")
-    assert old.claim("old", OLD).renewing == "old"
+    assert old.claim("old", OLD).next_name == "old"
     assert nearest(old, axis(0, OLD))[0] == "a"
     assert old.switch("old") == 0
-    assert old.claim("old", OLD).renewing is None
+    assert old.claim("old", OLD).next_name is None
     assert nearest(old, axis(5, OLD))[0] == "a"
     assert nearest(old, axis(9, OLD))[0] == "d"
 
@@ -172,7 +173,7 @@ def test_another_second_set_takes_the_place_of_one_that_is_not_wanted(old):
     old.renew("new", NEW)
     fill(old, {"a": axis(0, NEW), "b": axis(1, NEW)}, "new")
     assert old.renew("newer", 8) == 4
-    assert old.claim().renewing == "newer"
+    assert old.claim().next_name == "newer"
     assert old.pending(10, name="new") == []
     with pytest.raises(EmbedderMismatch):
         old.add([VectorRow(key=("ana", 1), vectors=axis(0, NEW))], name="new")

@@ -149,7 +149,7 @@ def test_the_same_embedders_broken_off_one_goes_on_although_something_is_pending
     memory.put("more")
     asked.error = None
     assert indexer.reembed() == 13
-    assert memory.vectors.claim().renewing is None
+    assert memory.vectors.claim().next_name is None
     assert (memory.pending(), memory.best("more", OLD)) == (0, ("more", 1))
 
 
@@ -187,7 +187,7 @@ def test_killed_at_any_statement_it_goes_on(memory, opened, path):
         process.join(60)
         here = memory.vectors.claim()
         assert memory.best("text 3", OLD if here.name == OLD.name else NEW) == ("text 3", 1)
-        if here.name == NEW.name and here.renewing is None:
+        if here.name == NEW.name and here.next_name is None:
             break  # one more would make them again
         assert process.exitcode == -signal.SIGKILL
         killed, after = killed + 1, after + 4
@@ -210,6 +210,6 @@ def test_a_switch_that_was_broken_off_is_completed_by_whoever_embeds_next(memory
     assert (memory.vectors.claim().name, memory.best("text 3", NEW)) == (NEW.name, ("text 3", 1))
     memory.put("more")
     Indexer(memory.vectors, NEW).flush()
-    assert memory.vectors.claim().renewing is None
+    assert memory.vectors.claim().next_name is None
     assert memory.pending() == 0
     memory.all.database.check()

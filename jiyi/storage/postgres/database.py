@@ -78,7 +78,6 @@ class PostgresDatabase(Database):
     """
 
     overwrites = False
-    retries = True
     consistency_checks = (  # foreign keys ensure the rest
         *("records_that_never_get_vectors", "records_with_vectors_that_wait"),
         *("sessions_with_wrong_counts", "numbers_that_would_come_again"),

@@ -50,7 +50,7 @@ class Spaces:
     While a switch is being completed both have the same number, and the old set is dropped user by user.
     """
 
-    name: str | None = None  # embedder of the searched set
+    name: str | None = None  # embedder of the searched set; None before the first one
     dims: int | None = None  # numbers in a vector of it
     number: int = 0  # of the searched set
     next_name: str | None = None  # embedder of the second set; "" while an unwanted set is dropped

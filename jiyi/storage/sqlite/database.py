@@ -42,7 +42,6 @@ class SqliteDatabase(Database):
     """
 
     overwrites = True
-    retries = False  # no error here is temporary
     consistency_checks = (
         *("rows_without_terms", "terms_without_rows", "wrong_vector_states"),
         *("covered_messages_without_summary", "summaries_without_user"),
