@@ -232,20 +232,23 @@ class VectorIndex:
         The former are numbers, sets and kinds: records that lacked vectors in a set. A record without
         vectors has no text and is in no set. ``arrived`` limits them to these numbers and sets.
         """
-        bare = [doc for doc, row in rows.items() if not len(row.vectors)]
+        textless = [doc for doc, row in rows.items() if not len(row.vectors)]
+        others = [doc for doc, row in rows.items() if len(row.vectors)]
         lacking: list[tuple[int, int, Kind]] = []
         complete: set[int] = set()
-        for space, name, more in ((sets.searched, "complete", bare), (sets.second, "lacking_vectors", [])):
-            docs = [doc for doc in rows if doc not in bare and (arrived is None or (doc, space) in arrived)]
+        for space, name, more in (
+            (sets.searched, "complete", textless),
+            (sets.second, "lacking_vectors", []),
+        ):
+            docs = [doc for doc in others if arrived is None or (doc, space) in arrived]
             if space is None or not (docs or more):
                 continue
             values = {"user_id": user_id, "docs": db.dialect.array([*docs, *more]), "space": space}
             kinds = dict(db.rows(name, values))
             complete.update(kinds)
             lacking += [(doc, space, kinds[doc]) for doc in docs if doc in kinds]
-        textless = [doc for doc in bare if doc in complete]
-        if textless:
-            db.run("mark_textless", {"user_id": user_id, "docs": db.dialect.array(textless)})
+        if marked := [doc for doc in textless if doc in complete]:
+            db.run("mark_textless", {"user_id": user_id, "docs": db.dialect.array(marked)})
         return lacking, len(complete)
 
     @retried()
@@ -339,24 +342,21 @@ class VectorIndex:
 
     def _next_without_vectors(self, number: int, limit: int) -> list[PendingText]:
         """Return the next texts of one user that the second set lacks."""
-        user_id, after = self._cursor
         while True:
-            if user_id:
-                values = {"user_id": user_id, "space": number, "after": after, "limit": limit}
-                with self._db.read(user_id) as db:
-                    rows = cast("list[_Waiting]", db.rows("records_without_vectors", values))
-                    texts = _texts(db, user_id, rows)
-                if rows:
-                    self._cursor = (user_id, rows[-1][0])
-                    if texts:
-                        return texts
-                    after = rows[-1][0]  # all of them were deleted meanwhile
-                    continue
+            user_id, after = self._cursor
+            values = {"user_id": user_id, "space": number, "after": after, "limit": limit}
+            with self._db.read(user_id) as db:
+                rows = cast("list[_Waiting]", db.rows("records_without_vectors", values)) if user_id else []
+                texts = _texts(db, user_id, rows)
+            if rows:
+                self._cursor = user_id, rows[-1][0]
+                if texts:  # otherwise all of them were deleted meanwhile
+                    return texts
+                continue
             users = self._db.fetch("users_after", {"after": user_id, "limit": 1})
+            self._cursor = str(users[0][0]) if users else "", 0
             if not users:
-                self._cursor = ("", 0)
                 return []
-            user_id, after = str(users[0][0]), 0
 
     def _dims_mismatch(self, held: int | None, asked: Vector) -> EmbedderMismatch:
         return EmbedderMismatch(

@@ -36,16 +36,16 @@ def store(database):
 def trips(monkeypatch):
     """How many statements went in each round trip."""
     counted: list[int] = []
-    send, ask = WriteTransaction._send, ReadChannel.execute_all
+    send, ask = WriteTransaction._send, ReadChannel.execute
 
     def noted_send(self, statements):
         counted.append(len(statements))
         return send(self, statements)
 
-    def noted_ask(self, asked, **options):
+    def noted_ask(self, user_id, asked, **options):
         counted.append(len(asked))
-        return ask(self, asked, **options)
+        return ask(self, user_id, asked, **options)
 
     monkeypatch.setattr(WriteTransaction, "_send", noted_send)
-    monkeypatch.setattr(ReadChannel, "execute_all", noted_ask)
+    monkeypatch.setattr(ReadChannel, "execute", noted_ask)
     return counted

@@ -40,17 +40,11 @@ def test_a_slow_statement_is_stopped(open_database):
     database = open_database(statement_seconds=0.2)
     started = time.monotonic()
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.read("ana") as db:
-        db._channel.execute(_sleeping("ana"))
+        db._channel.execute("ana", [("SELECT pg_sleep(30)", {})])
     assert time.monotonic() - started < 15
     with pytest.raises(DatabaseBusy, match="statement_seconds"), database.write("ana") as db:
-        db._channel.execute(_sleeping("ana"))
+        db._channel.execute("ana", [("SELECT pg_sleep(30)", {})])
     Store(database).put([message("a")])
-
-
-def _sleeping(user_id: str):
-    from jiyi.storage.postgres.connection import UserStatement
-
-    return UserStatement(user_id=user_id, statement="SELECT pg_sleep(30)", values={})
 
 
 def test_a_writer_waits_for_another_one_of_its_user_only(open_database):

@@ -8,10 +8,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres.every_verb import plain, traced, use_every_verb
+from postgres.every_verb import UserStatement, plain, traced, use_every_verb
 from postgres.statement_reader import faults_of
 
-from jiyi.storage.postgres.connection import UserStatement
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import get_statement, set_tenant
 

@@ -27,11 +27,11 @@ def test_a_user_outgrows_what_is_known_by_doubling():
 def explain_first(monkeypatch, postgres_url):
     """Return the plan, as it is now, of the first statement with a text in it that ran."""
     asked: list[tuple[str, dict[str, object]]] = []
-    built = PostgresConnection._of
+    built = PostgresConnection._statement
 
-    def note(self, statement, values):
-        asked.append((statement, dict(values)))
-        return built(self, statement, values)
+    def note(self, *given, **parts):
+        asked.append(built(self, *given, **parts))
+        return asked[-1]
 
     def explain(part):
         statement, values = next(item for item in asked if part in item[0])
@@ -39,7 +39,7 @@ def explain_first(monkeypatch, postgres_url):
             server.execute("SET jiyi.tenant TO 'ana'")
             return "\n".join(row[0] for row in server.execute(f"EXPLAIN {statement}", values))
 
-    monkeypatch.setattr(PostgresConnection, "_of", note)
+    monkeypatch.setattr(PostgresConnection, "_statement", note)
     return explain
 
 

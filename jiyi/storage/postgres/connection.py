@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import psycopg
@@ -16,7 +16,7 @@ from jiyi.storage.postgres.pool import PooledConnection
 from jiyi.storage.postgres.statements import GENERIC_PLAN, POSTGRES, Statement, get_statement, set_local
 from jiyi.storage.rows import Row
 
-__all__ = ["PostgresConnection", "ReadChannel", "UserStatement", "WriteTransaction"]
+__all__ = ["PostgresConnection", "ReadChannel", "WriteTransaction"]
 
 _MAX_WAITING = 4_000  # statements that are queued before they are sent
 _MESSAGE_ONLY = dict.fromkeys(("importance", "tokens", "tokens_by"))
@@ -26,16 +26,6 @@ _Settings = Sequence[tuple[str, str]]  # of the server
 
 class _SetTenant(Protocol):
     def __call__(self, user_id: str | None, /, *, generic_plan: bool = False) -> list[Statement]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserStatement:
-    """A statement for one user's rows."""
-
-    user_id: str | None  # None: of all users
-    statement: str
-    values: dict[str, Any]
-    settings: _Settings = ()  # for this statement if it only reads
 
 
 @dataclass
@@ -51,26 +41,25 @@ class ReadChannel:
     _explicit: bool  # send BEGIN and COMMIT nevertheless, because other machines take part
     in_transaction = False
 
-    def execute(self, ask: UserStatement) -> Answer:
-        """Run a statement and return its result."""
-        return self.execute_all([ask])[0]
-
-    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[Answer]:
-        """Run statements for the same user and return their results; settings apply to later ones too.
+    def execute(
+        self,
+        user_id: str | None,
+        statements: Sequence[Statement],
+        *,
+        settings: _Settings = (),
+        generic_plan: bool = False,
+    ) -> list[Answer]:
+        """Run statements on a user's rows, or those of all, under settings of the server; return the results.
 
         ``generic_plan``: all are in `GENERIC_PLAN`.
         """
-        statements: list[Statement] = [("BEGIN READ ONLY", None)] if self._explicit else []
-        statements += self._set_tenant(asks[0].user_id, generic_plan=generic_plan)
-        places = []
-        for ask in asks:
-            statements += set_local(ask.settings, single_node=not self._explicit)
-            places.append(len(statements))
-            statements.append((ask.statement, ask.values))
-        statements += [("COMMIT", None)] if self._explicit else []
+        before: list[Statement] = [("BEGIN READ ONLY", None)] if self._explicit else []
+        before += self._set_tenant(user_id, generic_plan=generic_plan)
+        before += set_local(settings, single_node=not self._explicit)
+        after: list[Statement] = [("COMMIT", None)] if self._explicit else []
         with self._borrow() as raw:
-            answers = raw.send_all(statements)
-        return [answers[place] for place in places]
+            answers = raw.send_all([*before, *statements, *after])
+        return answers[len(before) : len(before) + len(statements)]
 
 
 @dataclass(slots=True)
@@ -102,24 +91,22 @@ class WriteTransaction:
         self._depth = 0
         self._sends = 0
 
-    def execute(self, ask: UserStatement) -> Answer:
-        """Run a statement and return its result."""
-        statement = (ask.statement, ask.values)
-        if ask.user_id is not None:
-            if not (self._begun or self._unsaved or ask.user_id in self._state.next_doc):
-                return self._begin_with(ask.user_id, statement)
-            self._lock(ask.user_id)
-        return self._send([*self._switch_tenant(ask.user_id), statement])[-1]
+    def execute(self, user_id: str | None, statements: Sequence[Statement], **_: object) -> list[Answer]:
+        """See `ReadChannel.execute`; settings are for statements outside of transactions."""
+        return [self._execute(user_id, statement) for statement in statements]
 
-    def execute_all(self, asks: Sequence[UserStatement], *, generic_plan: bool = False) -> list[Answer]:  # noqa: ARG002
-        """See `ReadChannel.execute_all`."""
-        return [self.execute(ask) for ask in asks]
+    def _execute(self, user_id: str | None, statement: Statement) -> Answer:
+        if user_id is not None:
+            if not (self._begun or self._unsaved or user_id in self._state.next_doc):
+                return self._begin_with(user_id, statement)
+            self._lock(user_id)
+        return self._send([*self._switch_tenant(user_id), statement])[-1]
 
-    def execute_later(self, ask: UserStatement) -> None:
+    def execute_later(self, user_id: str | None, statement: Statement) -> None:
         """Queue a statement without a result; it is sent when the block ends or before."""
-        if ask.user_id is not None:
-            self._lock(ask.user_id)
-        self._waiting += [*self._switch_tenant(ask.user_id), (ask.statement, ask.values)]
+        if user_id is not None:
+            self._lock(user_id)
+        self._waiting += [*self._switch_tenant(user_id), statement]
         self._unsaved = True
         if len(self._waiting) >= _MAX_WAITING:
             self._send([])
@@ -261,18 +248,18 @@ class PostgresConnection(Connection):
         self, settings: _Settings, name: str, values: Values, **parts: str
     ) -> list[tuple[Any, ...]]:
         """Run a statement under settings of the server and return its rows."""
-        ask = replace(self._of(get_statement(name, **parts), values), settings=settings)
-        return self._channel.execute(ask).rows
+        statement = self._statement(name, values, **parts)
+        return self._channel.execute(self._user_id, [statement], settings=settings)[0].rows
 
     def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
         """See `Connection.fetch_all`."""
-        asks = [self._of(get_statement(call.name, **call.parts), call.values) for call in calls]
+        statements = [self._statement(call.name, call.values, **call.parts) for call in calls]
         generic_plan = all(call.name in GENERIC_PLAN for call in calls)
-        return self._channel.execute_all(asks, generic_plan=generic_plan)
+        return self._channel.execute(self._user_id, statements, generic_plan=generic_plan)
 
     def run(self, name: str, values: Values, **parts: str) -> None:
         """See `Connection.run`; in a transaction it is sent with the next statement that has a result."""
-        self._transaction.execute_later(self._of(get_statement(name, **parts), values))
+        self._transaction.execute_later(self._user_id, self._statement(name, values, **parts))
 
     def take_numbers(self, user_id: str, count: int) -> int:
         """See `Connection.take_numbers`."""
@@ -291,8 +278,8 @@ class PostgresConnection(Connection):
         assert isinstance(self._channel, WriteTransaction), "rows are written in a transaction"
         return self._channel
 
-    def _of(self, statement: str, values: Values) -> UserStatement:
+    def _statement(self, name: str, values: Values, **parts: str) -> Statement:
         if self._lock_first:
             self._lock_first = False
-            self._channel.execute(self._of(get_statement("lock_meta"), {}))
-        return UserStatement(user_id=self._user_id, statement=statement, values=dict(values))
+            self._channel.execute(self._user_id, [(get_statement("lock_meta"), {})])
+        return get_statement(name, **parts), dict(values)

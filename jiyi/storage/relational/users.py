@@ -142,14 +142,13 @@ def _add_terms(db: Connection, snapshot: Snapshot, after: int, new: list[TermRow
     if held.messages.changes != snapshot.changes:
         # Who changes messages often would have all of them read each time.
         held.messages = HeldMessages(snapshot.changes, rows={} if held.size else None)
-    fits = held.last_doc == after
-    if fits:
+    while True:
+        if held.last_doc != after:
+            call = _terms_after(snapshot.user_id, held.last_doc)
+            new = cast("list[TermRow]", db.rows(call.name, call.values))
         _append_rows(db, snapshot.user_id, held, new)
-    while not fits or len(new) == _BATCH_SIZE:
-        call = _terms_after(snapshot.user_id, held.last_doc)
-        new = cast("list[TermRow]", db.rows(call.name, call.values))
-        _append_rows(db, snapshot.user_id, held, new)
-        fits = True
+        if len(new) < _BATCH_SIZE:
+            return
 
 
 def _append_rows(db: Connection, user_id: str, held: UserTerms, new: list[TermRow]) -> None:
