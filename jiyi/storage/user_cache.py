@@ -32,7 +32,7 @@ class CachedPart(Protocol):
 
 
 def grow_array(array: NDArray[Any], used: int, size: int) -> NDArray[Any]:
-    """Return an array of ``size`` elements or more, of which the first ``used`` are kept; it grows by half."""
+    """Return an array of at least ``size`` elements, the first ``used`` as they are; it grows by half."""
     if size <= len(array):
         return array
     grown = np.empty((max(size, used + used // 2), *array.shape[1:]), array.dtype)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -101,7 +100,7 @@ class UserVectors:
         *,
         groups: NDArray[np.int8],
         fetch: Callable[[Ints], Floats],
-        preselect: Callable[[int], Mapping[int, NDArray[np.intp]]] | None = None,
+        preselect: Preselect | None = None,
     ) -> tuple[Ints, Floats]:
         """Return the nearest records of a `view` and their cosines, best first; newer ones win ties.
 
@@ -110,14 +109,14 @@ class UserVectors:
             limit: how many records of each group at most.
             groups: the group of each vector, the same for all parts of a record; -1 if not allowed.
             fetch: returns the exact vectors of these parts, in their order.
-            preselect: returns for some groups the places of the only vectors to compare, given
-                their number; in other groups all are compared.
+            preselect: returns for some groups the places of the only vectors to compare; in other groups all
+                are compared.
         """
         places = np.flatnonzero(groups >= 0)
         if not len(places):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         most = max(_RESCORED, _RESCORED_PER_HIT * limit)
-        chosen = preselect(most) if preselect is not None else {}
+        chosen = preselect(vector, groups, most) if preselect is not None else {}
         if self.mean is None and not chosen:
             cosines = self._scores(vector, places)[places]
         else:
@@ -187,9 +186,8 @@ def find_nearest(
     if (places := mine.rows_in(rows)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)
-    chosen = preselect and partial(preselect, single, groups)
     with one_blas_thread():
-        return mine.nearest(single, query.limit, groups=groups, fetch=fetch, preselect=chosen)
+        return mine.nearest(single, query.limit, groups=groups, fetch=fetch, preselect=preselect)
 
 
 def row_vectors(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:

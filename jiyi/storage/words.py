@@ -59,9 +59,11 @@ def storable(text: str) -> str:
 
 
 def encode_terms(record: Searchable, known: Words | None = None) -> Row:
-    """Return the columns of the text index for a record, from ``known`` if it was analysed before."""
-    speaker = storable(record.speaker) if isinstance(record, Message) else None
+    """Return a record's columns for the indexes, from ``known`` if its text was analysed before."""
+    text = record.search_text
     if known is None:
-        terms = analyse(record.search_text)
-        known = len(terms), int(traits(record.search_text)), pack(terms)
-    return {"length": known[0], "traits": known[1], "speaker": speaker, "entry": known[2]}
+        terms = analyse(text)
+        known = len(terms), int(traits(text)), pack(terms)
+    speaker = storable(record.speaker) if isinstance(record, Message) else None
+    row: Row = {"length": known[0], "traits": known[1], "speaker": speaker, "entry": known[2]}
+    return row | {"vector_state": "pending" if text.strip() else "none"}

@@ -61,7 +61,7 @@ def test_the_nearest_are_those_of_exact_search(matrix, few_are_many, monkeypatch
         assert all((groups[places] == group).all() for group, places in named.items())
         exact = matrix @ vector
         docs, scores = mine.nearest(
-            vector, 10, groups=groups, fetch=lambda parts: matrix[parts - 1], preselect=lambda _, n=named: n
+            vector, 10, groups=groups, fetch=lambda parts: matrix[parts - 1], preselect=lambda *_, n=named: n
         )
         assert scores == pytest.approx(exact[docs - 1], abs=1e-5)
         for group in (0, 1):

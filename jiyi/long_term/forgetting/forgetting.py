@@ -203,9 +203,11 @@ class Forgetting:
             return self._forget_user(reader, request), []
         requested = _find_requested(reader, request, {entry.record.id for entry in gone})
         removed = [cast("Forgettable", entry.record) for entry in gone]
-        plan = Plan(reader, request.reason, request.at, self.rewrite, removed, request.alone)
-        plan.agent_id = request.scope.agent_id
-        plan.build(requested, request.query)
+        plan = Plan(
+            *(reader, request.reason, request.at, self.rewrite, removed),
+            alone=request.alone,
+            agent_id=request.scope.agent_id,
+        ).build(requested, request.query)
         if not request.dry_run:
             plan.carry_out(self.learn)
         receipt = plan.receipt(dry_run=request.dry_run)

@@ -136,8 +136,9 @@ class Plan:
             if not self._remove(record, REQUESTED):
                 continue
             match record:
-                case Fact():
-                    self._remove_versions(record)
+                case Fact():  # none of the values it had before a caller changed it may hold again
+                    for version in earlier_versions(record, lambda id_: self.reader.find(Fact, [id_])):
+                        self._remove(version, "an earlier version of a fact that goes")
                 case Episode() if record.task_id is not None:
                     task_ids.append(record.task_id)
                 case Task() if record.status != "in_progress":
@@ -219,11 +220,6 @@ class Plan:
     def _gone_ids(self, kind: Kind) -> list[str]:
         """Return the ids of the records of a kind that are removed now or were before."""
         return [*self._removed_ids(kind), *(r.id for r in self.already_removed if kind_of(r) == kind)]
-
-    def _remove_versions(self, fact: Fact) -> None:
-        """Remove the values that a fact had before a caller changed it: none of them may hold again."""
-        for version in earlier_versions(fact, lambda id_: self.reader.find(Fact, [id_])):
-            self._remove(version, "an earlier version of a fact that goes")
 
     def _remove_tool_partners(self, session_ids: Collection[str]) -> None:
         for session_id in sorted(session_ids):

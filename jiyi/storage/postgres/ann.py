@@ -10,7 +10,7 @@ So it is faster only for users with a large part of a large table (measured by `
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from psycopg import sql
 
@@ -87,7 +87,8 @@ class AnnIndex:
         space, dims, vectors = self._cached(None, self._read_index)
         if vectors < ANN_FROM:
             return None
-        sizes: dict[Kind, int] = self._cached(user_id, lambda: self._count_kinds(user_id))
+        whose = {"user_id": user_id}
+        sizes: dict[Kind, int] = self._cached(user_id, lambda: dict(self._db.fetch("count_kinds", whose)))
         shares = {kind: min(1.0, n / vectors) for kind, n in sizes.items()}
         paying = {
             kind: share
@@ -152,7 +153,3 @@ class AnnIndex:
         name, vectors = next(iter(self._db.fetch("ann_index")), (f"{_NAME}0_0", 0))
         space, dims = str(name).removeprefix(_NAME).split("_")
         return int(space), int(dims), int(vectors)
-
-    def _count_kinds(self, user_id: str) -> dict[Kind, int]:
-        rows = self._db.fetch("count_kinds", {"user_id": user_id})
-        return {cast("Kind", kind): int(count) for kind, count in rows}

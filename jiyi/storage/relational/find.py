@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from jiyi.clock import to_micros
 from jiyi.errors import DatabaseDamaged
-from jiyi.records import SEARCHABLE, Kind, Query, Record, Scope, Session, Step, Task
+from jiyi.records import SEARCHABLE, Kind, Query, Record, Session, Step, Task
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
@@ -193,7 +193,7 @@ def scan_records(db: Connection, kind: Kind, query: Query, after: Cursor | None,
 
 
 def _steps_of(db: Connection, row: Row) -> tuple[Step, ...]:
-    query = Query(scope=Scope(user_id=row["user_id"]), kinds=("step",), task_id=row["id"])
-    where, values = kind_conditions("step", query, db.dialect)
-    rows = db.records("find_step", values | {"limit": _NO_LIMIT}, where=where, order="ASC")
-    return tuple(cast("Step", step) for step, _ in decode_rows(db, "step", rows))
+    condition = db.dialect.fragments["step_task_id"]
+    call = _where_call("step", row["user_id"], db.dialect, condition, task_id=row["id"])
+    steps = decode_rows(db, "step", db.fetch_all([call])[0].records())
+    return tuple(cast("Step", step) for step, _ in steps)

@@ -14,7 +14,6 @@ from jiyi.records import (
     Message,
     Record,
     Scope,
-    Searchable,
     Session,
     Step,
     Summary,
@@ -43,13 +42,8 @@ def prepare(record: Record, words: Words | None = None) -> _Prepared:
         raise BadScope("a message needs a scope with user_id and session_id to be stored")
     row = encode(record)
     if isinstance(record, Message):
-        row |= {"kind": "message", **_index_row(record, words)}
+        row |= {"kind": "message", **encode_terms(record, words)}
     return record, row
-
-
-def _index_row(record: Searchable, words: Words | None = None) -> Row:
-    """Return the columns of a record in the text index."""
-    return encode_terms(record, words) | {"vector_state": "pending" if record.search_text.strip() else "none"}
 
 
 def put_all(
@@ -239,7 +233,7 @@ def _put_document(db: Connection, kind: Kind, record: Record, row: Row, known: R
         # Another text is a new document, so that no vector of the old text can be stored for it.
         if known:
             remove(db, row["user_id"], [known])
-        row |= _index_row(new)
+        row |= encode_terms(new)
         _add_documents(db, kind, [row])
     db.run_many("add_source", [row | {"source": source} for source in row.get("sources", ())])
 
