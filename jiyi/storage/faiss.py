@@ -46,16 +46,16 @@ class UserCodes:
         """Return the present content; a search does not allow places that are added later."""
         return replace(self)
 
-    def follow(self, mine: UserVectors) -> None:
+    def follow(self, vectors: UserVectors) -> None:
         """Add the vectors of a view that are not indexed yet."""
-        if mine.space != self.space:
-            self.space, self.index = mine.space, None
-        if mine.size < FAISS_FROM:
+        if vectors.space != self.space:
+            self.space, self.index = vectors.space, None
+        if vectors.size < FAISS_FROM:
             return
         if self.index is None:
-            self._choose_steps(mine)
-        for start in range(int(self.index.ntotal), mine.size, _BATCH_SIZE):
-            rounded = self._rounded(mine.vectors(np.arange(start, min(start + _BATCH_SIZE, mine.size))))
+            self._choose_steps(vectors)
+        for start in range(int(self.index.ntotal), vectors.size, _BATCH_SIZE):
+            rounded = self._rounded(vectors.take(np.arange(start, min(start + _BATCH_SIZE, vectors.size))))
             with self.lock:
                 self.index.add(rounded)
 
@@ -77,13 +77,13 @@ class UserCodes:
             found[group] = np.sort(places[0][places[0] >= 0])
         return found
 
-    def _choose_steps(self, mine: UserVectors) -> None:
+    def _choose_steps(self, vectors: UserVectors) -> None:
         """Choose mean and step by the present vectors; later ones outside the range are clipped."""
-        sample = mine.vectors(np.arange(0, mine.size, max(1, mine.size // _BATCH_SIZE)))
+        sample = vectors.take(np.arange(0, vectors.size, max(1, vectors.size // _BATCH_SIZE)))
         self.mean = sample.mean(axis=0, dtype=np.float32)
         self.step = float(np.abs(sample - self.mean).max() / _STEPS) or 1.0
         kind = faiss.ScalarQuantizer.QT_8bit_direct_signed
-        self.index = faiss.IndexScalarQuantizer(mine.dims, kind, faiss.METRIC_INNER_PRODUCT)
+        self.index = faiss.IndexScalarQuantizer(vectors.dims, kind, faiss.METRIC_INNER_PRODUCT)
 
     def _rounded(self, vectors: Floats) -> Floats:
         return np.asarray(np.rint((vectors - self.mean) / np.float32(self.step)).clip(-_STEPS, _STEPS))
@@ -95,10 +95,12 @@ class FaissVectors(SqliteVectors):
     The index is in memory only, in the same cache as the vectors it is made of.
     """
 
-    def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:
+    def _preselect(self, db: Connection, user_id: str, vectors: UserVectors) -> Preselect | None:
         if db.in_transaction:  # what is not committed may be undone, so it is not cached
             return None
-        codes = self._db.cache.use(user_id, UserCodes, mine.generation, lambda cached: cached.follow(mine))
+        codes = self._db.cache.use(
+            user_id, UserCodes, vectors.generation, lambda cached: cached.follow(vectors)
+        )
         return codes.nearest
 
 

@@ -22,7 +22,7 @@ _MAX_DISTANCE = 2  # places between a message and its neighbours
 
 
 def find_candidates(
-    mine: UserTerms, query: Query, near: Sequence[Key] | Rows, docs: NDArray[np.int64] | None
+    index: UserTerms, query: Query, near: Sequence[Key] | Rows, docs: NDArray[np.int64] | None
 ) -> Candidates:
     """Return what `jiyi.storage.Store.match` describes, for a view of the user's rows.
 
@@ -31,82 +31,82 @@ def find_candidates(
     terms = query_terms(query.text)
     if len(terms) > _MAX_TERMS:
         terms = [*terms[: _MAX_TERMS // 2], *terms[-_MAX_TERMS // 2 :]]
-    scores = mine.score(terms)
-    scope = rows_in_scope(mine, query)
-    allowed = scope & matching_rows(mine, query, docs)
-    best = _best_of_each_group(mine, scores.text, allowed, query.limit)
-    nearest = near if isinstance(near, np.ndarray) else mine.rows_of(near)
+    scores = index.score(terms)
+    scope = rows_in_scope(index, query)
+    allowed = scope & matching_rows(index, query, docs)
+    best = _best_of_each_group(index, scores.text, allowed, query.limit)
+    nearest = near if isinstance(near, np.ndarray) else index.rows_of(near)
     nearest = nearest[nearest >= 0]
     nearest = nearest[allowed[nearest]]
     hits = np.concatenate([best[:_HITS_WITH_NEIGHBOURS], nearest[:_HITS_WITH_NEIGHBOURS]])
-    chosen = np.zeros(mine.size, np.bool_)
-    chosen[np.concatenate([best, nearest, _neighbours(mine, hits)])] = True
+    chosen = np.zeros(index.size, np.bool_)
+    chosen[np.concatenate([best, nearest, _neighbours(index, hits)])] = True
     rows = np.flatnonzero(chosen & scope)
     rows = rows[np.lexsort((-rows, -scores.text[rows]))]
-    places = np.full(mine.size + 1, -1, np.int32)  # the last is for row -1, no row
+    places = np.full(index.size + 1, -1, np.int32)  # the last is for row -1, no row
     places[rows] = np.arange(len(rows))
-    labels = mine.columns["label"][rows].astype(np.int8)
+    labels = index.columns["label"][rows].astype(np.int8)
     return Candidates(
         rows=rows,
-        ids=mine.ids,
+        ids=index.ids,
         kinds=KIND_NUMBERS_BY_LABEL[labels],
         text=scores.text[rows],
         words=scores.by_term(rows),
         eligible=allowed[rows],
-        session=_compact(mine.columns["session"][rows], len(mine.sessions.names)),
-        previous=places[mine.neighbours(rows, "previous")],
-        following=places[mine.neighbours(rows, "following")],
-        speaker=mine.columns["speaker"][rows],
-        speakers=tuple(mine.speakers.names),
+        session=_compact(index.columns["session"][rows], len(index.sessions.names)),
+        previous=places[index.neighbours(rows, "previous")],
+        following=places[index.neighbours(rows, "following")],
+        speaker=index.columns["speaker"][rows],
+        speakers=tuple(index.speakers.names),
         roles=np.where(labels < len(ROLES), labels, -1).astype(np.int8),
-        created_at=mine.columns["created_at"][rows],
-        traits=mine.columns["traits"][rows],
-        length=mine.columns["length"][rows],
+        created_at=index.columns["created_at"][rows],
+        traits=index.columns["traits"][rows],
+        length=index.columns["length"][rows],
         total=int(np.count_nonzero(scope)),
         terms=tuple(terms),
         idf=scores.idf,
     )
 
 
-def matching_rows(mine: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
+def matching_rows(index: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
     """Return for each row whether the query's conditions allow it; ``docs`` as in `find_candidates`."""
-    allowed, labels = np.ones(mine.size, np.bool_), query_labels(query)
+    allowed, labels = np.ones(index.size, np.bool_), query_labels(query)
     if labels is not None:
-        allowed &= np.isin(mine.columns["label"], np.array(labels, np.uint8))
+        allowed &= np.isin(index.columns["label"], np.array(labels, np.uint8))
     if query.since is not None:
-        allowed &= mine.columns["created_at"] >= to_micros(query.since)
+        allowed &= index.columns["created_at"] >= to_micros(query.since)
     if query.until is not None:
-        allowed &= mine.columns["created_at"] < to_micros(query.until)
+        allowed &= index.columns["created_at"] < to_micros(query.until)
     if docs is not None:
-        allowed &= np.isin(mine.columns["doc"], docs)
+        allowed &= np.isin(index.columns["doc"], docs)
     return allowed
 
 
-def rows_in_scope(mine: UserTerms, query: Query) -> _Flags:
+def rows_in_scope(index: UserTerms, query: Query) -> _Flags:
     """Return for each row whether it is in the query's scope and not among those it leaves out."""
-    inside = np.ones(mine.size, np.bool_)
+    inside = np.ones(index.size, np.bool_)
     if query.without:
-        unwanted = mine.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
+        unwanted = index.rows_of([(kind, id_) for id_ in query.without for kind in SEARCHABLE])
         inside[unwanted[unwanted >= 0]] = False
     for column, names, name in (
-        ("agent", mine.agents, query.scope.agent_id),
-        ("session", mine.sessions, query.scope.session_id),
+        ("agent", index.agents, query.scope.agent_id),
+        ("session", index.sessions, query.scope.session_id),
     ):
         if name is not None:
             number = names.get(name)
-            inside &= False if number is None else mine.columns[column] == number
+            inside &= False if number is None else index.columns[column] == number
     return inside
 
 
-def _best_of_each_group(mine: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
+def _best_of_each_group(index: UserTerms, scores: NDArray[np.float32], allowed: _Flags, limit: int) -> Rows:
     """Return the rows of the best scores above 0, ``limit`` of each group, best first; newer ones win ties.
 
     A group is a kind. Texts that mostly ask are a group, so that repeated questions hide no answer.
     """
     rows = np.flatnonzero(allowed & (scores > 0))
     if len(rows) > limit:
-        asks = (mine.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
-        groups = np.where(asks, len(SEARCHABLE), KIND_NUMBERS_BY_LABEL[mine.columns["label"][rows]])
+        asks = (index.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
+        groups = np.where(asks, len(SEARCHABLE), KIND_NUMBERS_BY_LABEL[index.columns["label"][rows]])
         found = [_top_rows(rows[groups == group], scores, limit) for group in range(len(SEARCHABLE) + 1)]
         rows = np.concatenate(found)
     return rows[np.lexsort((-rows, -scores[rows]))]
@@ -122,13 +122,13 @@ def _top_rows(rows: Rows, scores: NDArray[np.float32], limit: int) -> Rows:
     return np.concatenate([above, equal[len(equal) - limit + len(above) :]])
 
 
-def _neighbours(mine: UserTerms, rows: Rows) -> Rows:
+def _neighbours(index: UserTerms, rows: Rows) -> Rows:
     """Return the messages up to `_MAX_DISTANCE` places before and after these in their sessions."""
-    found, places = [], mine.columns["seq"]
+    found, places = [], index.columns["seq"]
     for link in ("previous", "following"):
         other = rows
         for _ in range(_MAX_DISTANCE):
-            other = mine.neighbours(other, link)
+            other = index.neighbours(other, link)
             near = (other >= 0) & (np.abs(places[other] - places[rows]) <= _MAX_DISTANCE)
             found.append(other[near])
     return np.concatenate(found)

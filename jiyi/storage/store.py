@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from jiyi.clock import to_micros
@@ -246,7 +247,7 @@ class Store:
         return counts
 
     @retried()
-    def scan(self, query: Query, after: Cursor | None = None, *, words: bool = False) -> Page:
+    def scan(self, query: Query, after: Cursor | None = None, *, words: bool = False) -> Page[Record]:
         """Return the next ``query.limit`` records of one kind, oldest first; summaries in the order stored.
 
         ``words`` asks for the analysed words of searchable records, too. Records that exist during
@@ -338,20 +339,18 @@ def all_records(store: Store, query: Query) -> Iterator[Record]:
         yield from page.records
 
 
-def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Page]:
+def all_pages(store: Store, query: Query, *, words: bool = False) -> Iterator[Page[Record]]:
     """Yield the pages that `Store.scan` returns one after the other."""
-    return read_pages(lambda after: store.scan(query, after, words=words))
+    return read_pages(partial(store.scan, query, words=words))
 
 
 def read_pages(read: Callable[[Any], _P]) -> Iterator[_P]:
     """Yield all pages; ``read`` gets the ``next`` of the page before, None for the first."""
-    after = None
-    while True:
-        page: Any = read(after)
+    page: Any = read(None)
+    yield page
+    while page.next is not None:
+        page = read(page.next)
         yield page
-        after = page.next
-        if after is None:
-            return
 
 
 def all_sessions(store: Store, scope: Scope) -> dict[str, datetime]:

@@ -12,7 +12,7 @@ from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where
-from jiyi.storage.relational.find import find_by_keys
+from jiyi.storage.relational.find import Page, find_by_keys
 from jiyi.storage.relational.write import prepare, put_back, remove
 from jiyi.storage.rows import (
     DECODE_ERRORS,
@@ -26,7 +26,7 @@ from jiyi.storage.rows import (
 )
 from jiyi.storage.vectors import VectorIndex
 
-__all__ = ["Discarded", "Trash", "TrashPage", "decode_entries", "key_of"]
+__all__ = ["Discarded", "Trash", "decode_entries", "key_of"]
 
 _BATCH_SIZE = 1_000  # records read at once
 _FAR_FUTURE = 2**62  # microseconds
@@ -49,14 +49,6 @@ def key_of(item: Record | Discarded) -> Key:
     """Return kind and id of a record or of an entry of the trash."""
     record = item.record if isinstance(item, Discarded) else item
     return kind_of(record), record.id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrashPage:
-    """A page of the trash."""
-
-    entries: tuple[Discarded, ...]
-    next: int | None  # where the next page begins; None after the last
 
 
 class Trash:
@@ -116,18 +108,18 @@ class Trash:
             return [entry for entry, _ in decode_entries(db, rows)]
 
     @retried()
-    def walk(self, query: Query, after: int = 0) -> TrashPage:
+    def walk(self, query: Query, after: int | None = None) -> Page[Discarded]:
         """Return the next ``query.limit`` entries of the trash; the query as for `discarded`.
 
         No other entry is skipped when some are added or removed between two pages.
         """
         with self._db.read(query.scope.user_id) as db:
             conditions = _conditions(query, db.dialect)
-            conditions.add("t.entry > :after", after=after, limit=query.limit)
+            conditions.add("t.entry > :after", after=after or 0, limit=query.limit)
             where, values = conditions.build()
             rows = db.records("find_trash", values, where=where, by="t.entry")
             entries = tuple(entry for entry, _ in decode_entries(db, rows))
-        return TrashPage(entries=entries, next=rows[-1]["entry"] if len(rows) == query.limit else None)
+        return Page(records=entries, next=rows[-1]["entry"] if len(rows) == query.limit else None)
 
     @retried(repeatable=False)
     def restore(self, scope: Scope, keys: Sequence[Key]) -> list[Record]:

@@ -133,7 +133,7 @@ class UserVectors:
         top = _best_of_groups(docs, best, groups[places[first]], limit)
         return docs[top], best[top]
 
-    def vectors(self, places: NDArray[np.intp]) -> Floats:
+    def take(self, places: NDArray[np.intp]) -> Floats:
         """Return the vectors at these places, of length 1; rounded ones are approximate."""
         if self.mean is None:
             return np.asarray(self.rows[places])
@@ -168,8 +168,8 @@ class UserVectors:
 
 
 def find_nearest(
-    rows: UserTerms,
-    mine: UserVectors,
+    index: UserTerms,
+    vectors: UserVectors,
     query: Query,
     vector: NDArray[Any],
     docs: Ints | None,
@@ -181,27 +181,27 @@ def find_nearest(
 
     ``docs`` is as for `find_candidates`; ``fetch`` and ``preselect`` are as for `UserVectors.nearest`.
     """
-    groups = KIND_NUMBERS_BY_LABEL[rows.columns["label"]]
-    groups[~(rows_in_scope(rows, query) & matching_rows(rows, query, docs))] = -1
-    if (places := mine.rows_in(rows)) is not None:
+    groups = KIND_NUMBERS_BY_LABEL[index.columns["label"]]
+    groups[~(rows_in_scope(index, query) & matching_rows(index, query, docs))] = -1
+    if (places := vectors.rows_in(index)) is not None:
         groups = np.where(places >= 0, groups[places], np.int8(-1))
     single = vector.astype(np.float32)
     with one_blas_thread():
-        return mine.nearest(single, query.limit, groups=groups, fetch=fetch, preselect=preselect)
+        return vectors.nearest(single, query.limit, groups=groups, fetch=fetch, preselect=preselect)
 
 
-def row_vectors(rows: UserTerms, mine: UserVectors, wanted: Rows) -> Parts:
+def row_vectors(index: UserTerms, vectors: UserVectors, wanted: Rows) -> Parts:
     """Return the vectors of the wanted rows."""
-    places = mine.rows_in(rows)
+    places = vectors.rows_in(index)
     if places is None:
         found = np.flatnonzero(wanted >= 0)
-        return Parts(rows=found, vectors=mine.vectors(wanted[found]))
-    owner = np.full(rows.size + 1, -1, np.intp)  # the last is for row -1, no row
+        return Parts(rows=found, vectors=vectors.take(wanted[found]))
+    owner = np.full(index.size + 1, -1, np.intp)  # the last is for row -1, no row
     owner[wanted] = np.arange(len(wanted))
     owner[-1] = -1
     owners = owner[places]
     found = np.flatnonzero(owners >= 0)
-    return Parts(rows=owners[found], vectors=mine.vectors(found))
+    return Parts(rows=owners[found], vectors=vectors.take(found))
 
 
 def _top_places(scores: Floats, places: NDArray[np.intp], most: int) -> NDArray[np.intp]:

@@ -19,7 +19,7 @@ def test_users_are_walled_off(one_of_each):
     assert find(store) == anas
     for other in (ANA, nobody):
         assert lying(trash, other) == []
-        assert trash.walk(Query(scope=other, kinds=KINDS)).entries == ()
+        assert trash.walk(Query(scope=other, kinds=KINDS)).records == ()
         assert trash.restore(other, keys) == []
         assert trash.erase(other) == trash.erase(other, keys=keys) == 0
         assert trash.erase(other, before=START + timedelta(days=9)) == 0
@@ -62,7 +62,7 @@ def test_a_walk_gives_everything_once_whatever_goes_meanwhile(store, trash, size
     seen, after, step = [], 0, 0
     while after is not None:
         page = trash.walk(Query(scope=ANA, limit=size), after)
-        seen += [e.record.id for e in page.entries]
+        seen += [e.record.id for e in page.records]
         after = page.next
         if step < 2:  # one that was seen goes, one comes
             trash.erase(ANA, keys=[("message", seen[0])])

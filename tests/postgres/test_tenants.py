@@ -66,7 +66,7 @@ def test_no_verb_reads_across(misled):
     assert store.changes(BEN) == 0
     assert (store.damaged(BEN), store.notes(BEN)) == ([], ())
     assert trash.discarded(Query(scope=BEN, kinds=EVERY)) == []
-    assert trash.walk(Query(scope=BEN, kinds=EVERY)).entries == ()
+    assert trash.walk(Query(scope=BEN, kinds=EVERY)).records == ()
     assert vectors.nearest(Query(scope=BEN), np.eye(1, 4, dtype=np.float32)[0]) == []
     assert len(vectors.read(BEN, KEYS).rows) == 0
     snapshot = store.snapshot("ben")

@@ -302,7 +302,7 @@ def test_trash_and_life_may_share_ids_and_places(here, there):
     assert whole_of(here, "ana")["message"][0].seq in (0, 1)
     copy_memory(here, there)
     assert whole(there) == whole(here)
-    assert there.trash.walk(Query(scope=ANA, kinds=("message",))).entries
+    assert there.trash.walk(Query(scope=ANA, kinds=("message",))).records
 
 
 def test_scopes_of_many_sessions(here, there):

@@ -79,8 +79,8 @@ def test_each_group_gives_its_nearest(matrix, count):
 def test_vectors_read_back_are_as_near_as_they_are_held(matrix):
     rounded, exact = filled(matrix, 400), filled(matrix[:400], 100)
     places = np.array([3, 399, 3])
-    np.testing.assert_array_equal(exact.vectors(places), matrix[places])
-    again = rounded.vectors(places)
+    np.testing.assert_array_equal(exact.take(places), matrix[places])
+    again = rounded.take(places)
     assert np.linalg.norm(again, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
     assert np.einsum("ij,ij->i", again, matrix[places]).min() > 0.999
 

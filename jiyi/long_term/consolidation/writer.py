@@ -160,10 +160,10 @@ class GroupWriter:
             else:
                 self.skipped += 1
                 self.waiting += len(group.ids)
-        changed = self.store.together(lambda: self._store_unchanged(prepared)) if prepared else []
-        ids = {item.knowledge.id for item in changed}
-        self.groups += [item.result for item in prepared if item.knowledge.id not in ids]
-        return [item.group for item in changed]
+        written = self.store.together(lambda: self._store_unchanged(prepared)) if prepared else []
+        self.groups += [item.result for item in written]
+        ids = {item.knowledge.id for item in written}
+        return [item.group for item in prepared if item.knowledge.id not in ids]
 
     def _prepare(self, group: Group, known: Knowledge | None) -> _Prepared:
         before = known.source_episodes if known else ()
@@ -197,22 +197,21 @@ class GroupWriter:
         return _Prepared(group=group, knowledge=knowledge, known=known, result=result)
 
     def _store_unchanged(self, batch: Sequence[_Prepared]) -> list[_Prepared]:
-        """Write the groups that did not change since they were read; return the others."""
+        """Write and return the groups that did not change since they were read."""
         groups = [item.group for item in batch]
         stored = self._load_knowledge(groups)
         all_new = self._are_new(groups)  # one query, as nearly always they all are
-        fit = [
+        unchanged = [
             item
             for item in batch
             if (all_new or self._are_new([item.group]))
             and _says_same(item.known, stored.get(item.knowledge.id))
         ]
-        if fit:
-            self.store.put([_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in fit])
-            marks = [Amendment(id=id_, consolidated=True) for item in fit for id_ in item.group.ids]
-            self.store.amend(Scope(user_id=fit[0].group.scope.user_id), "episode", marks)
-        written = {item.knowledge.id for item in fit}
-        return [item for item in batch if item.knowledge.id not in written]
+        if unchanged:
+            self.store.put([_keep_usage(item.knowledge, stored.get(item.knowledge.id)) for item in unchanged])
+            marks = [Amendment(id=id_, consolidated=True) for item in unchanged for id_ in item.group.ids]
+            self.store.amend(Scope(user_id=groups[0].scope.user_id), "episode", marks)
+        return unchanged
 
     def _write_lesson(
         self,

@@ -80,8 +80,8 @@ class RecordReader:
     ) -> Iterator[Discarded]:
         """Yield what is in the trash; ``narrow`` are further parts of the query."""
         query = Query(scope=scope or self.user, kinds=tuple(kinds), limit=_BATCH, **narrow)
-        for page in read_pages(lambda after: self.trash.walk(query, after or 0)):
-            yield from page.entries
+        for page in read_pages(partial(self.trash.walk, query)):
+            yield from page.records
 
     def find_trashed(self, kind: Kind, ids: Sequence[str]) -> list[Discarded]:
         """Return what is in the trash of one kind and these ids."""

@@ -29,7 +29,9 @@ class Outbox:
         self._db = database
         self._collections = collections
         self._now = now
-        self._unsure: dict[str, tuple[int, int]] = {}  # sent in an open transaction: set, number of vectors
+        self._uncommitted: dict[
+            str, tuple[int, int]
+        ] = {}  # sent in an open transaction: set, number of vectors
 
     def note_sent(self, db: Connection, items: Mapping[int, Sequence[Item]]) -> None:
         """Note vectors, by set, before they are sent."""
@@ -39,10 +41,10 @@ class Outbox:
                 values = {"user_id": item.user_id, "token": item.token, "doc": item.doc, "space": space}
                 db.run("chroma_add", values | {"parts": len(item.vectors), "until": until})
 
-    def note_unsure(self, items: Mapping[int, Sequence[Item]]) -> None:
+    def note_uncommitted(self, items: Mapping[int, Sequence[Item]]) -> None:
         """Remember what was sent inside a caller's transaction, which may be undone with its notes."""
         for space, own in items.items():
-            self._unsure |= {item.token: (space, len(item.vectors)) for item in own}
+            self._uncommitted |= {item.token: (space, len(item.vectors)) for item in own}
 
     def in_use(self, space: int, *, besides: Sequence[str]) -> bool:
         """Return whether a set has other tokens than these, including those being sent."""
@@ -79,12 +81,12 @@ class Outbox:
 
     def _remove_rolled_back(self) -> None:
         """Remove what was sent in transactions that were undone."""
-        unsure = list(self._unsure.items())
-        unknown = set(_unknown(self._db, [token for token, _ in unsure]))
-        for token, (space, parts) in unsure:
+        uncommitted = list(self._uncommitted.items())
+        unknown = set(_unknown(self._db, [token for token, _ in uncommitted]))
+        for token, (space, parts) in uncommitted:
             if token in unknown:
                 self._erase(space, {token: parts})
-            self._unsure.pop(token, None)
+            self._uncommitted.pop(token, None)
 
     def _erase(self, space: int, tokens: Mapping[str, int]) -> None:
         """Remove the vectors of tokens with their numbers of parts from Chroma."""

@@ -85,7 +85,7 @@ class ChromaVectors(VectorIndex):
 
         sets, items = self._db.attempt(begin)
         if self._db.in_transaction:
-            self._outbox.note_unsure(items)
+            self._outbox.note_uncommitted(items)
         for space, own in items.items():
             try:
                 self._collections.add(space, own)

@@ -128,10 +128,10 @@ class PostgresDatabase(Database):
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
         """See `Database.read`."""
-        here = self._writing
-        if here is not None:
-            with self._translated(here.raw):
-                yield PostgresConnection(here, user_id, self.damage)
+        current = self._current
+        if current is not None:
+            with self._translated(current.raw):
+                yield PostgresConnection(current, user_id, self.damage)
             return
         channel = ReadChannel(self._borrowed, self._set_tenant, self.citus)
         yield PostgresConnection(channel, user_id, self.damage)
@@ -146,36 +146,36 @@ class PostgresDatabase(Database):
         """See `Database.write`."""
         if user_id is not None:
             self.recent.put(user_id)
-        here = self._writing
-        if here is not None:
-            with self._translated(here.raw), here.savepoint():
-                yield PostgresConnection(here, user_id, self.damage, user_id is None)
+        current = self._current
+        if current is not None:
+            with self._translated(current.raw), current.savepoint():
+                yield PostgresConnection(current, user_id, self.damage, user_id is None)
             return
         with self._pool.borrow() as raw:
-            writing = WriteTransaction(raw, self._set_tenant)
-            with self._translated(raw, writing), self._here(writing):
-                yield PostgresConnection(writing, user_id, self.damage, user_id is None)
-            if not self.citus and needs_analyze(writing.numbers):
+            transaction = WriteTransaction(raw, self._set_tenant)
+            with self._translated(raw, transaction), self._as_current(transaction):
+                yield PostgresConnection(transaction, user_id, self.damage, user_id is None)
+            if not self.citus and needs_analyze(transaction.numbers):
                 names = sql.SQL(", ").join(map(sql.Identifier, tables()))
                 with contextlib.suppress(psycopg.Error):  # it is busy, or this role may not
                     raw.execute(sql.SQL("ANALYZE (SKIP_LOCKED) {}").format(names))
 
     @contextlib.contextmanager
-    def _here(self, writing: WriteTransaction) -> Iterator[None]:
+    def _as_current(self, transaction: WriteTransaction) -> Iterator[None]:
         """Make a transaction that of this thread, and commit it or roll it back at the end."""
-        self._local.writing = writing
+        self._local.transaction = transaction
         try:
             yield
-            writing.commit()
+            transaction.commit()
         except BaseException:
-            writing.rollback()
+            transaction.rollback()
             raise
         finally:
-            self._local.writing = None
+            self._local.transaction = None
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
         """See `Database.attempt`."""
-        if self._writing is not None:
+        if self._current is not None:
             return verb()
         return retry(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
@@ -189,7 +189,7 @@ class PostgresDatabase(Database):
 
         The server's log, replicas and backups keep what they hold.
         """
-        if self._writing is not None:
+        if self._current is not None:
             raise WrongState("freeing room is no part of a transaction; call it after that")
         with connect(self.url) as raw:
             for name in tables():
@@ -209,18 +209,18 @@ class PostgresDatabase(Database):
     @property
     def in_transaction(self) -> bool:
         """Whether this thread is inside a `write` block."""
-        return self._writing is not None
+        return self._current is not None
 
     @property
-    def _writing(self) -> WriteTransaction | None:
+    def _current(self) -> WriteTransaction | None:
         """This thread's transaction."""
-        return cast("WriteTransaction | None", getattr(self._local, "writing", None))
+        return cast("WriteTransaction | None", getattr(self._local, "transaction", None))
 
     def _set_tenant(self, user_id: str | None, /, *, generic_plan: bool = False) -> list[Statement]:
         return set_tenant(user_id, self._timeouts, single_node=not self.citus, generic_plan=generic_plan)
 
     @contextlib.contextmanager
-    def _translated(self, raw: Raw, writing: WriteTransaction | None = None) -> Iterator[None]:
+    def _translated(self, raw: Raw, transaction: WriteTransaction | None = None) -> Iterator[None]:
         try:
             yield
         except _POOLED as error:  # a pooler gives every transaction another connection
@@ -230,5 +230,5 @@ class PostgresDatabase(Database):
             self.citus = True
             raise Conflict(f"{self.place} has become a cluster's coordinator; try again") from error
         except psycopg.Error as error:
-            committing = writing is not None and writing.committing
+            committing = transaction is not None and transaction.committing
             raise translate(error, self.place, raw, committing=committing) from error

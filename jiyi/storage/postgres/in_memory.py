@@ -39,8 +39,8 @@ def in_memory_vectors(database: Database, db: Connection, snapshot: Snapshot) ->
     """Return a user's vectors as of a snapshot; None if there are too many, or inside a transaction."""
     if db.in_transaction:
         return None
-    mine = cached_part(database, db, snapshot, InMemoryVectors, partial(_extend, db, snapshot))
-    return None if mine.too_many else mine
+    vectors = cached_part(database, db, snapshot, InMemoryVectors, partial(_extend, db, snapshot))
+    return None if vectors.too_many else vectors
 
 
 def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
@@ -49,39 +49,39 @@ def as_floats(rows: Sequence[tuple[Any, ...]]) -> NDArray[np.float32]:
     return numbers.reshape(len(rows), -1)[:, _HEAD:].astype(np.float32)
 
 
-def _extend(db: Connection, snapshot: Snapshot, mine: InMemoryVectors) -> None:
+def _extend(db: Connection, snapshot: Snapshot, vectors: InMemoryVectors) -> None:
     """Add new vectors, or drop all if there are too many."""
-    if mine.space != snapshot.spaces.number:
-        mine.reset(snapshot.spaces.number)
-    if not mine.too_many and (snapshot.terms.size > MAX_IN_MEMORY or not _add_new(db, snapshot, mine)):
-        mine.reset(mine.space)
-        mine.too_many = True
+    if vectors.space != snapshot.spaces.number:
+        vectors.reset(snapshot.spaces.number)
+    if not vectors.too_many and (snapshot.terms.size > MAX_IN_MEMORY or not _add_new(db, snapshot, vectors)):
+        vectors.reset(vectors.space)
+        vectors.too_many = True
 
 
-def _add_new(db: Connection, snapshot: Snapshot, mine: InMemoryVectors) -> bool:
+def _add_new(db: Connection, snapshot: Snapshot, vectors: InMemoryVectors) -> bool:
     """Add what the snapshot read already, or else read it now; return False if there are too many."""
-    answers = [answer for _, answer in snapshot.extra_answers] if _can_extend(snapshot, mine) else []
-    answers = answers or db.fetch_all(mine.calls(snapshot.user_id))
+    answers = [answer for _, answer in snapshot.extra_answers] if _can_extend(snapshot, vectors) else []
+    answers = answers or db.fetch_all(vectors.calls(snapshot.user_id))
     rows = [row for answer in answers for row in answer.rows]
-    known = set(mine.docs[: mine.size].tolist()) if rows else ()
+    known = set(vectors.docs[: vectors.size].tolist()) if rows else ()
     rows = [row for row in rows if row[0] not in known]
-    if mine.size + len(rows) > MAX_IN_MEMORY:
+    if vectors.size + len(rows) > MAX_IN_MEMORY:
         return False
     if rows:
         docs = np.array([row[0] for row in rows], np.int64)
-        mine.append(np.arange(mine.size, mine.size + len(rows)), docs, as_floats(rows))
-    last = max(mine.after, snapshot.terms.last_doc)
-    if rows or last > mine.after:
+        vectors.append(np.arange(vectors.size, vectors.size + len(rows)), docs, as_floats(rows))
+    last = max(vectors.after, snapshot.terms.last_doc)
+    if rows or last > vectors.after:
         all_docs = snapshot.terms.columns["doc"]
-        new = all_docs[np.searchsorted(all_docs, mine.after, "right") :]
-        asked_for = np.concatenate([np.array(mine.waiting, np.int64), new])
-        mine.waiting = asked_for[~np.isin(asked_for, mine.docs[: mine.size])].tolist()
-        mine.after = last
+        new = all_docs[np.searchsorted(all_docs, vectors.after, "right") :]
+        asked_for = np.concatenate([np.array(vectors.waiting, np.int64), new])
+        vectors.waiting = asked_for[~np.isin(asked_for, vectors.docs[: vectors.size])].tolist()
+        vectors.after = last
     return True
 
 
-def _can_extend(snapshot: Snapshot, mine: InMemoryVectors) -> bool:
+def _can_extend(snapshot: Snapshot, vectors: InMemoryVectors) -> bool:
     """Return whether the snapshot's answers fit the cached vectors, which other threads may have changed."""
     values = snapshot.extra_answers[0][0].values if snapshot.extra_answers else {}
-    same = (values.get("generation"), values.get("space")) == (mine.generation, mine.space)
-    return same and int(values["after"]) <= mine.after
+    same = (values.get("generation"), values.get("space")) == (vectors.generation, vectors.space)
+    return same and int(values["after"]) <= vectors.after

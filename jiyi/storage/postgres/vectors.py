@@ -156,13 +156,13 @@ class PostgresVectors(VectorIndex):
     def _find_held(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats] | None:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
-            mine = in_memory_vectors(self._db, db, snapshot)
-            if mine is None:
+            vectors = in_memory_vectors(self._db, db, snapshot)
+            if vectors is None:
                 return None
-            if mine.size and mine.dims != len(vector):
-                raise self._dims_mismatch(mine.dims, vector)
+            if vectors.size and vectors.dims != len(vector):
+                raise self._dims_mismatch(vectors.dims, vector)
             docs = read_allowed_docs(db, query)
-        return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=mine.vectors)
+        return find_nearest(snapshot.terms, vectors, query, vector, docs, fetch=vectors.take)
 
     def _nearest(
         self, user_id: str, values: dict[str, Any], of_kinds: Sequence[str], plan: AnnPlan | None
@@ -190,8 +190,12 @@ class PostgresVectors(VectorIndex):
         with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
                 return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))
-            mine = in_memory_vectors(self._db, db, snapshot)
-            return row_vectors(snapshot.terms, mine, rows) if mine else self._read_cached(db, snapshot, rows)
+            vectors = in_memory_vectors(self._db, db, snapshot)
+            return (
+                row_vectors(snapshot.terms, vectors, rows)
+                if vectors
+                else self._read_cached(db, snapshot, rows)
+            )
 
     def _read_cached(self, db: PostgresConnection, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""

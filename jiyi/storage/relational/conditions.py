@@ -44,10 +44,10 @@ _DOCUMENT_COLUMNS = ("kind", "id", "session_id", "agent_id", "created_at", "pinn
 class Where:
     """Builds the conditions of a query on rows of one kind, from ``sql/conditions.sql``."""
 
-    def __init__(self, of: str, query: Query, dialect: Dialect, *, aside: str = "") -> None:
+    def __init__(self, of: str, query: Query, dialect: Dialect, *, no_index: str = "") -> None:
         self.query = query
         self.dialect = dialect
-        self.aside = aside  # prefix of columns whose index must not be used
+        self.no_index = no_index  # prefix of columns whose index must not be used
         self._of = of
         self.parts = [self.fragment("user")]
         self.values: dict[str, Any] = {"user_id": query.scope.user_id}
@@ -55,7 +55,7 @@ class Where:
     def fragment(self, part: str, **words: str) -> str:
         """Return the SQL of a condition."""
         text = self.dialect.fragments[f"{self._of}_{part}"]
-        return text.format(aside=self.aside, **words) if "{" in text else text
+        return text.format(no_index=self.no_index, **words) if "{" in text else text
 
     def add(self, condition: str, **values: object) -> None:
         """Add a condition and the values of its parameters."""
@@ -106,10 +106,10 @@ def kind_conditions(kind: Kind, query: Query, dialect: Dialect) -> Conditions:
     if kind in SEARCHABLE:
         return document_conditions(query, dialect, (kind,))
     # If few summaries are named, SQLite must not scan all of a session or of a user.
-    aside = dialect.fragments["aside"] if kind == "summary" else ""
-    where = Where(kind, query, dialect, aside="" if query.sources is None else aside)
+    no_index = dialect.fragments["no_index"]
+    where = Where(kind, query, dialect, no_index="" if query.sources is None else no_index)
     if query.ids is not None:
-        where.aside = aside
+        where.no_index = no_index
     where.add_from_query(*_OF_ALL)
     for name in NOT_OF_ALL:
         if getattr(query, name) is None:
@@ -131,14 +131,14 @@ def document_conditions(query: Query, dialect: Dialect, kinds: Sequence[Kind] = 
     """Return the conditions of a query on ``documents AS d``; ``kinds`` replace those of the query."""
     # A condition with its own index (so has one predicate) must not let SQLite scan all records.
     few = bool(query.sources or query.target or query.entity or query.subject or query.namespace)
-    aside = dialect.fragments["aside"] if few or isinstance(query.predicate, str) else ""
+    no_index, has_index = dialect.fragments["no_index"], few or isinstance(query.predicate, str)
     # Each of the stretches names the user itself.
-    aside_user = aside if query.stretches is None else dialect.fragments["aside"]
-    where = Where("document", query, dialect, aside=aside_user)
+    no_user_index = no_index if has_index or query.stretches is not None else ""
+    where = Where("document", query, dialect, no_index=no_user_index)
     kinds = [kind for kind in kinds or query.kinds if kind in SEARCHABLE]
     if set(kinds) != set(SEARCHABLE):
         # Pinned records are few, too, and have an index by user.
-        where.add(where.one_of(f"{dialect.fragments['aside'] if query.pinned else aside}d.kind", kinds))
+        where.add(where.one_of(f"{no_index if has_index or query.pinned else ''}d.kind", kinds))
     where.add_from_query(*_OF_ALL, *_OF_DOCUMENTS)
     if query.roles is not None:
         where.add(where.one_of("d.role", query.roles))
@@ -208,12 +208,12 @@ class _DocumentFilter:
         if kind in FORMATS and name in FORMATS[kind].body:
             return self._fragments["json_text"].format(body=self._body(kind), name=name)
         if kind == "message":
-            return self._fragments["kept"].format(table=table, column=field)
+            return self._fragments["record_column"].format(table=table, column=field)
         same = self._fragments["same"].format("x")
         return f"(SELECT x.{field} FROM {table} AS x WHERE {same})"
 
     def _body(self, kind: Kind) -> str:
-        return self._fragments["kept"].format(table=TABLES[kind], column="body")
+        return self._fragments["record_column"].format(table=TABLES[kind], column="body")
 
     def _json_test(self, where: Condition) -> str:
         """Return the condition on a key of metadata, or on a path into the value of an item."""
@@ -222,17 +222,17 @@ class _DocumentFilter:
         if where.op == "exists":
             test = self._fragments["yes"]
         elif where.op == "in" and not (ordered and len(where.values) == 1):
-            test = self._fragments["label_in"].format(value=self._bind(json.dumps(where.values)))
+            test = self._fragments["value_in_list"].format(value=self._bind(json.dumps(where.values)))
         elif isinstance(first, str):  # a single value needs no list
-            compared = self._comparison(self._fragments["label_words"], where.op, first)
-            test = self._fragments["label_text"].format(test=compared)
+            compared = self._comparison(self._fragments["value_text"], where.op, first)
+            test = self._fragments["text_test"].format(test=compared)
         else:
-            test = self._fragments["label_number"].format(sign=_SIGNS[where.op], value=self._bind(first))
+            test = self._fragments["number_test"].format(sign=_SIGNS[where.op], value=self._bind(first))
         if where.field == "value":
             keys = [self._bind(key) for key in where.key.split(".")]
             return self._dialect.json_path(self._by_kind({"item": self._body("item")}), keys, test)
         body = self._by_kind({kind: self._body(kind) for kind in _WITH_METADATA})
-        return self._fragments["label"].format(body=body, key=self._bind(where.key), test=test)
+        return self._fragments["metadata_test"].format(body=body, key=self._bind(where.key), test=test)
 
     def _column_test(self, where: Condition) -> str:
         column = self.column(where.field)
@@ -251,7 +251,7 @@ class _DocumentFilter:
         if op not in ("contains", "icontains"):
             return f"{column} {_SIGNS[op]} :{self._bind(value)}"
         text = column if op == "contains" else f"lower({column})"  # lowers only A to Z
-        return self._fragments["holds"].format(text=text, value=self._bind(value))
+        return self._fragments["contains"].format(text=text, value=self._bind(value))
 
     def _bind(self, value: object) -> str:
         """Add a value and return the name of its parameter."""

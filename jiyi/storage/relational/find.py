@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from jiyi.clock import to_micros
 from jiyi.errors import DatabaseDamaged
@@ -18,17 +18,18 @@ from jiyi.storage.words import Words
 
 __all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
 
+_Entry_co = TypeVar("_Entry_co", covariant=True)
 Cursor = tuple[int, Any]
 """A place in a scan: microseconds since 1970 and a record's number, or the id of a task or session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """A page of a scan."""
+class Page(Generic[_Entry_co]):
+    """A page of records, or of entries of the trash."""
 
-    records: tuple[Record, ...]  # oldest first
+    records: tuple[_Entry_co, ...]  # oldest first
     numbers: tuple[int, ...] = ()  # the backend's number of each; with the user, the key of its vectors
-    next: Cursor | None  # where the next page begins; None after the last
+    next: Cursor | int | None  # where the next page begins; None after the last
     words: Mapping[str, Words] = field(default_factory=dict)  # by id, if they were asked for
 
 
@@ -128,7 +129,7 @@ def decode_rows(db: Connection, kind: Kind, rows: Iterable[Row]) -> Iterator[tup
 def _find_call(kind: Kind, query: Query, dialect: Dialect) -> Call:
     where, values = kind_conditions(kind, query, dialect)
     order = "DESC" if query.newest_first else "ASC"
-    by = _order_by(kind, query, order, dialect.fragments["aside"])
+    by = _order_by(kind, query, order, dialect.fragments["no_index"])
     return Call(f"find_{kind}", values | {"limit": query.limit}, {"where": where, "order": order, "by": by})
 
 
@@ -141,12 +142,12 @@ def _ids_call(kind: Kind, user_id: str, ids: Sequence[str], dialect: Dialect) ->
 def _where_call(kind: Kind, user_id: str, dialect: Dialect, condition: str, **values: Any) -> Call:
     """Return the call that finds a user's records; sorting by column 2, the user, costs nothing."""
     of, kinds = ("document", [f"d.kind = '{kind}'"]) if kind in SEARCHABLE else (kind, [])
-    where = " AND ".join([dialect.fragments[f"{of}_user"].format(aside=""), *kinds, condition])
+    where = " AND ".join([dialect.fragments[f"{of}_user"].format(no_index=""), *kinds, condition])
     values |= {"user_id": user_id, "limit": _NO_LIMIT}
     return Call(f"find_{kind}", values, {"where": where, "order": "ASC", "by": "2"})
 
 
-def _order_by(kind: Kind, query: Query, order: str, aside: str) -> str:
+def _order_by(kind: Kind, query: Query, order: str, no_index: str) -> str:
     """Return the columns to sort by; the statement adds the direction of the last one."""
     in_session = query.scope.session_id is not None
     if kind == "summary":  # those of a whole session have no agent and come first
@@ -159,10 +160,12 @@ def _order_by(kind: Kind, query: Query, order: str, aside: str) -> str:
     by = "d.seq" if kind == "message" and in_session else f"d.created_at {order}, {last}"
     # SQLite must not scan a whole index to save a sort.
     few = query.ids is not None or query.stretches is not None or query.pinned
-    return f"{aside}{by}" if few else by
+    return f"{no_index}{by}" if few else by
 
 
-def scan_records(db: Connection, kind: Kind, query: Query, after: Cursor | None, *, words: bool) -> Page:
+def scan_records(
+    db: Connection, kind: Kind, query: Query, after: Cursor | None, *, words: bool
+) -> Page[Record]:
     """Return what `Store.scan` does; no summary comes before the one it builds on."""
     if kind in ("task", "session"):
         query = replace(query, after=after or _BEGINNING, newest_first=False)

@@ -1,18 +1,18 @@
 -- Conditions, named after the kind of rows and the field of the query, which is also their parameter.
--- Placeholders are as in `queries.sql`. {aside} is a prefix that may keep an index from being used.
+-- Placeholders are as in `queries.sql`. {no_index} is a prefix that may keep an index from being used.
 -- Conditions and expressions that databases write differently are in <dialect>/conditions.sql:
---   aside         the prefix of a column that keeps its index from being used
---   kept          a column that one database has in documents and another in a table of its own: {table}, {column}
---   json_text     a text in JSON, NULL if it is missing: {body}, {name}
---   label         a {test} holds for the value of a {key} in the metadata of JSON: {body}
---   label_in      a test: the value is in a JSON list: {value}
---   label_number  a test: the value is a number that compares so with another: {sign}, {value}
---   label_text    a test: the value is a text for which another {test} holds
---   label_words   the text of the value
---   holds         a {text} contains another: {value}
+--   no_index       the prefix of a column that keeps its index from being used
+--   record_column  a column that one database has in documents and another in a table of its own: {table}, {column}
+--   json_text      a text in JSON, NULL if it is missing: {body}, {name}
+--   metadata_test  a {test} holds for the value of a {key} in the metadata of JSON: {body}
+--   value_in_list  a test: the value is in a JSON list: {value}
+--   number_test    a test: the value is a number that compares so with another: {sign}, {value}
+--   text_test      a test: the value is a text for which another {test} holds
+--   value_text     the text of the value
+--   contains       a {text} contains another: {value}
 
 -- name: document_user
-{aside}d.@user = :user_id;
+{no_index}d.@user = :user_id;
 -- name: document_agent_id
 d.agent_id = :agent_id;
 -- name: document_session_id
@@ -64,11 +64,11 @@ d.doc IN (SELECT i.doc FROM items AS i WHERE i.@owner = @owned AND i.path >= :pa
 d.doc NOT IN (SELECT i.doc FROM items AS i WHERE i.@owner = @owned AND i.expires_at <= :there_at);
 
 -- name: summary_user
-{aside}s.@user = :user_id;
+{no_index}s.@user = :user_id;
 -- name: summary_session_id
-{aside}s.session_id = :session_id;
+{no_index}s.session_id = :session_id;
 -- name: summary_agent_id
-{aside}s.agent_id = :agent_id;
+{no_index}s.agent_id = :agent_id;
 -- name: summary_ids
 s.id @among(:ids);
 -- name: summary_without

@@ -46,14 +46,16 @@ class SqliteVectors(VectorIndex):
 
     def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
         with self._db.read() as db:
-            mine = self._vectors_of(db, snapshot)
-            if not mine.size:
+            vectors = self._vectors_of(db, snapshot)
+            if not vectors.size:
                 return np.empty(0, np.int64), np.empty(0, np.float32)
-            if mine.dims != len(vector):
-                raise self._dims_mismatch(mine.dims, vector)
-            docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, mine)
-            fetch = partial(_read_parts, db, dims=mine.dims)
-            return find_nearest(snapshot.terms, mine, query, vector, docs, fetch=fetch, preselect=preselect)
+            if vectors.dims != len(vector):
+                raise self._dims_mismatch(vectors.dims, vector)
+            docs, preselect = read_allowed_docs(db, query), self._preselect(db, query.scope.user_id, vectors)
+            fetch = partial(_read_parts, db, dims=vectors.dims)
+            return find_nearest(
+                snapshot.terms, vectors, query, vector, docs, fetch=fetch, preselect=preselect
+            )
 
     def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
         return read_uncached(db, user_id, keys, partial(_read_docs, db))
@@ -67,27 +69,27 @@ class SqliteVectors(VectorIndex):
         owner, space = snapshot.owner[0] if snapshot.owner else 0, snapshot.spaces.number
         return cached_part(self._db, db, snapshot, UserVectors, partial(_read_new, db, owner, space))
 
-    def _preselect(self, db: Connection, user_id: str, mine: UserVectors) -> Preselect | None:  # noqa: ARG002
+    def _preselect(self, db: Connection, user_id: str, vectors: UserVectors) -> Preselect | None:  # noqa: ARG002
         """Return what selects the vectors to compare; None compares all of them."""
         return None
 
 
-def _read_new(db: Connection, owner: int, space: int, mine: UserVectors) -> None:
+def _read_new(db: Connection, owner: int, space: int, vectors: UserVectors) -> None:
     """Read the rows after the newest cached one in batches: a million must not be in memory at once.
 
     All are of the set that is searched, ``space`` at first; another process may switch meanwhile.
     """
-    space = max(space, mine.space)
+    space = max(space, vectors.space)
     while True:
-        if mine.space != space:
-            mine.reset(space)
+        if vectors.space != space:
+            vectors.reset(space)
         whose = {"owner": owner, "space": space}
-        if not mine.size:
-            mine.expected = min(db.number("count_vectors", whose), user_vectors.MAX_EXACT)
-        rows = db.rows("vectors_after", whose | {"after": mine.last_part, "limit": _BATCH_SIZE})
+        if not vectors.size:
+            vectors.expected = min(db.number("count_vectors", whose), user_vectors.MAX_EXACT)
+        rows = db.rows("vectors_after", whose | {"after": vectors.last_part, "limit": _BATCH_SIZE})
         if rows:
             parts, docs = np.asarray([row[:2] for row in rows], dtype=np.int64).T
-            mine.append(parts, docs, _floats([row[2] for row in rows]))
+            vectors.append(parts, docs, _floats([row[2] for row in rows]))
         now = db.number("get_meta", {"name": "embedder_space"}) if rows else space
         if len(rows) < _BATCH_SIZE and now == space:
             return

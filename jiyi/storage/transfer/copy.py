@@ -228,7 +228,7 @@ def _bind(source: Backend, target: Backend) -> str | None:
     return ours.name if (ours.name, ours.dims) == (theirs.name, theirs.dims) else None
 
 
-def _vector_rows(source: Backend, scope: Scope, page: Page) -> list[VectorRow]:
+def _vector_rows(source: Backend, scope: Scope, page: Page[Record]) -> list[VectorRow]:
     """Return the source's vectors of records of the target, under the target's numbers."""
     records = {key_of(record): cast("Searchable", record) for record in page.records}
     numbers = dict(zip(records, page.numbers, strict=True))
@@ -266,14 +266,14 @@ def read_batches(
 
     With ``words`` messages come with their analysed words, by id, as analysing them again is slow.
     """
+    pages: Iterator[Page[Entry]]
     if part == "trash":
         everything = Query(scope=scope, kinds=FORGETTABLE, limit=_BATCH_SIZE)
-        for trash in read_pages(lambda after: side.trash.walk(everything, after or 0)):
-            if trash.entries:
-                yield trash.entries, {}
-        return
-    query = Query(scope=scope, kinds=(part,), limit=_BATCH_SIZE)
-    for page in all_pages(side.store, query, words=words and part == "message"):
+        pages = read_pages(partial(side.trash.walk, everything))
+    else:
+        query = Query(scope=scope, kinds=(part,), limit=_BATCH_SIZE)
+        pages = all_pages(side.store, query, words=words and part == "message")
+    for page in pages:
         if page.records:
             yield page.records, page.words
 

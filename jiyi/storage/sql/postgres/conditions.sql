@@ -1,22 +1,22 @@
 -- Conditions and expressions in PostgreSQL's dialect; see ../conditions.sql.
 
--- name: kept
+-- name: record_column
 d.{column};
 -- name: json_text
 ((@readable)::jsonb ->> '{name}') COLLATE "C";
--- name: label
+-- name: metadata_test
 CASE WHEN {body} LIKE '%"metadata":{{%' THEN EXISTS (SELECT 1 FROM (SELECT (@readable)::jsonb -> 'metadata' -> :{key}::text AS value) AS e WHERE e.value IS NOT NULL AND {test}) ELSE false END;
--- name: label_in
+-- name: value_in_list
 EXISTS (SELECT 1 FROM jsonb_array_elements(:{value}::jsonb) AS w WHERE w.value = e.value);
--- name: label_number
+-- name: number_test
 jsonb_typeof(e.value) = 'number' AND e.value {sign} to_jsonb(:{value});
--- name: label_text
+-- name: text_test
 jsonb_typeof(e.value) = 'string' AND {test};
--- name: label_words
+-- name: value_text
 (e.value #>> '{}') COLLATE "C";
--- name: holds
+-- name: contains
 strpos({text}, :{value}) > 0;
--- name: aside
+-- name: no_index
 ;
 
 -- jsonb accepts neither zero bytes nor lone surrogates, which messages may contain: @readable removes them.
