@@ -24,7 +24,7 @@ from jiyi.records import Query, Scope
 from jiyi.settings import load_settings
 from jiyi.storage.backend import open_backend
 from jiyi.storage.place import locate
-from jiyi.storage.postgres.statements import Adapters, Halves
+from jiyi.storage.postgres.statements import Adapters
 from jiyi.text import analyse, query_terms
 
 __all__ = [
@@ -278,7 +278,7 @@ def _all(server: psycopg.Connection[Any], statement: str, values: Sequence[Any])
 def _near_by_hand(
     server: psycopg.Connection[Any], user: str, vector: NDArray[np.float32]
 ) -> Callable[[], object]:
-    return partial(_all, server, _NEAR, (user, Halves(vector.astype(np.float16)), NEAREST))
+    return partial(_all, server, _NEAR, (user, vector.astype(np.float16), NEAREST))
 
 
 def _asked(folder: Path, layout: str) -> Iterator[Asked]:

@@ -14,18 +14,10 @@ from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
 from jiyi.storage.matching import find_candidates
+from jiyi.storage.relational import write
 from jiyi.storage.relational.conditions import document_conditions, kind_conditions
 from jiyi.storage.relational.find import Cursor, Page, find_by_keys, find_records, scan_records
 from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
-from jiyi.storage.relational.write import (
-    drop_damaged,
-    prepare,
-    put_all,
-    put_back,
-    put_records,
-    remove,
-    sort_time,
-)
 from jiyi.storage.rows import is_storable
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words
@@ -139,7 +131,7 @@ class Store:
         summary does not go on from the newest version; `BadScope` if a record lacks the scope it
         needs (messages need a session).
         """
-        return put_all(self._db, [prepare(record) for record in records], put_records)
+        return write.put_all(self._db, [write.prepare(record) for record in records], write.put_records)
 
     @retried()
     def find(self, query: Query) -> list[Record]:
@@ -152,7 +144,7 @@ class Store:
         with self._db.read(query.scope.user_id) as db:
             found = find_records(db, query)
         if len(query.kinds) > 1:
-            found.sort(key=sort_time, reverse=query.newest_first)
+            found.sort(key=write.sort_time, reverse=query.newest_first)
         return found[: query.limit]
 
     @retried()
@@ -204,7 +196,7 @@ class Store:
                 "sessions go with their last message"
             )
         with self._db.write(query.scope.user_id) as db:
-            return dict.fromkeys(query.kinds, 0) | remove(db, query.scope.user_id, self.find(query))
+            return dict.fromkeys(query.kinds, 0) | write.remove(db, query.scope.user_id, self.find(query))
 
     @retried()
     def paths(self, query: Query, after: str = "") -> list[str]:
@@ -228,7 +220,7 @@ class Store:
         lost = self.damaged(scope, ids)
         if lost:
             with self._db.write(scope.user_id) as db:
-                drop_damaged(db, scope.user_id, lost)
+                write.drop_damaged(db, scope.user_id, lost)
         return lost
 
     @retried()
@@ -325,7 +317,8 @@ class Store:
         session.
         """
         known = words or {}
-        return put_all(self._db, [prepare(record, known.get(record.id)) for record in records], put_back)
+        prepared = [write.prepare(record, known.get(record.id)) for record in records]
+        return write.put_all(self._db, prepared, write.put_back)
 
     def close(self) -> None:
         """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""

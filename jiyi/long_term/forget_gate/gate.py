@@ -256,25 +256,23 @@ class _GateRun:
     ) -> list[Any]:
         """Write new importances and discard what has to go, in one transaction; return what stays."""
         reasons = judge(page)
-        ids = tuple(record.id for record in page if record.id in reasons)
+        ids = [record.id for record in page if record.id in reasons]
         self.recomputed += len(changes)
-
-        def change() -> _Discards:
-            self.gate.store.amend(self.scope, kind, changes)
-            fresh = self._find_unpinned(kind, ids)  # not deleted or pinned meanwhile
-            return self._discard(kind, fresh, judge(fresh))
-
         if self.dry_run:
             self._record(kind, self._discard(kind, page, reasons))
         elif ids or changes:
-            self._record(kind, self._write(change))
+            self._record(kind, self._write(partial(self._judge_and_discard, kind, ids, judge, changes)))
         return [record for record in page if record.id not in reasons]
 
-    def _find_unpinned(self, kind: Kind, ids: Sequence[str]) -> list[Any]:
-        """Return the records of these ids that exist and are not pinned, in the order of the ids."""
-        records = find_by_ids(self.gate.store, self.scope, kind, ids, pinned=False)
-        found = {record.id: record for record in records}
-        return [found[id_] for id_ in ids if id_ in found]
+    def _judge_and_discard(
+        self, kind: Kind, ids: Sequence[str], judge: _Judge, changes: Sequence[Amendment] = ()
+    ) -> _Discards:
+        """Write new importances; judge the records that were not deleted or pinned meanwhile, and discard."""
+        if changes:
+            self.gate.store.amend(self.scope, kind, changes)
+        found = {r.id: r for r in find_by_ids(self.gate.store, self.scope, kind, ids, pinned=False)}
+        records = [found[id_] for id_ in ids if id_ in found]
+        return self._discard(kind, records, judge(records))
 
     def _discard(self, kind: Kind, records: Sequence[Any], reasons: _Reasons) -> _Discards:
         """Discard, or in a dry run count, the records that have a reason to go."""
@@ -317,15 +315,15 @@ class _GateRun:
         for start in range(0, len(excess), batch):
             importance = {id_: value for value, _, id_ in excess[start : start + batch]}
 
-            def discard(importance: Mapping[str, float] = importance) -> _Discards:
+            def judge(episodes: Sequence[Episode], importance: Mapping[str, float] = importance) -> _Reasons:
                 count = len(importance)
                 if not self.dry_run:  # other processes may have removed some
                     query = Query(scope=self.scope, kinds=("episode",))
                     count = max(0, self.gate.store.count(query)["episode"] - most)
-                fresh = self._find_unpinned("episode", [*importance])
-                chosen = [e for e in fresh if self._importance(e) <= importance[e.id]][:count]
-                return self._discard("episode", chosen, dict.fromkeys([e.id for e in chosen], reason))
+                chosen = [e.id for e in episodes if self._importance(e) <= importance[e.id]]
+                return dict.fromkeys(chosen[:count], reason)
 
+            discard = partial(self._judge_and_discard, "episode", [*importance], judge)
             self._record("episode", discard() if self.dry_run else self._write(discard))
             self._report_checked(len(importance))
 

@@ -207,11 +207,6 @@ class PostgresDatabase(Database):
         self._pool.close()
 
     @property
-    def in_transaction(self) -> bool:
-        """Whether this thread is inside a `write` block."""
-        return self._current is not None
-
-    @property
     def _current(self) -> WriteTransaction | None:
         """This thread's transaction."""
         return cast("WriteTransaction | None", getattr(self._local, "transaction", None))

@@ -9,15 +9,7 @@ import psycopg
 import psycopg_pool
 from psycopg import errors as pg
 
-from jiyi.errors import (
-    DatabaseBusy,
-    DatabaseDamaged,
-    DatabaseLocked,
-    DatabaseReadOnly,
-    DatabaseUnreachable,
-    DiskFull,
-    StorageError,
-)
+from jiyi import errors
 
 __all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "retry", "translate"]
 
@@ -35,7 +27,7 @@ _RANDOM = SystemRandom()  # differs in forked processes, and leaves a program's 
 _MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
 
 
-class ConnectionLost(DatabaseUnreachable):
+class ConnectionLost(errors.DatabaseUnreachable):
     """The connection broke; a retry on a new one may succeed.
 
     ``maybe_done``: the COMMIT was sent, so the change may have been written or not.
@@ -50,7 +42,7 @@ class MachineLost(ConnectionLost):
     """One machine of a cluster does not answer its coordinator; users on other machines are not affected."""
 
 
-class Conflict(DatabaseBusy):
+class Conflict(errors.DatabaseBusy):
     """The server rolled this transaction back because of another one; a retry may succeed."""
 
 
@@ -76,7 +68,7 @@ def _is_elsewhere(error: psycopg.Error) -> bool:
 
 def translate(
     error: psycopg.Error, place: str, connection: psycopg.Connection | None, *, committing: bool = False
-) -> StorageError:
+) -> errors.StorageError:
     """Return jiyi's error for one of psycopg.
 
     ``connection`` is None if connecting failed; ``committing``: the COMMIT had been sent.
@@ -84,17 +76,17 @@ def translate(
     said = _message(error)
     match error:
         case psycopg_pool.PoolTimeout() | psycopg_pool.TooManyRequests():
-            return DatabaseBusy(
+            return errors.DatabaseBusy(
                 f"no connection to {place} was free in time; close what holds one for long, or raise "
                 "pool_max or pool_seconds"
             )
         case pg.QueryCanceled():
-            return DatabaseBusy(
+            return errors.DatabaseBusy(
                 f"{place} took longer than statement_seconds allows; nothing was written, "
                 "try again or raise it"
             )
         case pg.LockNotAvailable():
-            return DatabaseLocked(
+            return errors.DatabaseLocked(
                 f"{place}: another writer held what this one needs longer than lock_timeout; "
                 "nothing was written, try again or raise it"
             )
@@ -114,31 +106,35 @@ def translate(
 
 def _translate_rest(
     error: psycopg.Error, place: str, connection: psycopg.Connection | None, said: str
-) -> StorageError:
+) -> errors.StorageError:
     match error:
         case pg.DiskFull():
-            return DiskFull(f"no space left at {place}; nothing was written, free some space and try again")
+            return errors.DiskFull(
+                f"no space left at {place}; nothing was written, free some space and try again"
+            )
         case pg.ReadOnlySqlTransaction():
-            return DatabaseReadOnly(f"{place} only reads (a standby?); name the server that writes")
+            return errors.DatabaseReadOnly(f"{place} only reads (a standby?); name the server that writes")
         case pg.InsufficientPrivilege():
-            return DatabaseReadOnly(
+            return errors.DatabaseReadOnly(
                 f"{place}: this role may not do that ({said}); use the role that owns jiyi's tables"
             )
         case pg.DataCorrupted() | pg.IndexCorrupted():
-            return DatabaseDamaged(f"{place} is damaged ({said}); restore a backup")
+            return errors.DatabaseDamaged(f"{place} is damaged ({said}); restore a backup")
         case pg.InFailedSqlTransaction():
-            return StorageError(f"{place}: an earlier error undid this transaction; begin it again")
+            return errors.StorageError(f"{place}: an earlier error undid this transaction; begin it again")
         case _ if isinstance(error, _MISSING):
-            return StorageError(f"{place} lacks a part ({said}); bring it up to date with: jiyi migrate")
+            return errors.StorageError(
+                f"{place} lacks a part ({said}); bring it up to date with: jiyi migrate"
+            )
         case _ if isinstance(error, _FULL):
-            return DatabaseBusy(f"{place} has no room for another connection ({said}); try again")
+            return errors.DatabaseBusy(f"{place} has no room for another connection ({said}); try again")
         case psycopg.OperationalError() if connection is None:
-            return DatabaseUnreachable(
+            return errors.DatabaseUnreachable(
                 f"{place} cannot be reached ({said}); check that the server runs, the address, "
                 "the user and the password"
             )
         case _:
-            return StorageError(f"{place}: {said}")
+            return errors.StorageError(f"{place}: {said}")
 
 
 def _message(error: psycopg.Error) -> str:

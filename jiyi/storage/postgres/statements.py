@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +26,6 @@ __all__ = [
     "POSTGRES",
     "SQL",
     "Adapters",
-    "Halves",
     "Statement",
     "get_statement",
     "set_local",
@@ -142,20 +140,16 @@ class _Text(StrDumperUnknown):
         return super().dump(storable(obj))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Halves:
-    """A vector for a parameter that the statement casts to halfvec."""
-
-    numbers: NDArray[np.float16]
-
-
 class _Halves(Dumper):
-    """Writes pgvector's binary form: two bytes of dimensions, two zero bytes, the numbers."""
+    """Writes a vector in pgvector's binary form: two bytes of dimensions, two zero bytes, the numbers.
+
+    The statement casts it to halfvec.
+    """
 
     format = Format.BINARY
 
-    def dump(self, obj: Halves) -> bytes:
-        return len(obj.numbers).to_bytes(2, "big") + b"\0\0" + obj.numbers.astype(">f2").tobytes()
+    def dump(self, obj: NDArray[np.float16]) -> bytes:
+        return len(obj).to_bytes(2, "big") + b"\0\0" + obj.astype(">f2").tobytes()
 
 
 class Adapters:
@@ -167,4 +161,4 @@ class Adapters:
         self.adapters = AdaptersMap(psycopg.adapters)
         self.adapters.register_dumper(int, Int8BinaryDumper)
         self.adapters.register_dumper(str, _Text)
-        self.adapters.register_dumper(Halves, _Halves)
+        self.adapters.register_dumper(np.ndarray, _Halves)

@@ -23,7 +23,7 @@ from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
-from jiyi.storage.postgres.statements import POSTGRES, SQL, Halves
+from jiyi.storage.postgres.statements import POSTGRES, SQL
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.users import Snapshot, read_allowed_docs
 from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
@@ -106,15 +106,12 @@ class PostgresVectors(VectorIndex):
         with self._db.write(user_id) as db:
             sets = self._sets_for(db, name)
             taking, complete = self._mark_complete(db, user_id, rows, sets)
-            db.run_many(
-                "add_vector",
-                [
-                    {"user_id": user_id, "doc": doc, "space": space, "part": part, "kind": kind}
-                    | {"vector": Halves(half)}
-                    for doc, space, kind in taking
-                    for part, half in enumerate(rows[doc].vectors.astype(np.float16))
-                ],
-            )
+            for doc, space, kind in taking:
+                of_record = {"user_id": user_id, "doc": doc, "space": space, "kind": kind}
+                halves = enumerate(rows[doc].vectors.astype(np.float16))
+                db.run_many(
+                    "add_vector", [of_record | {"part": part, "vector": half} for part, half in halves]
+                )
         return complete
 
     def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
@@ -127,7 +124,7 @@ class PostgresVectors(VectorIndex):
         where, values = _on_vectors(query)
         half = vector.astype(np.float16)
         rest = (vector - half.astype(np.float32)).astype(np.float16)
-        values |= {"vector": Halves(half), "rest": Halves(rest)}
+        values |= {"vector": half, "rest": rest}
         limit = query.limit + len(query.without)
         parts = 2 * limit + _SPARE_PARTS
         plan = None if where else self._ann.plan(query.scope.user_id, parts)
@@ -178,7 +175,7 @@ class PostgresVectors(VectorIndex):
         except StorageError as error:
             if isinstance(error.__cause__, pg.DataException):
                 held = self._db.fetch("dims_held", {"user_id": user_id})
-                raise self._dims_mismatch(held[0][0] if held else None, values["vector"].numbers) from error
+                raise self._dims_mismatch(held[0][0] if held else None, values["vector"]) from error
             raise
 
     def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:

@@ -8,17 +8,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from jiyi.errors import BadQuery, BadScope, DuplicateId, NotFound
-from jiyi.records import (
-    SEARCHABLE,
-    Kind,
-    Message,
-    Record,
-    Scope,
-    Session,
-    Step,
-    Summary,
-    Task,
-)
+from jiyi.records import SEARCHABLE, Kind, Message, Record, Scope, Session, Step, Summary, Task
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.find import find_by_keys
