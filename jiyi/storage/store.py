@@ -131,7 +131,7 @@ class Store:
         summary does not go on from the newest version; `BadScope` if a record lacks the scope it
         needs (messages need a session).
         """
-        return write.put_all(self._db, [write.prepare(record) for record in records], write.put_records)
+        return write.put_all(self._db, [write.prepare(record) for record in records])
 
     @retried()
     def find(self, query: Query) -> list[Record]:
@@ -318,7 +318,7 @@ class Store:
         """
         known = words or {}
         prepared = [write.prepare(record, known.get(record.id)) for record in records]
-        return write.put_all(self._db, prepared, write.put_back)
+        return write.put_all(self._db, prepared, back=True)
 
     def close(self) -> None:
         """Close the database. Closing twice is fine; using it afterwards raises `Closed`."""

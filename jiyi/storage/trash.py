@@ -13,7 +13,7 @@ from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where
 from jiyi.storage.relational.find import Page, find_by_keys
-from jiyi.storage.relational.write import prepare, put_back, remove
+from jiyi.storage.relational.write import prepare, put_records, remove
 from jiyi.storage.rows import (
     DECODE_ERRORS,
     Row,
@@ -141,7 +141,8 @@ class Trash:
                     taken[kind, row["id"]] = entry.record, prepare(entry.record)[1] | {"doc": row["doc"]}
             in_order = [taken[key] for key in dict.fromkeys(keys) if key in taken]
             # Messages that are put at the end of their session keep their order.
-            restored = put_back(db, sorted(in_order, key=lambda item: getattr(item[0], "seq", None) or 0))
+            in_order.sort(key=lambda item: getattr(item[0], "seq", None) or 0)
+            restored = put_records(db, in_order, back=True)
             if restored:
                 db.run("bump_generation", {"user_id": scope.user_id})
         return restored

@@ -1,7 +1,7 @@
 """Writing and removing records inside a transaction."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -15,7 +15,7 @@ from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.rows import Row, encode, kind_of
 from jiyi.storage.words import Words, encode_terms
 
-__all__ = ["drop_damaged", "prepare", "put_all", "put_back", "put_records", "remove", "sort_time"]
+__all__ = ["drop_damaged", "prepare", "put_all", "put_records", "remove", "sort_time"]
 
 _Prepared = tuple[Record, Row]
 """A record and its columns."""
@@ -36,54 +36,57 @@ def prepare(record: Record, words: Words | None = None) -> _Prepared:
     return record, row
 
 
-def put_all(
-    database: Database,
-    prepared: Sequence[_Prepared],
-    put: Callable[[Connection, Sequence[_Prepared]], list[Record]],
-) -> list[Record]:
-    """Write records with their columns, all or none, by `put_records` or `put_back`."""
+def put_all(database: Database, prepared: Sequence[_Prepared], *, back: bool = False) -> list[Record]:
+    """Write records of any users, all or none; see `put_records`."""
     places = grouped((row["user_id"], place) for place, (_, row) in enumerate(prepared))
     if len(places) == 1:
         with database.write(next(iter(places))) as db:
-            return put(db, prepared)
+            return put_records(db, prepared, back=back)
     written: dict[int, Record] = {}
     with database.write():
         for user_id in sorted(places):  # in the same order everywhere, to avoid deadlocks
             with database.write(user_id) as db:
-                records = put(db, [prepared[place] for place in places[user_id]])
+                records = put_records(db, [prepared[place] for place in places[user_id]], back=back)
             written |= dict(zip(places[user_id], records, strict=True))
     return [written[place] for place in range(len(prepared))]
 
 
-def put_records(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
-    """Write a user's records; see `Store.put`."""
+def put_records(db: Connection, prepared: Sequence[_Prepared], *, back: bool = False) -> list[Record]:
+    """Write a user's records as `Store.put` does, or ``back`` as `Store.put_back`, under the same number."""
     stored: list[Record] = []
     for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
         run = list(items)
         if kind == "message":
-            stored += _put_messages(db, run)
-        elif kind in SEARCHABLE:
+            stored += _put_messages(db, run, back=back)
+            continue
+        known: dict[str, Record] = {}
+        if back or kind in SEARCHABLE:
             known = _find_known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run])
-            for record, row in run:
-                _put_document(db, kind, record, row, known.get(row["id"]))
-                known[row["id"]] = record
-            stored += [record for record, _ in run]
-        else:
-            stored += [_put_other(db, *item) for item in run]
+        if back and known:
+            raise _id_reused(kind, next(iter(known)))
+        if kind not in SEARCHABLE:
+            stored += [_put_other(db, record, row, back=back) for record, row in run]
+            continue
+        for record, row in run:
+            _put_document(db, kind, record, row, known.get(row["id"]))
+            known[row["id"]] = record
+            stored.append(record)
     return stored
 
 
-def _put_other(db: Connection, record: Record, row: Row) -> Record:
+def _put_other(db: Connection, record: Record, row: Row, *, back: bool) -> Record:
     if isinstance(record, Step):
         return _put_step(db, record, row)
     if isinstance(record, Summary):
-        return _put_summary(db, record, row)
+        return (_add_summary if back else _put_summary)(db, record, row)
     db.run("add_owner", {"user_id": row["user_id"]})  # a user may have nothing but a task
     db.run("put_task", row)
+    if back:
+        put_records(db, [prepare(step) for step in cast("Task", record).steps])
     return record
 
 
-def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool = False) -> list[Record]:
+def _put_messages(db: Connection, prepared: Sequence[_Prepared], *, back: bool) -> list[Record]:
     """Write a user's unknown messages at the end of their sessions, or ``back`` at their places."""
     known = _find_known(db, "message", prepared[0][1]["user_id"], [row["id"] for _, row in prepared])
     new: dict[str, Row] = {}
@@ -162,30 +165,6 @@ def _add_documents(db: Connection, kind: Kind, rows: Sequence[Row]) -> None:
         db.add_documents(kind, rows)
 
 
-def put_back(db: Connection, prepared: Sequence[_Prepared]) -> list[Record]:
-    """Write a user's records that were stored before; see `Store.put_back`.
-
-    Rows with a ``doc`` keep that number.
-    """
-    restored: list[Record] = []
-    for kind, items in groupby(prepared, lambda item: kind_of(item[0])):
-        run = list(items)
-        if kind == "message":
-            restored += _put_messages(db, run, back=True)
-            continue
-        for id_ in _find_known(db, kind, run[0][1]["user_id"], [row["id"] for _, row in run]):
-            raise _id_reused(kind, id_)
-        if kind == "summary":
-            for record, row in run:
-                _add_summary(db, cast("Summary", record), row)
-        else:
-            put_records(db, run)
-        steps = [step for record, _ in run if isinstance(record, Task) for step in record.steps]
-        put_records(db, [prepare(step) for step in steps])
-        restored += [record for record, _ in run]
-    return restored
-
-
 def _return_to_session(db: Connection, rows: Sequence[Row]) -> None:
     """Assign messages of one session their own places, or places at its end if those are taken."""
     values = _session_extent(rows)
@@ -251,15 +230,15 @@ def _put_summary(db: Connection, summary: Summary, row: Row) -> Summary:
             f"version {summary.version} of the summary of session {row['session_id']!r} does not go on from "
             f"version {version}, the newest there is; read that and fold into it"
         )
-    _add_summary(db, summary, row)
-    return summary
+    return _add_summary(db, summary, row)
 
 
-def _add_summary(db: Connection, summary: Summary, row: Row) -> None:
+def _add_summary(db: Connection, summary: Summary, row: Row) -> Summary:
     entry = db.number("add_summary", row | {"entry": db.take_numbers(row["user_id"], 1)})
     covered = {"user_id": row["user_id"], "entry": entry}
     db.run_many("add_covered", [covered | {"message": id_} for id_ in summary.covers])
     db.run("move_session_past", row)
+    return summary
 
 
 def remove(db: Connection, user_id: str, records: Collection[Record]) -> dict[Kind, int]:
