@@ -51,32 +51,34 @@ def find_by_keys(
     db: Connection, user_id: str, keys: Iterable[Key], snapshot: Snapshot | None = None
 ) -> dict[Key, Record]:
     """Return a user's records by their keys, without missing ones; see `Store.find_by_keys`."""
-    held = snapshot.terms.messages if snapshot and not db.in_transaction else HeldMessages(rows={})
-    if held.rows is None and snapshot:
-        _hold_messages(db, user_id, held, snapshot.terms.size)
-    there = {key: row for key in keys if key[0] == "message" and (row := (held.rows or {}).get(key[1]))}
-    ids = grouped(dict.fromkeys(key for key in keys if key not in there))
+    messages = snapshot.terms.messages if snapshot and not db.in_transaction else HeldMessages(rows={})
+    if messages.rows is None and snapshot:
+        _hold_messages(db, user_id, messages, snapshot.terms.size)
+    rows = messages.rows or {}
+    held = {key: row for key in keys if key[0] == "message" and (row := rows.get(key[1]))}
+    ids = grouped(dict.fromkeys(key for key in keys if key not in held))
     calls = [_ids_call(kind, user_id, kind_ids, db.dialect) for kind, kind_ids in ids.items()]
-    if there and not db.dialect.remote:
+    checks_changes = bool(held) and not db.dialect.remote
+    if checks_changes:
         calls.append(Call("count_changes", {"user_id": user_id}))
     answers = db.fetch_all(calls) if calls else []
-    if snapshot and len(answers) > len(ids) and answers.pop().rows != [(snapshot.changes,)]:
+    if checks_changes and snapshot and answers.pop().rows != [(snapshot.changes,)]:
         return find_by_keys(db, user_id, keys)  # something was removed or amended meanwhile
-    read = list(zip(ids, answers, strict=True))
-    for kind, answer in read:
-        if kind == "message":
-            held.add(answer.names, answer.rows)
-    found = [("message", Answer(held.columns, list(there.values()))), *read]
+    read = dict(zip(ids, answers, strict=True))
+    if "message" in read:
+        messages.add(read["message"].names, read["message"].rows)
+    found = [("message", Answer(messages.columns, list(held.values()))), *read.items()]
     return {(kind, r.id): r for kind, answer in found for r in _decode_answer(db, kind, answer)}
 
 
-def _hold_messages(db: Connection, user_id: str, held: HeldMessages, size: int) -> None:
+def _hold_messages(db: Connection, user_id: str, messages: HeldMessages, size: int) -> None:
     """Read the short messages of a user with few records at once: later searches need not ask for them."""
-    held.rows = {}
-    if size <= held.MAX_MESSAGES:
-        call = _where_call("message", user_id, db.dialect, "length(body) <= :chars", chars=held.MAX_CHARS)
+    messages.rows = {}
+    if size <= messages.MAX_MESSAGES:
+        short = "length(body) <= :chars"
+        call = _where_call("message", user_id, db.dialect, short, chars=messages.MAX_CHARS)
         answer = db.fetch_all([call])[0]
-        held.add(answer.names, answer.rows)
+        messages.add(answer.names, answer.rows)
 
 
 def _fill_page(db: Connection, kind: Kind, query: Query, answer: Answer) -> list[Record]:

@@ -89,7 +89,6 @@ class SqliteConnection(Connection):
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
         """See `Connection.add_documents`."""
-        self.run("add_owner", {"user_id": rows[0]["user_id"]})
         for name in ("add_document", "add_terms", f"put_{kind}"):
             self.run_many(name, rows)
 
