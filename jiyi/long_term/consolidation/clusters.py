@@ -15,7 +15,7 @@ docs/consolidation.md gives the figures.
 """
 
 import math
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -29,7 +29,7 @@ from jiyi.long_term.finding import center, find_by_ids, first_vectors
 from jiyi.one_thread import one_blas_thread
 from jiyi.prompts import Language
 from jiyi.records import Episode, Knowledge, Query, Scope, stable_id
-from jiyi.storage import Key, Store, VectorIndex
+from jiyi.storage import Key, Store, VectorIndex, grouped
 from jiyi.storage.store import all_pages
 from jiyi.text import analyse
 from jiyi.text import language as language_of
@@ -77,9 +77,7 @@ def group_similar(
     window = [_Text.of(cast("Episode", episode)) for episode in reversed(store.find(query))]
     leaders, known = _load_leaders(store, scope)
     texts = {text.brief.id: text for text in (*leaders, *window)}
-    parts: dict[tuple[str | None, Language], list[_Text]] = {}
-    for text in texts.values():
-        parts.setdefault((text.brief.agent_id, text.language), []).append(text)
+    parts = grouped(((text.brief.agent_id, text.language), text) for text in texts.values())
     groups: list[Group] = []
     ungrouped = unembedded = 0
     for part in parts.values():
@@ -89,8 +87,8 @@ def group_similar(
         matrix = None if vectors is None else first_vectors(vectors, scope.user_id, keys)
         found = _make_groups(scope.user_id, part, matrix, known, min_episodes)
         groups += found
-        grouped = {id_ for group in found for id_ in group.ids}
-        left = [row for row, text in enumerate(part) if text.is_new and text.brief.id not in grouped]
+        in_group = {id_ for group in found for id_ in group.ids}
+        left = [row for row, text in enumerate(part) if text.is_new and text.brief.id not in in_group]
         ungrouped += len(left)
         if matrix is not None:
             unembedded += sum(not matrix[row].any() for row in left)
@@ -197,10 +195,7 @@ def _join_nearest(position: int, groups: dict[int, list[int]], similarity: TextS
 
 def _postings(texts: Sequence[frozenset[str]]) -> _Postings:
     """Return for each term the texts that have it, ascending, and its weight there."""
-    rows: dict[str, list[int]] = defaultdict(list)
-    for position, terms in enumerate(texts):
-        for term in terms:
-            rows[term].append(position)
+    rows = grouped((term, position) for position, terms in enumerate(texts) for term in terms)
     idf = {term: math.log(1 + len(texts) / len(places)) for term, places in rows.items()}
     lengths = [math.sqrt(math.fsum(idf[term] ** 2 for term in terms)) for terms in texts]
     weights = {term: [idf[term] / lengths[row] for row in places] for term, places in rows.items()}

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from jiyi.long_term.facts.lookup import find_facts, user_scope
-from jiyi.long_term.facts.slots import ALIAS, Names, Slot, is_alias, slot_of, terms_of
+from jiyi.long_term.facts.slots import ALIAS, Names, is_alias, slot_of, terms_of
 from jiyi.long_term.facts.timeline import relink
 from jiyi.long_term.finding import batched, find_by_ids
 from jiyi.records import FORGETTABLE, Episode, Fact, Kind, Knowledge, Message, Query, Record, Searchable, Task
 from jiyi.records.atoms import atoms
 from jiyi.records.session import Scope, Summary
-from jiyi.storage import Discarded, Key, Store, Trash, key_of, kind_of
+from jiyi.storage import Discarded, Key, Store, Trash, grouped, key_of, kind_of
 from jiyi.storage.store import all_records, read_pages
 
 __all__ = [
@@ -207,39 +207,38 @@ def relink_facts(
 ) -> list[Fact]:
     """Return facts whose links change, since facts of their slots were removed (``without``) or restored."""
     changed: dict[str, Fact] = {}
-    known: dict[Scope, tuple[Names, Names]] = {}
-    done: set[tuple[Scope, str]] = set()
+    names_of: dict[Scope, tuple[Names, Names]] = {}  # with and without the removed aliases
+    done: set[tuple[Scope, str]] = set()  # entities
     for fact in touched:
         scope = user_scope(fact.scope)
-        if scope not in known:
+        if scope not in names_of:
             aliases = _find(store, scope, predicate=ALIAS)
-            kept = [alias for alias in aliases if alias.id not in without]
-            known[scope] = Names([*aliases, fact]), Names(kept)
-        before, after = known[scope]
+            left = [alias for alias in aliases if alias.id not in without]
+            names_of[scope] = Names([*aliases, fact]), Names(left)
+        names_before, names_left = names_of[scope]
         entities = [fact.subject]
         if is_alias(fact):
-            before.join(fact)
+            names_before.join(fact)
             entities.append(fact.object)
+        # What it ended, or made unsure, may have another subject.
         ended = _find(store, scope, ids=(fact.supersedes,)) if fact.supersedes else []
         unsure = _find(store, scope, fact_status=("unsure",))
         ended += [other for other in unsure if other.superseded_by == fact.id]
         for entity in [*entities, *(other.subject for other in ended)]:
-            key = before.key(entity)
+            key = names_before.key(entity)
             if (scope, key) not in done:
                 done.add((scope, key))
-                facts = [f for name in before.of(entity) for f in _find(store, scope, subject=name)]
+                facts = [f for name in names_before.of(entity) for f in _find(store, scope, subject=name)]
                 left = [f for f in facts if f.id not in without]
                 links = tuple({link for f in left for link in (f.supersedes, f.superseded_by) if link})
                 linked = {f.id for f in _find(store, scope, ids=links)} if links else set()
-                changed.update((f.id, f) for f in _relinked_slots(left, after, at, linked - {*without}))
+                changed.update((f.id, f) for f in _relinked_slots(left, names_left, at, linked - {*without}))
     return list(changed.values())
 
 
 def _relinked_slots(facts: Iterable[Fact], names: Names, at: datetime, linked: Collection[str]) -> list[Fact]:
     known = {fact.id: fact for fact in facts}
-    slots: dict[Slot, list[Fact]] = {}
-    for fact in known.values():
-        slots.setdefault(slot_of(fact, names), []).append(fact)
+    slots = grouped((slot_of(fact, names), fact) for fact in known.values())
     relinked = (fact for slot in slots.values() for fact in relink(slot, at, elsewhere=linked))
     return [fact for fact in relinked if fact != known[fact.id]]
 
