@@ -4,7 +4,7 @@ from jiyi.storage.candidates import *
 from jiyi.storage.damage import *
 from jiyi.storage.database import *
 from jiyi.storage.ledger import *
-from jiyi.storage.relational.users import *
+from jiyi.storage.relational.snapshot import *
 from jiyi.storage.relational.write import *
 from jiyi.storage.rows import *
 from jiyi.storage.sqlite import *

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Call, Connection, grouped
-from jiyi.storage.relational.users import parse_spaces
+from jiyi.storage.relational.snapshot import parse_spaces
 from jiyi.storage.user_cache import grow_array
 from jiyi.storage.vectors import Parts
 

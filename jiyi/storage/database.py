@@ -172,7 +172,7 @@ class Database(Protocol):
             return db.in_transaction
 
     def extra_calls(self, user_id: str) -> list[Call]:  # noqa: ARG002
-        """Return further statements for `jiyi.storage.relational.users.take_snapshot` to run."""
+        """Return further statements for `jiyi.storage.relational.snapshot.take_snapshot` to run."""
         return []
 
     def users(self) -> list[str]:

@@ -17,7 +17,7 @@ from jiyi.storage.matching import find_candidates
 from jiyi.storage.relational import write
 from jiyi.storage.relational.conditions import document_conditions, kind_conditions
 from jiyi.storage.relational.find import Cursor, Page, find_by_keys, find_records, scan_records
-from jiyi.storage.relational.users import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
+from jiyi.storage.relational.snapshot import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
 from jiyi.storage.rows import is_storable
 from jiyi.storage.vectors import VectorIndex
 from jiyi.storage.words import Words

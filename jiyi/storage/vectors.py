@@ -13,7 +13,7 @@ from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
-from jiyi.storage.relational.users import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
+from jiyi.storage.relational.snapshot import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
 
 __all__ = ["Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 

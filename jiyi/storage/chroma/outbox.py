@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from jiyi.storage.chroma.collections import Collections, Item, vector_ids
 from jiyi.storage.database import Connection, Database, grouped
-from jiyi.storage.relational.users import read_spaces
+from jiyi.storage.relational.snapshot import read_spaces
 
 __all__ = ["Drift", "Outbox", "drift", "repair", "spaces_in_use"]
 
@@ -141,12 +141,12 @@ def drift(database: Database, collections: Collections) -> Drift:
     for space in spaces:
         wanted: dict[str, tuple[str, int]] = {}  # user and number of vectors, by token
         for user_id in users:
-            for token, parts, marked in _held(database, user_id, space):
+            for token, parts, marked in _read_held(database, user_id, space):
                 wanted[token] = (user_id, parts)
                 if not marked:
                     stray += [(space, id_) for id_ in vector_ids(token, parts)]
-            unheld = database.fetch("chroma_docs_not_held", {"user_id": user_id, "space": space})
-            missing += [(user_id, space, "")] * len(unheld)
+            not_held = database.fetch("chroma_docs_not_held", {"user_id": user_id, "space": space})
+            missing += [(user_id, space, "")] * len(not_held)
         held += len(wanted)
         ids = {token: vector_ids(token, parts) for token, (_, parts) in wanted.items()}
         there = {id_ for piece in collections.ids(space) for id_ in piece}
@@ -199,7 +199,7 @@ def repair(database: Database, collections: Collections, outbox: Outbox) -> list
     return [f"{count} {what}" for what, count in done.items() if count]
 
 
-def _held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, int, bool]]:
+def _read_held(database: Database, user_id: str, space: int) -> Iterator[tuple[str, int, bool]]:
     after = ""
     while True:
         values = {"user_id": user_id, "space": space, "after": after, "limit": _COMPARED_ROWS}

@@ -22,7 +22,7 @@ from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_u
 from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
 from jiyi.storage.relational.conditions import document_conditions
-from jiyi.storage.relational.users import Sets, Snapshot
+from jiyi.storage.relational.snapshot import Sets, Snapshot
 from jiyi.storage.user_vectors import Floats, Ints
 from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 

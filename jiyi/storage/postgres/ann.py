@@ -19,7 +19,7 @@ from jiyi.records import Kind
 from jiyi.storage.postgres.database import PostgresDatabase
 from jiyi.storage.postgres.pool import connect
 from jiyi.storage.postgres.statements import SQL
-from jiyi.storage.relational.users import read_spaces
+from jiyi.storage.relational.snapshot import read_spaces
 
 __all__ = ["ANN_FROM", "ANN_SHARE", "AnnIndex", "AnnPlan"]
 

@@ -25,7 +25,7 @@ from jiyi.storage.postgres.errors import MachineLost
 from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL
 from jiyi.storage.relational.conditions import document_conditions
-from jiyi.storage.relational.users import Snapshot, read_allowed_docs
+from jiyi.storage.relational.snapshot import Snapshot, read_allowed_docs
 from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
@@ -115,9 +115,9 @@ class PostgresVectors(VectorIndex):
         return complete
 
     def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats]:
-        held = self._find_held(query, vector, snapshot)
-        if held is not None:
-            return held
+        nearest = self._find_in_memory(query, vector, snapshot)
+        if nearest is not None:
+            return nearest
         kinds = [kind for kind in snapshot.terms.kinds() if kind in query.kinds]
         if not kinds:
             return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -137,11 +137,11 @@ class PostgresVectors(VectorIndex):
             ]
             asked = values | {"parts": parts, "nearby": 2 * parts}
             rows = self._nearest(query.scope.user_id, asked, of_kinds, plan)
-            best, given, short = _best_of_records(rows, limit)
-            if plan and any(given[kind] < parts for kind in plan.kinds & set(kinds)):
+            best, part_counts, short_kinds = _best_of_records(rows, limit)
+            if plan and any(part_counts[kind] < parts for kind in plan.kinds & set(kinds)):
                 self._ann.forget()  # the index is gone, or another set is searched
                 plan = None
-            elif plan or all(given[kind] < parts for kind in short):
+            elif plan or all(part_counts[kind] < parts for kind in short_kinds):
                 docs, scores = np.array([*best], np.int64), np.array([*best.values()], np.float32)
                 unwanted = snapshot.terms.rows_of([(k, id_) for id_ in query.without for k in SEARCHABLE])
                 wanted = ~np.isin(snapshot.terms.rows_of_docs(docs), unwanted[unwanted >= 0])
@@ -150,7 +150,7 @@ class PostgresVectors(VectorIndex):
                 parts *= 8
 
     @retried()
-    def _find_held(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats] | None:
+    def _find_in_memory(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Floats] | None:
         """Compare a user's vectors in this process; None where they are compared on the server."""
         with self._db.read(query.scope.user_id) as db:
             vectors = in_memory_vectors(self._db, db, snapshot)
@@ -211,15 +211,15 @@ class PostgresVectors(VectorIndex):
 
 
 def _best_of_records(rows: Sequence[_Near], limit: int) -> tuple[dict[int, float], Counter[Kind], list[Kind]]:
-    """Return the best part of each record, ``limit`` of each kind; parts there are; kinds that fall short."""
+    """Return scores by record, ``limit`` of each kind; counts of parts by kind; kinds with fewer records."""
     best: dict[int, float] = {}
-    seen = Counter[Kind](row[0] for row in rows)
-    left = dict.fromkeys(seen, limit)
+    part_counts = Counter[Kind](row[0] for row in rows)
+    left = dict.fromkeys(part_counts, limit)
     for kind, doc, score in rows:
         if doc not in best and left[kind]:
             best[doc] = score
             left[kind] -= 1
-    return best, seen, [kind for kind in seen if left[kind]]
+    return best, part_counts, [kind for kind in part_counts if left[kind]]
 
 
 def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:

@@ -11,7 +11,7 @@ from jiyi.records import SEARCHABLE, Kind, Query, Record, Session, Step, Task
 from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
-from jiyi.storage.relational.users import Snapshot
+from jiyi.storage.relational.snapshot import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
 from jiyi.storage.user_terms import HeldMessages
 from jiyi.storage.words import Words

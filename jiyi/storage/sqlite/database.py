@@ -112,7 +112,7 @@ class SqliteDatabase(Database):
         """See `Database.write`; the file has one writing connection for all users."""
         del user_id
         with self._translated, self._write_lock:
-            connection = self._open_writer()
+            connection = self._require_writer()
             if self._depth:
                 with self._savepoint(connection):
                     yield connection
@@ -166,7 +166,7 @@ class SqliteDatabase(Database):
         del user_id
         with self._translated:
             if getattr(self._writing, "here", False):
-                yield self._open_writer()
+                yield self._require_writer()
                 return
             with self._reader_slots:
                 connection = self._borrow_reader()
@@ -206,7 +206,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[apsw.Connection]:
         with self._translated, self._write_lock:
-            connection = self._open_writer()
+            connection = self._require_writer()
             if self._depth:
                 raise errors.WrongState("overwriting needs the file alone; call it after the transaction")
             self._file.check()
@@ -264,7 +264,7 @@ class SqliteDatabase(Database):
         self._connections = [other for other in self._connections if other.raw is not connection]
         connection.close()
 
-    def _open_writer(self) -> SqliteConnection:
+    def _require_writer(self) -> SqliteConnection:
         if self._closed or self._writer is None:
             raise errors.Closed(f"{self.path} is closed in this process; open it again with jiyi.open()")
         return self._writer
@@ -274,7 +274,7 @@ class SqliteDatabase(Database):
         self._connections.append(self._writer)
 
     def _borrow_reader(self) -> SqliteConnection:
-        self._open_writer()
+        self._require_writer()
         try:
             return self._readers.pop()
         except IndexError:

@@ -11,7 +11,7 @@ from jiyi.storage import user_vectors
 from jiyi.storage.cached_vectors import Vectors, read_uncached
 from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
-from jiyi.storage.relational.users import Snapshot, cached_part, read_allowed_docs
+from jiyi.storage.relational.snapshot import Snapshot, cached_part, read_allowed_docs
 from jiyi.storage.sqlite.database import SqliteDatabase
 from jiyi.storage.user_vectors import Floats, Ints, Preselect, UserVectors, find_nearest, row_vectors
 from jiyi.storage.vectors import Parts, Vector, VectorIndex, VectorRow, rows_by_user

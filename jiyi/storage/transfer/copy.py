@@ -126,7 +126,7 @@ def copy_memory(
     if progress:
         copy.total = sum(_count(source, Scope(user_id=user)) for user in chosen)
     for user in chosen:
-        copy.user(Scope(user_id=user))
+        copy.copy_user(Scope(user_id=user))
     return CopyReceipt(
         users=chosen,
         added=copy.added,
@@ -156,7 +156,7 @@ class _Copy:
         if self._progress:
             self._progress(what, self._done[what], self.total)
 
-    def user(self, scope: Scope) -> None:
+    def copy_user(self, scope: Scope) -> None:
         """Copy and compare a user's memory."""
         for part in self._parts:
             self._check_before(scope, part)

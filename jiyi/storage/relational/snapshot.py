@@ -30,7 +30,6 @@ __all__ = [
 _BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
 # Fields of a query whose conditions need the database.
 _NOT_IN_MEMORY = ("ids", "pinned", *(name for name in NOT_OF_ALL if name != "roles"))
-_get_conditions = attrgetter(*_NOT_IN_MEMORY)
 
 _H = TypeVar("_H", bound=CachedPart)
 
@@ -171,7 +170,7 @@ def _terms_after(user_id: str, after: int) -> Call:
 
 def read_allowed_docs(db: Connection, query: Query) -> NDArray[np.int64] | None:
     """Return the documents allowed by conditions that need the database; None without such conditions."""
-    if _get_conditions(query).count(None) == len(_NOT_IN_MEMORY):
+    if all(getattr(query, name) is None for name in _NOT_IN_MEMORY):
         return None
     where, values = document_conditions(query, db.dialect)
     return np.fromiter((row[0] for row in db.rows("document_ids", values, where=where)), dtype=np.int64)
