@@ -38,7 +38,7 @@ def whole(name: str, where: str | None = None) -> str:
     parts = {"where": where or f"{alias}.tenant_id = :user_id", "order": "ASC", "by": f"{alias}.doc"}
     parts |= {"among": "d.kind = 'fact'", "and_where": "AND v.kind = 'fact'", "kind": "fact"}
     if "{of_kinds}" in QUERIES[name]:
-        parts["of_kinds"] = whole("nearest_of_kind", where)
+        parts["of_kinds"] = whole("nearest_exactly", where)
     return re.sub(r"^\s*--.*\n", "", QUERIES[name], flags=re.MULTILINE).format_map(Anything(parts))
 
 

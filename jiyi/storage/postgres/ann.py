@@ -67,10 +67,6 @@ class AnnPlan:
             ("enable_sort", "off"),  # the planner underestimates sorting and would compare all
         )
 
-    def of_kind(self, kind: Kind) -> str:
-        """Return the part of the statement ``nearest`` for one kind."""
-        return SQL["near_of_kind"].format(kind=kind, space=self.space, dims=self.dims)
-
 
 class AnnIndex:
     """The index of one database, and a cache of the sizes that decide about its use."""

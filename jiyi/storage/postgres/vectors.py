@@ -130,9 +130,9 @@ class PostgresVectors(VectorIndex):
         plan = None if where else self._ann.plan(query.scope.user_id, parts)
         while True:
             of_kinds = [
-                plan.of_kind(kind)
+                SQL["nearest_by_index"].format(kind=kind, space=plan.space, dims=plan.dims)
                 if plan and kind in plan.kinds
-                else SQL["nearest_of_kind"].format(kind=kind, and_where=where)
+                else SQL["nearest_exactly"].format(kind=kind, and_where=where)
                 for kind in kinds
             ]
             asked = values | {"parts": parts, "nearby": 2 * parts}

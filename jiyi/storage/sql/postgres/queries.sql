@@ -173,14 +173,14 @@ VALUES (:user_id, :doc, :space, :part, :kind, :vector::halfvec)
 ON CONFLICT (tenant_id, doc, space, part) DO UPDATE SET vector = excluded.vector;
 
 -- name: nearest
--- {of_kinds} is nearest_of_kind for each kind, joined by UNION ALL.
+-- {of_kinds} is nearest_exactly or nearest_by_index for each kind, joined by UNION ALL.
 SELECT n.kind, n.doc, -n.below
 FROM (
   {of_kinds}
 ) AS n
 ORDER BY n.below, n.doc DESC;
 
--- name: nearest_of_kind
+-- name: nearest_exactly
 -- All vectors of the user that the conditions allow are compared exactly.
 -- Rows and query have length 1, so that the inner product is the cosine; <#> returns it negated. The
 -- query is the sum of two halfvecs: one alone would be rounded, which changes the order.
@@ -193,8 +193,8 @@ ORDER BY n.below, n.doc DESC;
   ORDER BY below, v.doc DESC LIMIT :parts
 );
 
--- name: near_of_kind
--- As nearest_of_kind, but the index finds the candidates, which are then sorted exactly. The numbers are
+-- name: nearest_by_index
+-- As nearest_exactly, but the index finds the candidates, which are then sorted exactly. The numbers are
 -- written out so that the planner recognizes the index; they are valid as long as this set is searched.
 (
   SELECT a.kind, a.doc, a.below
