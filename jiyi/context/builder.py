@@ -1,7 +1,7 @@
 """Assembles one window from its candidates and a budget."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 from jiyi.context.conversation import Materials, Shorten, shorten_tool_results
@@ -87,46 +87,42 @@ def _fit_profile(
     return tuple(block for block in lines if block.key in fitting), skipped
 
 
+@dataclass
 class _Assembly:
     """Builds one window; raises `BudgetTooSmall` if the prefix is too large."""
 
-    def __init__(
-        self,
-        materials: Materials,
-        budget: Budget,
-        prefix: Prefix,
-        context: ContextMessage,
-        skipped: Sequence[Block],
-    ) -> None:
-        counter = context.counter
-        self._materials = materials
-        self._budget = budget
-        self._prefix = prefix
-        self._context = context
+    materials: Materials
+    budget: Budget
+    prefix: Prefix
+    context: ContextMessage
+    skipped: Sequence[Block]  # of the profile, without room in its share
+
+    def __post_init__(self) -> None:
+        materials, counter = self.materials, self.context.counter
         self._counter = counter
-        self._prefix_messages, self._prefix_blocks = prefix.render(counter)
+        self._prefix_messages, self._prefix_blocks = self.prefix.render(counter)
         self._tool_tokens = counter.count_tools(materials.tools) if materials.tools else 0
         prefix_tokens = counter.count_all(self._prefix_messages)
         # Tokens left by prefix and tool definitions, and by the current message.
-        self._stable = budget.max_input_tokens - prefix_tokens - self._tool_tokens
+        self._stable = self.budget.max_input_tokens - prefix_tokens - self._tool_tokens
         self._available = self._stable - (counter.count(materials.current) if materials.current else 0)
         if self._available < 0:
             raise self._too_small_error(self._count_pinned_tokens())
         self._history = [counter.counted(m) for m in materials.history]
         self._tail = [counter.counted(m) for m in materials.tail]
-        self._report = ReportBuilder(materials, prefix, skipped, counter)
+        self._report = ReportBuilder(materials, self.prefix, self.skipped, counter)
 
     def window(self, policy: Policy | None) -> Window:
         """Give each section its allotment, and unused tokens to the next."""
-        shares, shorten = self._budget.shares, self._materials.shorten
-        profile_keys = {block.key for block in self._prefix.profile if block.whole}
-        blocks = [self._context.with_tokens(b) for b in self._materials.blocks if b.key not in profile_keys]
+        shares, shorten = self.budget.shares, self.materials.shorten
+        profile_keys = {block.key for block in self.prefix.profile if block.whole}
+        blocks = [self.context.with_tokens(b) for b in self.materials.blocks if b.key not in profile_keys]
         window_text = WindowText.of((), run=[*self._history, *self._current_turn])  # ids only, no text
         demands: dict[Section, int] = dict.fromkeys(CONTEXT_SECTIONS, 0)
         for block in blocks:
             demands[block.section] += 0 if window_text.contains_message(block) else block.tokens
         demands["history"] = self._talk_tokens
-        to_share = max(self._available - self._context.frame_tokens(blocks), 0)
+        to_share = max(self._available - self.context.frame_tokens(blocks), 0)
         allotted = allot(to_share, demands, shares)
         spare = to_share - sum(allotted.values())
         if shorten and demands["history"] > allotted["history"] + spare:
@@ -135,9 +131,9 @@ class _Assembly:
             spare = to_share - sum(allotted.values())
         self._trim_conversation(allotted["history"] + spare, policy)
         spare += allotted["history"] - self._talk_tokens
-        window_text = WindowText.of(self._history, self._prefix.summary, self._current_turn)
-        blocks = self._context.drop_repeated(blocks, window_text)
-        self._context.choose(blocks, allotted, spare, free=self._available - self._talk_tokens)
+        window_text = WindowText.of(self._history, self.prefix.summary, self._current_turn)
+        blocks = self.context.drop_repeated(blocks, window_text)
+        self.context.choose(blocks, allotted, spare, free=self._available - self._talk_tokens)
         return self._build()
 
     @property
@@ -147,7 +143,7 @@ class _Assembly:
     @property
     def _current_turn(self) -> list[Message]:
         """The question and what followed it."""
-        current = self._materials.current
+        current = self.materials.current
         return [*([current] if current else []), *self._tail]
 
     @property
@@ -160,7 +156,7 @@ class _Assembly:
         What counts as large depends only on the budget, its shares and the prefix, so a result is
         shortened to the same text turn after turn, whatever is asked and found.
         """
-        shares = self._budget.shares
+        shares = self.budget.shares
         total = sum(shares.values())
         share = shares.get("history", 0.0) / total if total else 1.0
         self._history, changed = shorten_tool_results(
@@ -168,14 +164,14 @@ class _Assembly:
             int(self._stable * share),
             shorten,
             counter=self._counter,
-            newest_is_apart=self._materials.current is not None,
+            newest_is_apart=self.materials.current is not None,
         )
         return self._report.add_shortening(changed)
 
     def _trim_conversation(self, allowance: int, policy: Policy | None) -> None:
         """Let the policies decide what stays; pinned messages may exceed the allotment."""
         opening = self._counter.count_all([])
-        budget = TokenBudget(max_tokens=self._budget.max_input_tokens, counter=self._counter, keep_last=False)
+        budget = TokenBudget(max_tokens=self.budget.max_input_tokens, counter=self._counter, keep_last=False)
         remaining: Sequence[Message] = self._conversation
         dropped: list[Dropped] = []
         if policy is not None:
@@ -196,7 +192,7 @@ class _Assembly:
         self._tail = [m for m in self._tail if m.id in kept]
 
     def _build(self) -> Window:
-        materials, context, talk = self._materials, self._context, self._conversation
+        materials, context, talk = self.materials, self.context, self._conversation
         in_context = [context.message] if context.pieces else []
         messages = [*self._prefix_messages, *self._history, *in_context, *self._current_turn]
         # Each tool result directly after its call, as chat APIs require.
@@ -214,18 +210,18 @@ class _Assembly:
                 self._prefix_blocks,
                 talk,
                 context,
-                budget=self._budget,
+                budget=self.budget,
                 tokens=self._counter.count_all(messages) + self._tool_tokens,
             ),
             blocks=context.blocks,
         )
 
     def _count_pinned_tokens(self) -> int:
-        messages = [*self._materials.history, *self._materials.tail]
+        messages = [*self.materials.history, *self.materials.tail]
         return sum(self._counter.count(messages[i]) for i in Candidates.of(messages).required_places)
 
     def _too_small_error(self, pinned_tokens: int) -> BudgetTooSmall:
-        available, excess = self._budget.max_input_tokens, pinned_tokens - self._available
+        available, excess = self.budget.max_input_tokens, pinned_tokens - self._available
         needed = available + excess
         return BudgetTooSmall(
             f"system, pinned and current messages, required skills and tools take {needed} tokens, "
