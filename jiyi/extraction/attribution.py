@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jiyi.extraction.clauses import VALUE, Clause, is_chinese, split_clauses, split_sentences
 from jiyi.extraction.scoring import Span
+from jiyi.extraction.statement import Statement
 from jiyi.extraction.values import load_patterns, load_table
 from jiyi.records import FactCategory
 
@@ -21,6 +22,7 @@ __all__ = [
     "last_thing",
     "leading_person",
     "mentioned_point",
+    "ownerless_point",
     "parse_question",
     "possessive",
     "split_point",
@@ -129,6 +131,15 @@ def _without_owner(point: str, span: Span, speaker: str, chinese: bool) -> Attri
         return _attribution(speaker, point, speaker)
     label: str = _lists()["kinds"].get(span.kind, ("is",))[0]
     return _attribution(point, label if label in _lists()["telling"] else "value", speaker)
+
+
+def ownerless_point(statement: Statement) -> str:
+    """Return the point that a statement names without saying whose it is ("the port is 9090"), "" if none."""
+    subject, predicate = statement.subject, statement.predicate
+    if subject == statement.speaker:
+        return predicate if is_listed(predicate, "point") and not is_listed(predicate, "personal") else ""
+    unnamed = predicate in ("value", "数值") or is_listed(predicate, "telling")
+    return subject if unnamed and split_point(subject, is_chinese(subject))[1] == subject else ""
 
 
 def parse_question(text: str) -> Question:

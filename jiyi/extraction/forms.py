@@ -20,8 +20,6 @@ __all__ = [
     "find_phrases",
     "has_cue",
     "has_implausible_year",
-    "is_bare_retraction",
-    "is_retraction",
     "tool_settings",
     "without_speech",
 ]
@@ -51,16 +49,6 @@ def find_phrases(sentence: str) -> Iterator[tuple[Phrase, re.Match[str]]]:
             yield phrases[place], match
 
 
-def is_retraction(sentence: str) -> bool:
-    """Return whether a sentence asks to forget something."""
-    return has_cue("taking_back.en", sentence) or has_cue("taking_back.zh", sentence)
-
-
-def is_bare_retraction(sentence: str) -> bool:
-    """Return whether a retraction names nothing and so means what was said last."""
-    return has_cue("taking_back.bare", sentence.replace("’", "'"))
-
-
 def has_cue(name: str, text: str) -> bool:
     """Return whether a text matches a pattern of forms.toml; ``name`` is SECTION.PATTERN."""
     section, _, cue = name.partition(".")
@@ -81,7 +69,7 @@ def asserted_end(sentence: str, mode: Mode) -> int:
 
 
 def without_speech(text: str) -> str:
-    """Return a text in which spaces stand for what others say of themselves in quotation marks."""
+    """Return a text with spaces for what others say of themselves in quotes, and line ends for emoji."""
     cues = load_patterns("forms", "unmeant")
 
     def blank(speech: re.Match[str]) -> str:
@@ -89,7 +77,7 @@ def without_speech(text: str) -> str:
         own = cues["own_speech"].search(text, before, speech.start())
         return speech[0] if own else " " * len(speech[0])
 
-    return cues["speech"].sub(blank, text)
+    return cues["decoration"].sub(lambda emoji: "\n".ljust(len(emoji[0])), cues["speech"].sub(blank, text))
 
 
 def has_implausible_year(sentence: str) -> bool:

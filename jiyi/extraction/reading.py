@@ -66,8 +66,9 @@ class _Reader:
             mode = modes(sentence)
             asserted = forms.asserted_end(sentence, mode)
             rules = list(find_rules(sentence, self.text)) if self.role == "user" else []
-            rules = [rule for rule in rules if not forms.is_retraction(rule.text)]
-            if self.role == "user" and not rules and mode & Mode.RETRACTED and forms.is_retraction(sentence):
+            rules = [rule for rule in rules if not forms.has_cue("taking_back.asked", rule.text)]
+            retracts = mode & Mode.RETRACTED and forms.has_cue("taking_back.asked", sentence)
+            if self.role == "user" and not rules and retracts:
                 if asserted == len(sentence):
                     erases = forms.has_cue("taking_back.erases", sentence)
                     yield self._statement(sentence, category="note", action="retract", erases=erases)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from jiyi.errors import BadQuery
 from jiyi.extraction import RULE_POINTS, Statement
+from jiyi.extraction.attribution import ownerless_point
 from jiyi.long_term.facts.slots import ALIAS, NOTE, Names, is_alias, is_preference, terms_of
 from jiyi.long_term.facts.timeline import start_of
 from jiyi.long_term.finding import find_by_ids
@@ -87,6 +88,7 @@ def facts_to_merge(store: Store, scope: Scope, statements: Sequence[Statement]) 
         renames = statement.action == "rename"
         states = complete and statement.action == "state"
         need_recent |= not (renames or states) or statement.category == "rule"
+        need_recent |= bool(ownerless_point(statement))
         if statement.predicate == NOTE:
             entities.append(statement.object)
         elif states and not is_preference(statement.predicate):

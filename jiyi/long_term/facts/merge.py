@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.extraction import Statement
+from jiyi.extraction.attribution import ownerless_point
 from jiyi.long_term.facts.references import facts_to_end, facts_to_retract, resolve_revert, resolve_slot
 from jiyi.long_term.facts.slots import ALIAS, OWNER, Names, Slot, slot_of
 from jiyi.long_term.facts.timeline import insert_fact, is_temporary, relink, start_of
@@ -185,6 +186,9 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
     elif statement.vague and statement.action == "state":
         whole, ended = resolve_slot(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
+    elif statement.action == "state" and (point := ownerless_point(statement)):
+        owned, _ = resolve_slot(replace(statement, subject="", predicate=point), facts, ledger.names)
+        whole = statement if owned is None or owned.subject == statement.speaker else owned
     if whole is None or not (whole.subject and whole.predicate and whole.object):
         ledger.passed += 1
         return

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
-from jiyi.extraction import Statement, is_bare_retraction, kind_of_value, rule_meaning
+from jiyi.extraction import Statement, has_cue, kind_of_value, rule_meaning
 from jiyi.long_term.facts.slots import (
     OWNER,
     Names,
@@ -50,7 +50,7 @@ def resolve_slot(
         point = predicate_key(statement.predicate)
         candidates = [fact for fact in candidates if predicate_key(fact.predicate) == point]
     elif not statement.replaces:
-        candidates = [fact for fact in candidates if _value_shape(fact.object) == shape]
+        candidates = [fact for fact in candidates if _fits_shape(shape, _value_shape(fact.object))]
         candidates = [fact for fact in candidates if subject or fact.created_at >= since]
     own = [fact for fact in candidates if names.key(fact.subject) == names.key(subject)]
     candidates = own or candidates
@@ -58,7 +58,7 @@ def resolve_slot(
     if not slots and subject and not statement.predicate:
         point = _DEFAULT_POINTS[shape[0] == "time"][not subject.isascii()]
         return replace(statement, predicate=point), []
-    if not slots and statement.predicate and not (subject or statement.replaces):
+    if not slots and statement.predicate and not subject:
         return replace(statement, subject=statement.speaker), []
     if len(slots) != 1:
         return (statement if subject and statement.predicate else None), []
@@ -114,7 +114,7 @@ def facts_to_retract(
     earlier = (fact for fact in facts if fact.created_at <= statement.said_at)
     retractable = [fact for fact in earlier if statement.speaker in (fact.speaker, OWNER)]
     active = [fact for fact in retractable if fact.status in ("active", "unsure")]
-    if is_bare_retraction(statement.quote):
+    if has_cue("taking_back.bare", statement.quote):  # it means what was said last
         recent = [fact for fact in active if statement.said_at - fact.created_at <= _JUST_NOW]
         source = statement.speaker, session_id
         recent = [fact for fact in recent if (fact.speaker, fact.scope.session_id) == source]
@@ -245,6 +245,11 @@ def _value_shape(value: str) -> tuple[str, str]:
         return ("time" if kind in ("clock", "date", "weekday") else kind), ""
     unit = _UNIT.search(value_key(value))
     return kind, unit[0] if unit else ""
+
+
+def _fits_shape(new: tuple[str, str], old: tuple[str, str]) -> bool:
+    """Return whether a value may follow another one; a bare number leaves out the unit of an amount."""
+    return new == old or (new[0] == "number" and old[0] in ("amount", "money"))
 
 
 def _fill_from(statement: Statement, fact: Fact) -> Statement:
