@@ -117,7 +117,7 @@ class _Assembly:
         shares, shorten = self.budget.shares, self.materials.shorten
         profile_keys = {block.key for block in self.prefix.profile if block.whole}
         blocks = [self.context.with_tokens(b) for b in self.materials.blocks if b.key not in profile_keys]
-        window_text = WindowText.of((), run=[*self._history, *self._current_turn])  # ids only, no text
+        window_text = WindowText.of((), [*self._history, *self._current_turn], self.prefix)  # for its ids
         demands: dict[Section, int] = dict.fromkeys(CONTEXT_SECTIONS, 0)
         for block in blocks:
             demands[block.section] += 0 if window_text.contains_message(block) else block.tokens
@@ -131,7 +131,7 @@ class _Assembly:
             spare = to_share - sum(allotted.values())
         self._trim_conversation(allotted["history"] + spare, policy)
         spare += allotted["history"] - self._talk_tokens
-        window_text = WindowText.of(self._history, self.prefix.summary, self._current_turn)
+        window_text = WindowText.of(self._history, self._current_turn, self.prefix)
         blocks = self.context.drop_repeated(blocks, window_text)
         self.context.choose(blocks, allotted, spare, free=self._available - self._talk_tokens)
         return self._build()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import pairwise
+from typing import Self
 
 from jiyi.context import render
 from jiyi.context.pack import pack
@@ -16,6 +17,7 @@ __all__ = ["NO_ROOM", "ContextMessage", "WindowText"]
 _MIN_COMPARED_BYTES = 24  # of a line that is compared: 8 Chinese characters; "ok" occurs everywhere
 _CACHED_LENGTH = 500  # characters up to which the sentences of a line are cached
 _GAP = "…"
+_MARKS = " .!。！"  # at the ends of a text that may be a line of the profile
 
 _IN_HISTORY = "already in the window as history"
 _TEXT_SHOWN = "its words stand in the window already"
@@ -25,22 +27,23 @@ NO_ROOM = "no room in its share of the budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowText:
-    """The text of history and summary."""
+    """The text of history, summary and profile."""
 
     ids: frozenset[str]  # of the messages shown
-    text: str  # all lines, each with single spaces
+    text: str  # all lines of history and summary, each with single spaces
+    profile: frozenset[str]  # its lines
 
     @classmethod
-    def of(
-        cls, history: Sequence[Message], summary: Block | None = None, run: Sequence[Message] = ()
-    ) -> "WindowText":
-        """Collect the text of history and summary, and the ids of these and of the current ``run``.
+    def of(cls, history: Sequence[Message], run: Sequence[Message], prefix: render.Prefix) -> Self:
+        """Collect what a window shows, and the ids of the messages of history and current ``run``.
 
         The text of the run is left out: what the window shows must not change during a run.
         """
-        texts = [message.search_text for message in history] + ([summary.text] if summary else [])
+        texts = [m.search_text for m in history] + ([prefix.summary.text] if prefix.summary else [])
         lines = (_collapse_spaces(line) for text in texts for line in text.splitlines())
-        return cls(ids=frozenset(message.id for message in (*history, *run)), text="\n".join(lines))
+        ids = frozenset(message.id for message in (*history, *run))
+        profile = frozenset(block.text.strip(_MARKS) for block in prefix.profile)
+        return cls(ids=ids, text="\n".join(lines), profile=profile)
 
     def contains_message(self, block: Block) -> bool:
         """Say whether the block is one of the messages shown, or has one as its source."""
@@ -53,6 +56,8 @@ class WindowText:
         Only facts and messages are compared: the lines of an episode or of knowledge belong
         together, and so do fenced code and data in braces.
         """
+        if block.text.strip(_MARKS) in self.profile:
+            return None
         if block.kind not in ("message", "fact") or not self.text:
             return block
         lines = block.text.splitlines()

@@ -28,6 +28,7 @@ RECALLED: Mapping[Kind, int] = {"message": 60, "episode": 5, "knowledge": 3, "fa
 
 _PAIRED_HITS, _PARTNER_PENALTY = 5, 0.01  # best hits shown with their question or answer, which score less
 _EXPANDED_HITS = 12  # best hits that are shown with the talk around them
+_MIN_EXPANDED = 0.8  # relevance of those if the memory probably has no answer
 _MAX_DISTANCE = 10  # messages on either side
 _NEIGHBOUR_WEIGHT, _DISTANCE_DECAY = 0.03, 0.95  # of the hit's: of the next message, and per message further
 _MIN_TALK_WEIGHT = math.exp(-8)  # of the best hit's: of a message that is only shown for the talk around
@@ -215,7 +216,9 @@ def recall_blocks(
     chances = zip(found, relevant(found, query.text), strict=True)
     possible = [(hit, 1.0 if hit.id in before else p) for hit, p in chances if _may_be_shown(hit.record)]
     hits = _drop_repeated_facts([hit for hit, p in possible if p >= floor])
-    around = add_surroundings(recall.store, query.scope, hits[:_EXPANDED_HITS], _MAX_DISTANCE, snapshot)
+    weak = {hit.id for hit, p in possible if found.doubtful and p < _MIN_EXPANDED}
+    expanded = [hit for hit in hits if hit.id not in weak][:_EXPANDED_HITS]
+    around = add_surroundings(recall.store, query.scope, expanded, _MAX_DISTANCE, snapshot)
     hits += _find_partners(hits, around, without)
     hit_ids = {hit.id for hit in hits}
     shown = _add_talk(hits, around, without)

@@ -58,9 +58,7 @@ class _MeteredLLM:
     def complete(
         self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int | None = None, **options: Any
     ) -> Reply:
-        """Return the other model's reply, see `LLM.complete`; raises `_LimitReached` if there is no room for
-        this call.
-        """
+        """Return the other model's reply, see `LLM.complete`; raises `_LimitReached` without room for it."""
         count = counter_for("o200k_base").count_text
         prompt_tokens = sum(count(str(message.get("content", ""))) for message in messages)
         reserved = prompt_tokens + (max_tokens or 0)

@@ -59,9 +59,8 @@ class Worker(ABC):
                 pause = min(max(1.0, 2 * pause), _MAX_PAUSE)
                 moved = isinstance(error, DatabaseMoved)
                 fatal = moved or isinstance(error, self.fatal_errors) or self._stopping.is_set()
-                self._record_error(
-                    error, "stopped" if moved else "" if fatal else f"next try in {pause:.0f} s"
-                )
+                consequence = "stopped" if moved else "" if fatal else f"next try in {pause:.0f} s"
+                self._record_error(error, consequence)
                 if fatal:
                     return
                 continue

@@ -28,6 +28,7 @@ def test_rules_and_the_name_stand_in_the_windows_of_all_sessions(memory):
     assert [fact.object for fact in memory.profile()] == ["Ana Lopez", "Always answer in German"]
     shown = [item for item in window.report.included if item.section == "profile"]
     assert [item.id for item in shown] == [fact.id for fact in memory.profile()]
+    assert memory.build_context("new", "Who answers in German?").markdown.count("in German") == 2
     assert window.report.sections["profile"] == sum(item.tokens for item in shown) > 0
 
 

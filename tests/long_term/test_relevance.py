@@ -48,6 +48,14 @@ def test_what_is_said_around_a_hit_comes_along_whatever_it_says(recall, keep):
     assert ({b.source_id for b in found.blocks}, found.below) == ({"m", "next"}, ())
 
 
+def test_around_a_weak_hit_nothing_is_shown_where_there_is_probably_no_answer(recall, keep):
+    keep([message("the disk is full", id="m"), message("yes, I see", id="next", at=5)])
+    for question, shown in {"full disk": {"m", "next"}, "Oslo disk": {"m"}}.items():
+        found = recalled(recall, question, floor=0.5)
+        assert found.nothing_relevant > 0.5
+        assert {b.source_id for b in found.blocks} == shown
+
+
 def hit(text, score=0.0, **why):
     return Hit(record=message(text), kind="message", score=score, why=why)
 
