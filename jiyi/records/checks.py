@@ -50,9 +50,8 @@ def copy_json(value: Any, where: str, error: type[InputError] = InputError, dept
     """Return a deep copy of a JSON value; raises ``error`` with the place of what is not JSON."""
     if value is None or isinstance(value, str | bool):
         return value
-    if isinstance(value, int) and value.bit_length() <= _MAX_INTEGER_BITS:
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+    fits = value.bit_length() <= _MAX_INTEGER_BITS if isinstance(value, int) else None
+    if fits or (isinstance(value, float) and math.isfinite(value)):
         return value
     if depth == _MAX_DEPTH:
         raise error(f"{where[:200]} is nested deeper than {_MAX_DEPTH} levels; flatten it")
@@ -238,7 +237,8 @@ def explain_mismatch(value: object, hint: Any, name: str) -> str:
         places = [[part for part in detail["loc"][1:] if isinstance(part, int)] for detail in details]
         deepest = max(places, key=len)  # an error about a part says more than one about the value
         relevant = [detail for detail, place in zip(details, places, strict=True) if place == deepest]
-        expected = " or ".join(dict.fromkeys(d["msg"].removeprefix("Input should be ") for d in relevant))
+        words = [detail["msg"].removeprefix("Input should be ") for detail in relevant]
+        expected = " or ".join(dict.fromkeys("a list" if "Sequence" in word else word for word in words))
         where, wrong = name + "".join(f"[{part}]" for part in deepest), relevant[0]["input"]
         return f"{where} must be {expected}, not {short_repr(wrong)} ({type(wrong).__name__})"
     except InputError as error:

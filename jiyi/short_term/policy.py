@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from jiyi.errors import BadBudget, BudgetTooSmall, SettingsError
-from jiyi.records import Message, check_tokens
+from jiyi.records import Message, check_tokens, short_repr
 from jiyi.records.atoms import Atom, atoms
 from jiyi.text import TokenCounter
 
@@ -152,7 +152,7 @@ def smaller_limit(max_tokens: int | None, budget: int | None) -> int | None:
 def check_count(name: str, value: object) -> None:
     """Refuse a number of messages or turns that is not a whole number of at least 1, with `SettingsError`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise SettingsError(f"{name}={value!r} must be a whole number of at least 1")
+        raise SettingsError(f"{name}={short_repr(value)} must be a whole number of at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def guard_arguments(verb: _Verb) -> _Verb:
     def call(*args: Any, **kwargs: Any) -> Any:
         for name, at in places.items():
             called = args[at] if at < len(args) else kwargs.get(name)
-            if called is not None and not callable(called):
+            if isinstance(called, type) or not (called is None or callable(called)):
                 raise InputError(f"{verb.__name__}: {name} must be callable, not {short_repr(called)}")
         try:
             return verb(*args, **kwargs)

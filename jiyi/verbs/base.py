@@ -175,7 +175,7 @@ def check_text(**words: object) -> None:
         if not isinstance(value, str | None):
             raise BadQuery(f"{name} must be text, not {type(value).__name__}")
         if value is not None and not value.strip():
-            raise BadQuery(f"{name} is empty; give words or leave it out")
+            raise BadQuery(f"{name} is empty; give words")
 
 
 def check_flags(**flags: object) -> None:
@@ -194,7 +194,6 @@ def as_path(path: object) -> Path:
     """Return the path of a file; `InputError` if it is not a path or cannot name a file."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a file is named by text or a Path, not {type(path).__name__}")
-    file = Path(path)
-    if not file.name or "\0" in str(file):
+    if not os.fspath(path) or "\0" in str(path):
         raise InputError(f"{str(path)!r} names no file; give a path such as memory.jsonl")
-    return file
+    return Path(path)

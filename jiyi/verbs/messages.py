@@ -86,7 +86,7 @@ class MessageVerbs(Verbs):
     ) -> list[Message]:
         """Save several messages, each as `save_message` takes it, in one transaction: all or none."""
         scope = self._scope(user_id, agent_id, session_id)
-        return self._save(scope, [self._prepare_message(scope, message) for message in messages])
+        return self._save(scope, [message for _, message in self._prepare_messages(scope, messages)])
 
     def pop_message(
         self, session_id: str, *, user_id: str | None = None, agent_id: str | None = None
@@ -132,7 +132,7 @@ class MessageVerbs(Verbs):
             DuplicateId: an id is taken by a message that stays; nothing was changed.
         """
         scope = self._scope(user_id, agent_id, session_id)
-        given = [(message, self._prepare_message(scope, message)) for message in messages]
+        given = self._prepare_messages(scope, messages)
 
         def replaced() -> list[Message]:
             there = list(all_messages(self._store, scope, _PAGE_SIZE))
@@ -244,16 +244,21 @@ class MessageVerbs(Verbs):
                 chosen.setdefault("id" if name == "id" else "created_at", carried)
         if "created_at" in chosen:
             chosen["created_at"] = read_moment(chosen["created_at"])
-        # A token count of the caller may be of another text, so it is counted again here.
-        chosen |= {"scope": scope, "tokens": None}
-        if isinstance(given, Message):
-            message = replace(given, **chosen)
-        else:
-            message = Message.from_openai(body, **chosen)
+        chosen |= {"scope": scope, "tokens": None}  # a caller's count may be of another text
+        if not isinstance(given, Message):
+            given = Message.from_openai(body)
+        message = replace(given, **chosen)
+        if message.content is None and message.role in ("system", "user"):
+            raise BadMessage(f"a {message.role} message needs content: text or a list of parts")
         metadata = message.extra.get("metadata") if metadata is None else metadata
         if metadata is not None:
             message = replace(message, extra={**message.extra, "metadata": check_metadata(metadata)})
         return self._date_and_count(message)
+
+    def _prepare_messages(self, scope: Scope, given: Iterable[Given | Message]) -> list[tuple[Any, Message]]:
+        if isinstance(given, str | Mapping):
+            raise BadMessage(f"messages is a list of messages, not {type(given).__name__}")
+        return [(message, self._prepare_message(scope, message)) for message in given]
 
     def _date_and_count(self, message: Message) -> Message:
         dated = message if message.created_at else replace(message, created_at=self._clock())

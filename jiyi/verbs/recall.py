@@ -85,10 +85,8 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search finished tasks only; see `search`."""
-        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
-        return self.search(
-            query, limit=limit, kinds="episode", filters=filters, min_score=min_score, **narrow
-        )
+        ids: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
+        return self.search(query, limit=limit, kinds="episode", filters=filters, min_score=min_score, **ids)
 
     def search_knowledge(
         self,
@@ -102,10 +100,8 @@ class RecallVerbs(Verbs):
         agent_id: str | None = None,
     ) -> Hits:
         """Search knowledge only; see `search`."""
-        narrow: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
-        return self.search(
-            query, limit=limit, kinds="knowledge", filters=filters, min_score=min_score, **narrow
-        )
+        ids: dict[str, Any] = {"session_id": session_id, "user_id": user_id, "agent_id": agent_id}
+        return self.search(query, limit=limit, kinds="knowledge", filters=filters, min_score=min_score, **ids)
 
     def episodes(
         self,

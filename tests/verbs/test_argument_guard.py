@@ -32,6 +32,7 @@ WRONG = {
     "context in a circle": (lambda m: m.start_task("s", "r", context=CIRCLE), "Circular|nested deeper"),
     "args of text": (lambda m: m.add_step(m.tasks()[0].id, "d", args="x"), "args must be a valid dictionary"),
     "a path of half a pair": (lambda m: m.export("\ud800"), "half of a surrogate pair"),
+    "a class": (lambda m: m.build_context("s", policy=jiyi.SlidingWindow), "policy must be callable"),
     "ids in a circle": (lambda m: m.forget(ids=[CIRCLE]), r"ids\[0\] must be a valid string"),
     "a huge number": (lambda m: m.search("x", limit=10**5000), "limit must be a number of at most 64 bits"),
 }
