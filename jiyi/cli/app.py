@@ -128,4 +128,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Chinese shows "?", not a traceback
-    app()
+    try:
+        app()
+    except OSError as error:  # of standard output; typer itself ends a closed pipe
+        sys.exit(f"error: the output cannot be written: {error.strerror}")

@@ -53,7 +53,7 @@ def forget(
     yes: bool = False,
     as_json: bool = False,
 ) -> Output:
-    """Forget records with everything derived from them; shows what goes and asks first."""
+    """Forget records with everything derived from them; show what goes and ask first."""
     bounds = {"since": since, "until": until}
     filters = {name: parse_moment(text, name) for name, text in bounds.items() if text is not None}
     if not (query or ids or session or everything or filters):
@@ -87,9 +87,9 @@ def _confirm(purge: bool) -> None:
 
 @memory_command
 def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None = None) -> Output:
-    """Bring back what was forgotten, with what went along."""
+    """Bring back what was forgotten, with what was forgotten along with it."""
     if not (ids or at):
-        fail("say what to restore: ids, or --at with the moment that forget told")
+        fail("say what to restore: ids, or --at with the moment that `jiyi forget` printed")
     receipt = memory.restore(ids or None, forgotten_at=parse_moment(at, "at"))
     left = _rows(receipt.items, "left", receipt.left, "left in the trash", "yellow") if receipt.left else ()
     rows = (*_rows(receipt.items, "restored", receipt.counts, "brought back"), *left)
@@ -98,7 +98,7 @@ def restore(memory: MemoryManager, ids: list[str] | None = None, at: str | None 
 
 @memory_command
 def pin(memory: MemoryManager, ids: list[str], off: bool = False) -> Output:
-    """Keep records whatever happens, or with --off no longer."""
+    """Protect records from the forget gate and keep messages in their window; --off undoes it."""
     count = memory.unpin(ids) if off else memory.pin(ids)
     output = {"pinned": 0 if off else count, "unpinned": count if off else 0}
     return output, lambda: echo(f"{plural(count, 'record')} {'un' * off}pinned")
@@ -108,7 +108,7 @@ def pin(memory: MemoryManager, ids: list[str], off: bool = False) -> Output:
 def maintain(
     db: Db = DEFAULT_DB, user: str | None = None, dry_run: bool = False, as_json: bool = False
 ) -> Output:
-    """Read what is due, end facts that are over, consolidate, and let go of what no longer matters.
+    """Read what is due, end facts that are over, consolidate, and remove what no longer matters.
 
     Settings say by which rules.
     """

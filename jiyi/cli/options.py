@@ -144,13 +144,10 @@ def _set_signature(command: Callable[..., Any], parameters: Sequence[Parameter])
 def require_database(db: Place) -> None:
     """Raise `StorageError` if there is no file or table yet: reading a memory must not create one."""
     if not database_exists(db):
+        name = db_option(db)
         if db.path is None:
-            raise StorageError(
-                f"there is no memory in {db} yet; make its tables: jiyi migrate {db_option(db)}"
-            )
-        raise StorageError(
-            f"there is no database {db}; make one: jiyi import FILE {db_option(db)} --user NAME"
-        )
+            raise StorageError(f"there is no memory in {db} yet; make its tables: jiyi migrate {name}")
+        raise StorageError(f"there is no database {db}; make one: jiyi import FILE {name} --user NAME")
 
 
 def db_option(db: Place) -> str:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar, get_args
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from jiyi import records
@@ -37,7 +36,7 @@ _R = TypeVar("_R", bound=Record)
 
 @memory_command
 def show(memory: MemoryManager, name: str | None = None) -> Output:
-    """List the sessions and tasks, or show one session or record whole."""
+    """List the sessions and tasks, or show one session or record in full."""
     if name is None:
         return _overview(memory)
     records: Sequence[Record] = memory.session_messages(name) or [memory.get(name)]
@@ -53,25 +52,21 @@ def _print_records(records: Sequence[Record], zone: tzinfo) -> None:
 
 
 def _overview(memory: MemoryManager) -> Output:
-    sessions, tasks = memory.sessions(limit=1_000), memory.tasks(limit=1_000)
+    sessions, show_sessions = _list_output(memory.sessions(limit=1_000), _session_view, memory.zone)
+    tasks, show_tasks = _list_output(memory.tasks(limit=1_000), _task_view, memory.zone)
 
-    def print_overview() -> None:
-        stdout.print(_sessions_table(sessions, memory.zone))
-        for task in tasks:
-            state = Text(f"{task.status}, {len(task.steps)} steps", "dim")
-            line = Text.assemble("\ntask ", safe(task.id), " ", state, ": ", safe(task.request))
-            stdout.print(line, soft_wrap=True)
+    def show_both() -> None:
+        for heading, lines in (("sessions", show_sessions), ("tasks", show_tasks)):
+            stdout.print(f"[bold]{heading}[/]")
+            lines()
 
-    output = {"sessions": list(map(_record_json, sessions)), "tasks": list(map(_record_json, tasks))}
-    return output, print_overview
+    return {"sessions": sessions, "tasks": tasks}, show_both
 
 
-def _sessions_table(sessions: Sequence[Session], zone: tzinfo) -> Table:
-    table = Table("session", "messages", "from", f"to ({zone})", box=None, pad_edge=False, header_style="dim")
-    for session in sessions:
-        times = (format_time(session.started_at, zone), format_time(session.last_active_at, zone))
-        table.add_row(Text(safe(session.id)), str(session.messages), *times)
-    return table
+def _session_view(session: Session, zone: tzinfo) -> RenderableType:
+    ends = f"to {format_time(session.last_active_at, zone)}"
+    begin = (format_time(session.started_at, zone, "%Z"), ends)
+    return _entry(begin, [plural(session.messages, "message")], "", session.id)
 
 
 @memory_command
@@ -83,20 +78,20 @@ def stats(memory: MemoryManager) -> Output:
 
 @memory_command
 def list_tasks(memory: MemoryManager, status: str | None = None, limit: int = 50) -> Output:
-    """List tasks, newest first, with the step in work."""
+    """List tasks, newest first, with the current step."""
     state: TaskStatus | None = status  # type: ignore[assignment]  # the verb validates it
     return _list_output(memory.tasks(limit, status=state), _task_view, memory.zone)
 
 
 @memory_command
 def list_episodes(memory: MemoryManager, limit: int = 50) -> Output:
-    """List finished tasks, newest first, with what they are worth to the forget gate."""
+    """List finished tasks, newest first, with their importance to the forget gate."""
     return _list_output(memory.episodes(limit), episode_view, memory.zone)
 
 
 @memory_command
 def list_knowledge(memory: MemoryManager, limit: int = 50) -> Output:
-    """List what episodes taught, newest first."""
+    """List what was learned from episodes, newest first."""
     return _list_output(memory.knowledge(limit), _knowledge_view, memory.zone)
 
 
@@ -122,6 +117,8 @@ def list_facts(
 
 def _list_output(records: Sequence[_R], view: Callable[[_R, tzinfo], RenderableType], zone: tzinfo) -> Output:
     output = Group(*(view(record, zone) for record in records)) if records else "nothing there"
+    if getattr(records, "next", None):
+        note(f"only {len(records):,} are shown; there are more")
     return [_record_json(record) for record in records], lambda: stdout.print(output)
 
 
@@ -175,8 +172,9 @@ def _entry(
     head = Text.assemble((moment, "dim"), " · ", (state, STYLES["status"].get(state, "")), overflow="fold")
     for fact in filter(None, facts):
         head.append(f" · {safe(fact)}", "dim")
-    body = Text.assemble(shorten(words, _MAX_CHARS), (f"  {safe(record_id)}", "dim"), overflow="fold")
-    return Group(head, *(Padding(part, (0, 0, 0, 2)) for part in (body, *map(Text, more))))
+    gap = "  " if words else ""
+    body = Text.assemble(shorten(words, _MAX_CHARS), (gap + safe(record_id), "dim"), overflow="fold")
+    return Group(head, *(Padding(part, (0, 0, 0, 2), expand=False) for part in (body, *map(Text, more))))
 
 
 def _target_text(target: str | None) -> str:
@@ -198,7 +196,7 @@ _HINT = (
 
 @memory_command
 def monitor(memory: MemoryManager, sessions: int = 50) -> Output:
-    """Show the lengths of stored replies, how often was summarised, and the runs that go astray."""
+    """Show the lengths of stored replies, the number of summaries, and tasks whose steps drift."""
     tasks = memory.tasks(sessions)
     steps = [step for task in tasks for step in _finished_steps(task)]
     figures = _reply_figures(memory, sessions) | {"summaries": memory.stats()["summary"]}
@@ -209,13 +207,12 @@ def monitor(memory: MemoryManager, sessions: int = 50) -> Output:
 
 def _print_figures(figures: Mapping[str, Any]) -> None:
     tokens = figures["output_tokens"]
-    echo(f"{figures['sessions']} sessions, {figures['replies']:,} replies, {figures['summaries']} summaries")
+    nouns = {"sessions": "session", "replies": "reply", "summaries": "summary"}
+    echo(", ".join(plural(figures[name], noun) for name, noun in nouns.items()))
     if figures["replies"]:
-        echo(
-            f"reply tokens: p50 {tokens['p50']:,}, p95 {tokens['p95']:,}, largest {tokens['largest']:,}; "
-            f"keep {figures['output_reserve']:,} free for one"
-        )
-    echo(f"{figures['steps']:,} steps of tasks, {figures['failed_steps']} failed")
+        spread = ", ".join(f"{name} {tokens[name]:,}" for name in ("p50", "p95", "largest"))
+        echo(f"reply tokens: {spread}; keep {figures['output_reserve']:,} free for one")
+    echo(f"{plural(figures['steps'], 'step')} of tasks, {figures['failed_steps']} failed")
     for run in figures["drifting"]:
         words = safe(f" {run['task']} {run['request']}: {run['why']}")
         stdout.print(Text.assemble(("astray", "yellow"), words))

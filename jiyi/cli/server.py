@@ -42,7 +42,7 @@ _IDLE_SECONDS = 75  # clients and balancers close after 5 to 60: closing first w
 _DURATION = re.compile(r"(\d{1,6})([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
-keys = typer.Typer(help="Make, list, end and renew the API keys of a server.", no_args_is_help=True)
+keys = typer.Typer(help="Create, list, revoke and rotate the API keys of a server.", no_args_is_help=True)
 
 
 def serve(db: Db = DEFAULT_DB, host: str = "127.0.0.1", port: int = 8710, quiet: bool = False) -> None:
@@ -84,7 +84,7 @@ def _create(
     user: str | None = None,
     expires: str | None = None,
 ) -> Output:
-    """Make a key and show it, once."""
+    """Create a key and show it, once."""
     with _open_keys(db, create=True) as store:
         names = [name for name in re.split(r"[,\s]+", scopes) if name]
         key, secret = store.create(tenant, names, user=user, expires_in=_parse_duration(expires))
@@ -113,7 +113,7 @@ def _list(db: Db = DEFAULT_DB, tenant: str | None = None) -> Output:
 
 
 def _revoke(name: str, db: Db = DEFAULT_DB) -> None:
-    """End a key; servers notice within five seconds."""
+    """Revoke a key; servers notice within five seconds."""
     with exit_on_error(), _open_keys(db) as store:
         key = store.revoke(name)
         audit("key.revoke", LOCAL_CALLER, name=key.name, of=key.caller.tenant)
@@ -122,7 +122,7 @@ def _revoke(name: str, db: Db = DEFAULT_DB) -> None:
 
 @json_command
 def _rotate(name: str, db: Db = DEFAULT_DB, keep: str | None = None) -> Output:
-    """Make a key that allows the same, and end the old one."""
+    """Create a key with the same rights, and revoke the old one."""
     with _open_keys(db) as store:
         key, secret = store.rotate(name, keep=_parse_duration(keep) or timedelta(0))
         return _key_output(key, secret, "key.rotate")
@@ -196,7 +196,7 @@ def migrate(
     vector_index: bool = False,
     as_json: bool = False,
 ) -> Output:
-    """Make the tables, or bring them to the newest schema; a memory that is opened does the same."""
+    """Create the tables, or bring them to the newest schema; opening a memory does the same."""
     settings = load_settings()
     if db.path is not None and (distribute or vector_index):
         raise SettingsError(f"{db} is a file; --distribute and --vector-index are for PostgreSQL")

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 _KINDS = get_args(Kind)
-_PLURALS = {"knowledge": "knowledge", "stretch": "stretches"}
+_PLURALS = {"knowledge": "knowledge", "stretch": "stretches", "reply": "replies", "summary": "summaries"}
 
 
 class _SafeConsole(Console):

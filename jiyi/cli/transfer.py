@@ -41,6 +41,8 @@ from jiyi.wiring import open_memory
 
 __all__ = ["copy", "export", "import_", "reembed", "repair"]
 
+_MAX_REJECTIONS = 20  # shown
+
 
 @json_command
 def import_(
@@ -52,7 +54,7 @@ def import_(
     dry_run: bool = False,
     as_json: bool = False,
 ) -> Output:
-    """Import conversations or an export; bad lines are reported, the rest goes in, nothing goes in twice.
+    """Import conversations or an export; bad lines are reported, and nothing is imported twice.
 
     mem0's API, such as mem0://api.mem0.ai, is read with the key in MEM0_API_KEY.
     """
@@ -71,8 +73,10 @@ def import_(
     counts = sum((Counter(r.counts) for r in receipts), Counter[Kind]())
 
     def show() -> None:
-        for rejection in rejected:
+        for rejection in rejected[:_MAX_REJECTIONS]:
             warn("rejected", f"{rejection['where']}: {rejection['reason']}")
+        if len(rejected) > _MAX_REJECTIONS:
+            note(f"{len(rejected) - _MAX_REJECTIONS:,} more were rejected; --json lists them all")
         what = count_kinds(counts) if set(counts) - {"message"} else f"{added} messages"
         echo(f"{what} {'would be ' * dry_run}added, {known} were there already, {len(rejected)} rejected")
         if left_out:
@@ -100,11 +104,12 @@ def _import_file(
 def export(
     memory: MemoryManager, file: Path, to: str = "jsonl", force: bool = False, as_json: bool = False
 ) -> Output:
-    """Write everything of a user into a file, or what another program can take of it."""
+    """Write everything of a user into a file, or the part that another program can import."""
     if to not in (formats := ("jsonl", "markdown", *WRITERS)):
         fail(f"--to {to!r} is none of {', '.join(formats)}")
-    if not force and path_to_write(file).is_file() and file.stat().st_size and not is_export(file):
-        fail(f"{file} exists and is no export that could be replaced; name another file, or say --force")
+    exists = path_to_write(file).is_file() and file.stat().st_size
+    if exists and not force and not (to == "jsonl" and is_export(file)):
+        fail(f"{file} exists and would be replaced; name another file, or say --force")
     with ProgressBars(quiet=as_json) as bars:
         show = partial(bars.show, "records")
         show(0)
@@ -128,7 +133,7 @@ def export(
 
 @json_command
 def repair(source: Path, target: Path) -> Output:
-    """Save what is whole of a damaged file into a new one, and count what is not."""
+    """Save every intact record of a damaged file into a new one, and count the others."""
     receipt = repair_file(source, target, load_settings())
 
     def show() -> None:
@@ -193,14 +198,12 @@ def _print_copy(receipt: CopyReceipt, target: Place) -> None:
 def reembed(db: Db = DEFAULT_DB, as_json: bool = False) -> Output:
     """Finish pending vectors, of all users; if there are none, make every vector again.
 
-    With another embedder in the settings all are made again, too. The memory is searched by the old
-    vectors until the new ones are whole. Run it again after a break.
+    With another embedder in the settings all are made again, too. Searches use the old vectors until the
+    new ones are complete. Run it again after an interruption.
     """
     require_database(db)
-    with (
-        open_memory(db, background=False, check_embedder=False) as memory,
-        ProgressBars(quiet=as_json) as bars,
-    ):
+    opened = open_memory(db, background=False, check_embedder=False)
+    with opened as memory, ProgressBars(quiet=as_json) as bars:
         show = partial(bars.show, "vectors")
         show(0)
         done = memory.reembed(show)

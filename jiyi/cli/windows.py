@@ -65,7 +65,7 @@ def _excerpt(message: Mapping[str, Any], lines: int | None) -> Panel:
     text = safe(parsed.search_text)
     rows = text.splitlines()
     if lines is not None and len(rows) > lines:
-        text = "\n".join([*rows[:lines], f"… {len(rows) - lines} more lines"])
+        text = "\n".join([*rows[:lines], f"… {plural(len(rows) - lines, 'more line')}"])
     return _text_panel(message["role"], text, STYLES["role"][parsed.role])
 
 

@@ -62,8 +62,11 @@ def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_js
     [bad] = run_json("import", file, "--db", db)["rejected"]
     assert bad["where"] == "talk.jsonl:1"
     file = tmp_path / "bad.jsonl"
-    file.write_text("{\n{\n", "utf-8")
-    assert "2 rejected" in run("import", file, "--db", db, code=1).stdout
+    file.write_text("{\n" * 25, "utf-8")
+    result = run("import", file, "--db", db, code=1)
+    assert "25 rejected" in result.stdout
+    assert result.stderr.count("rejected bad.jsonl:") == 20
+    assert "note: 5 more were rejected; --json lists them all" in result.stderr
 
 
 def test_one_unusable_file_does_not_keep_the_others_out(run, run_json, db, tmp_path):
@@ -258,5 +261,5 @@ def test_monitor_tells_what_is_stored(run, run_json, open_memory, path):
     assert told["output_reserve"] >= told["output_tokens"]["p95"] > 0
     assert [one["task"] for one in told["drifting"]] == [task.id]
     text = run("monitor", "--db", path).output
-    assert "1 replies" in text
+    assert "1 session, 1 reply, 0 summaries" in text
     assert "failed 3 times" in " ".join(text.split())

@@ -196,11 +196,11 @@ def test_an_export_to_read_replaces_an_earlier_one_and_no_other_file_unless_told
     out.write_text("precious\n")
     for to in ("jsonl", "markdown", "mem0"):
         told = run("export", out, "--to", to, "--db", db, code=1).stderr
-        assert "exists and is no export" in told
-        assert "--force" in told
+        assert "exists and would be replaced; name another file, or say --force" in told
     assert out.read_text() == "precious\n"
     run("export", out, "--force", "--db", db)
     run("export", out, "--db", db)
+    run("export", out, "--to", "mem0", "--db", db, code=1)
     (tmp_path / "empty").touch()
     run("export", tmp_path / "empty", "--to", "markdown", "--db", db)
     out = tmp_path / "ana.md"

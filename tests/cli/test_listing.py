@@ -45,6 +45,7 @@ def test_tasks_and_episodes(run, run_json, busy):
     text = run("episodes", "--db", busy).stdout
     assert "success · about nginx 容器 · importance 0.50 · consolidated" in " ".join(text.split())
     assert "重启 nginx 容器 -> 重启后恢复" in text
+    assert "note: only 2 are shown; there are more" in run("episodes", "--limit", 2, "--db", busy).stderr
     told = run_json("episodes", "--limit", 2, "--db", busy)
     assert [one["target"] for one in told] == ["the nginx container", "nginx container"]
     assert {"id", "task_id", "outcome", "importance", "consolidated", "session_id"} <= set(told[0])
