@@ -52,8 +52,8 @@ def _print_records(records: Sequence[Record], zone: tzinfo) -> None:
 
 
 def _overview(memory: MemoryManager) -> Output:
-    sessions, show_sessions = _list_output(memory.sessions(limit=1_000), _session_view, memory.zone)
-    tasks, show_tasks = _list_output(memory.tasks(limit=1_000), _task_view, memory.zone)
+    sessions, show_sessions, *_ = _list_output(memory.sessions(limit=1_000), _session_view, memory.zone)
+    tasks, show_tasks, *_ = _list_output(memory.tasks(limit=1_000), _task_view, memory.zone)
 
     def show_both() -> None:
         for heading, lines in (("sessions", show_sessions), ("tasks", show_tasks)):

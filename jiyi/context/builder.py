@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
+from functools import partial
 
 from jiyi.context.conversation import Materials, Shorten, shorten_tool_results
 from jiyi.context.pack import allot, pack
@@ -126,7 +127,7 @@ class _Assembly:
         allotted = allot(to_share, demands, shares)
         spare = to_share - sum(allotted.values())
         if shorten and demands["history"] > allotted["history"] + spare:
-            demands["history"] -= self._shorten_tool_results(shorten)
+            demands["history"] -= self._shorten_tool_results(shorten, allotted["history"] + spare)
             allotted = allot(to_share, demands, shares)
             spare = to_share - sum(allotted.values())
         self._trim_conversation(allotted["history"] + spare, policy)
@@ -143,29 +144,29 @@ class _Assembly:
     @property
     def _current_turn(self) -> list[Message]:
         """The question and what followed it."""
-        current = self.materials.current
-        return [*([current] if current else []), *self._tail]
+        return [*filter(None, [self.materials.current]), *self._tail]
 
     @property
     def _talk_tokens(self) -> int:
         return sum(self._counter.count(message) for message in self._conversation)
 
-    def _shorten_tool_results(self, shorten: Shorten) -> int:
-        """Shorten large tool results in the history; return the tokens saved.
+    def _shorten_tool_results(self, shorten: Shorten, room: int) -> int:
+        """Shorten large tool results in the history, and in the newest turn if that alone takes more than
+        ``room``; return the tokens saved.
 
-        What counts as large depends only on the budget, its shares and the prefix, so a result is
-        shortened to the same text turn after turn, whatever is asked and found.
+        What counts as large in the history depends only on the budget, its shares and the prefix, so a
+        result is shortened to the same text turn after turn, whatever is asked and found.
         """
         shares = self.budget.shares
         total = sum(shares.values())
         share = shares.get("history", 0.0) / total if total else 1.0
-        self._history, changed = shorten_tool_results(
-            self._history,
-            int(self._stable * share),
-            shorten,
-            counter=self._counter,
-            newest_is_apart=self.materials.current is not None,
-        )
+        shortened = partial(shorten_tool_results, shorten=shorten, counter=self._counter)
+        is_apart = self.materials.current is not None
+        self._history, changed = shortened(self._history, int(self._stable * share), newest_is_apart=is_apart)
+        if sum(map(self._counter.count, self._tail)) > room:
+            parts = max(4, *(len(atom.indices) for atom in atoms(self._tail)))  # all results of one call fit
+            self._tail, more = shortened(self._tail, room, parts=parts)
+            changed |= more
         return self._report.add_shortening(changed)
 
     def _trim_conversation(self, allowance: int, policy: Policy | None) -> None:

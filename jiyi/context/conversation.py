@@ -92,14 +92,15 @@ def shorten_tool_results(
     *,
     counter: TokenCounter,
     newest_is_apart: bool = True,
+    parts: int = _LARGE_FRACTION,
 ) -> tuple[list[Message], dict[str, tuple[int, int]]]:
-    """Shorten the tool results that take more than a quarter of ``allotment``, to that quarter.
+    """Shorten the tool results that take more than one of so many ``parts`` of ``allotment``, to that part.
 
     Returns the history, and the tokens of each shortened result before and after, by message id.
     Pinned results, those of a pinned call, and the newest turn stay unchanged; ``newest_is_apart``
     means that ``history`` does not contain the newest turn. Only the content of a result changes.
     """
-    limit = max(allotment // _LARGE_FRACTION, _MIN_LARGE_TOKENS)
+    limit = max(allotment // parts, _MIN_LARGE_TOKENS)
     protected = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
     if not newest_is_apart:
         protected |= set(turns(history)[-1] if history else ())
@@ -109,8 +110,7 @@ def shorten_tool_results(
         before = counter.count(message)
         if message.role != "tool" or place in protected or before <= limit:
             continue
-        shortened = shorten(message, limit)
-        if shortened is None:
+        if (shortened := shorten(message, limit)) is None:
             continue
         smaller = counter.counted(replace(message, content=shortened.content, tokens=None, tokens_by=None))
         after = counter.count(smaller)

@@ -78,6 +78,15 @@ def test_small_results_the_newest_turn_and_pins_stay_whole():
     assert report.saved == {}
 
 
+def test_results_of_the_newest_turn_that_do_not_fit_are_shortened_instead_of_dropped():
+    five = [result(f"t{n}", LONG, id=f"out-{n}") for n in range(5)]
+    talk = [*run(), user("what now?"), calls(*(f"t{n}" for n in range(5))), *five]
+    window = built(talk, 1_600, blocks=recalled(20))
+    shown = {m["tool_call_id"]: m["content"] for m in window.messages if m["role"] == "tool"}
+    assert {f"t{n}" for n in range(5)} <= set(shown)
+    assert all(0 < len(text) < len(LONG) for text in shown.values())
+
+
 def test_a_shortener_may_decline_and_may_not_lengthen():
     for refusing in (lambda m, n: None, lambda m, n: user(m.text + " and more")):
         report = built(run(), 500, shorten=refusing).report
