@@ -262,13 +262,13 @@ def _check_names(environment: Iterable[str], fields: Iterable[str]) -> None:
 def load_settings(**values: Any) -> Settings:
     """Return the settings; ``values`` that are not None win over environment and file.
 
-    The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names. Raises `SettingsError`,
-    which says what name is unknown or value unusable, and why.
+    The file is ``jiyi.toml`` in the working folder, or what ``JIYI_CONFIG`` names. Raises `SettingsError`.
     """
     try:
         return Settings(**{name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
         reasons = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        reasons = reasons.replace("Extra inputs are not permitted", "there is no such setting")
         raise SettingsError(f"unusable settings: {reasons}") from error
     except SourceError as error:
         raise SettingsError(f"unusable settings: {error}: {error.__cause__}") from error

@@ -55,7 +55,8 @@ def test_a_file_that_was_named_is_read_and_must_exist(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("name", "written"), read_tables(__file__)["what cannot be used"])
 def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, written):
     value = json.loads(written)
-    refused(SettingsError, name, load_settings, **{name: value})
+    said = "colour: there is no such setting" if name == "colour" else name
+    refused(SettingsError, said, load_settings, **{name: value})
     if name not in ("colour", "user_id"):
         monkeypatch.setenv(f"JIYI_{name.upper()}", str(value))
         refused(SettingsError, name, load_settings)
