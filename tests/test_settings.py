@@ -12,6 +12,8 @@ from jiyi.errors import SettingsError
 from jiyi.records import ForgetWeights
 from jiyi.settings import Settings, load_settings
 
+TABLES = read_tables(__file__)
+
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch, tmp_path):
@@ -52,7 +54,7 @@ def test_a_file_that_was_named_is_read_and_must_exist(monkeypatch, tmp_path):
         refused(SettingsError, "JIYI_CONFIG", load_settings)
 
 
-@pytest.mark.parametrize(("name", "written"), read_tables(__file__)["what cannot be used"])
+@pytest.mark.parametrize(("name", "written"), TABLES["what cannot be used"])
 def test_what_cannot_be_used_is_named(monkeypatch, tmp_path, name, written):
     value = json.loads(written)
     said = "colour: there is no such setting" if name == "colour" else name
@@ -76,30 +78,19 @@ def test_weights_are_put_together_from_all_sources(monkeypatch, tmp_path):
     assert load_settings(forget_weights=ForgetWeights(age=0.2)).forget_weights == ForgetWeights(age=0.2)
 
 
-@pytest.mark.parametrize(
-    "given",
-    ['{"agee": 0.1}', '{"age": "old"}', '{"age": -0.1}', '{"base": 2}', '{"steps": true}', "[1]", "{"],
-)
+@pytest.mark.parametrize("given", TABLES["unusable weights"])
 def test_unusable_weights_in_the_environment_are_named(monkeypatch, given):
     monkeypatch.setenv("JIYI_FORGET_WEIGHTS", given)
     refused(SettingsError, r"unusable settings: .*forget_weights", load_settings)
 
 
-@pytest.mark.parametrize(
-    ("name", "nearest"), read_tables(__file__)["an unknown variable is an error that names the nearest"]
-)
+@pytest.mark.parametrize(("name", "nearest"), TABLES["unknown variables and the nearest"])
 def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch, name, nearest):
     monkeypatch.setenv(name, "x")
     refused(SettingsError, f"{name} is no setting; the nearest is {nearest}:", load_settings)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("JIYI_DB", "JIYI_PASSWORD", "JIYI_TEST_DATABASE_URL", "JIYI_PORT", "jiyi_user_id", "MY_JIYI_X"),
-        *("JIYI_SERVICE_HOST", "JIYI_DB_SERVICE_PORT_HTTP", "JIYI_DB_PORT_5432_TCP_ADDR"),
-    ],
-)
+@pytest.mark.parametrize("name", TABLES["variables that are let be"])
 def test_other_known_variables_are_let_be(monkeypatch, name):
     monkeypatch.setenv(name, "x")
     load_settings()

@@ -65,8 +65,7 @@ def test_import_reports_bad_lines_and_takes_the_rest_if_there_is_any(run, run_js
     file.write_text("{\n" * 25, "utf-8")
     result = run("import", file, "--db", db, code=1)
     assert "25 rejected" in result.stdout
-    assert result.stderr.count("rejected bad.jsonl:") == 20
-    assert "note: 5 more were rejected; --json lists them all" in result.stderr
+    assert "note: 5 more were rejected" in result.stderr.partition("rejected bad.jsonl:20")[2]
 
 
 def test_one_unusable_file_does_not_keep_the_others_out(run, run_json, db, tmp_path):

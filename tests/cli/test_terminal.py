@@ -45,21 +45,12 @@ def test_words_and_json_are_whole_in_a_terminal_without_chinese(out, real_db):
     assert "重启 nginx 容器" in [item["text"] for item in json.loads(told.decode("ascii"))["items"]]
 
 
-def test_ids_of_sessions_are_whole_in_a_narrow_terminal(run, open_memory, path, monkeypatch):
-    session = "2026-03-22-weekly-wrap-of-the-team"
-    with open_memory() as memory:
-        memory.save_message(session, role="user", content="hi")
-    monkeypatch.setenv("COLUMNS", "40")
-    assert f"1 message\n  {session}\ntasks\nnothing there\n" in run("show", "--db", path).stdout
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 def test_output_that_cannot_be_written_is_one_line(real_db):
     command = [sys.executable, "-m", "jiyi", "stats", "--db", str(real_db)]
-    with Path("/dev/full").open("wb") as full:
-        told = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
-    assert (told.returncode, told.stderr.count(b"\n")) == (1, 1)
-    assert told.stderr.startswith(b"error: the output cannot be written: No space left")
+    with Path("/dev/full").open("wb") as out:
+        told = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False)
+    assert told.stderr == b"error: the output cannot be written: No space left on device\n"
 
 
 def test_errors_in_a_terminal_without_chinese(start, tmp_path):
