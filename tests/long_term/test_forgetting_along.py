@@ -94,6 +94,7 @@ def test_what_a_forgotten_statement_had_superseded_holds_again(memory):
     receipt = memory.forget(ids=[moved.id])
     assert memory.find("fact") == [old]
     assert reasons(receipt, "changed") == {("fact", old.id): "a fact before or after it goes"}
+    assert [item.text for item in receipt.items if item.id == old.id] == [old.line]
 
 
 def test_a_chain_closes_where_its_middle_goes(memory):

@@ -177,10 +177,10 @@ class Plan:
 
     def receipt(self, *, dry_run: bool) -> ForgetReceipt:
         """Return the receipt of this plan."""
-        relinked: dict[Key, Forgotten] = {
-            ("fact", fact.id): describe(fact, "changed", "a fact before or after it goes", with_text=False)
-            for fact in self.relinked
-            if ("fact", fact.id) not in self.changed
+        why = "a fact before or after it goes"
+        facts = {key_of(fact): fact for fact in self.relinked if key_of(fact) not in self.changed}
+        relinked = {
+            key: describe(f, "changed", why, with_text=self._is_visible(f)) for key, f in facts.items()
         }
         requested = [item for item in self.removed.values() if item.why == REQUESTED]
         others = [item for item in self.removed.values() if item.why != REQUESTED]
