@@ -28,7 +28,7 @@ def test_a_memory_on_a_server_is_filled_read_and_forgotten(run, run_json, url, t
     assert run_json("context", "a", *there)["messages"]
     assert run_json("pin", hit["id"], *there) == {"pinned": 1, "unpinned": 0}
     assert run_json("stats", *there)["message"] == 1
-    assert "1 sessions" in run("monitor", *there).stdout
+    assert "1 session, 0 replies" in run("monitor", *there).stdout
     assert run("export", "b.jsonl", *there).stdout.startswith("1 records")
     forgotten = run("forget", "--id", hit["id"], "--yes", *there).stdout
     at = forgotten.partition("--at ")[2].partition(" ")[0]
