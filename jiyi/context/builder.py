@@ -144,7 +144,8 @@ class _Assembly:
     @property
     def _current_turn(self) -> list[Message]:
         """The question and what followed it."""
-        return [*filter(None, [self.materials.current]), *self._tail]
+        current = self.materials.current
+        return [*([current] if current else []), *self._tail]
 
     @property
     def _talk_tokens(self) -> int:

@@ -48,7 +48,8 @@ class ReportBuilder:
 
     def add_shortening(self, shortened: Mapping[str, tuple[int, int]]) -> int:
         """Add shortened tool results, by message id their tokens before and now; return the tokens saved."""
-        before, after = map(sum, zip((0, 0), *shortened.values(), strict=True))
+        before = sum(tokens for tokens, _ in shortened.values())
+        after = sum(tokens for _, tokens in shortened.values())
         self._shortened = shortened
         if shortened:
             self._add_step("shortened tool outputs", len(shortened), before, after)

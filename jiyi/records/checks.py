@@ -50,8 +50,9 @@ def copy_json(value: Any, where: str, error: type[InputError] = InputError, dept
     """Return a deep copy of a JSON value; raises ``error`` with the place of what is not JSON."""
     if value is None or isinstance(value, str | bool):
         return value
-    fits = value.bit_length() <= _MAX_INTEGER_BITS if isinstance(value, int) else None
-    if fits or (isinstance(value, float) and math.isfinite(value)):
+    if isinstance(value, int) and value.bit_length() <= _MAX_INTEGER_BITS:
+        return value
+    if isinstance(value, float) and math.isfinite(value):
         return value
     if depth == _MAX_DEPTH:
         raise error(f"{where[:200]} is nested deeper than {_MAX_DEPTH} levels; flatten it")

@@ -245,9 +245,10 @@ class MessageVerbs(Verbs):
         if "created_at" in chosen:
             chosen["created_at"] = read_moment(chosen["created_at"])
         chosen |= {"scope": scope, "tokens": None}  # a caller's count may be of another text
-        if not isinstance(given, Message):
-            given = Message.from_openai(body)
-        message = replace(given, **chosen)
+        if isinstance(given, Message):
+            message = replace(given, **chosen)
+        else:
+            message = Message.from_openai(body, **chosen)
         if message.content is None and message.role in ("system", "user"):
             raise BadMessage(f"a {message.role} message needs content: text or a list of parts")
         metadata = message.extra.get("metadata") if metadata is None else metadata
