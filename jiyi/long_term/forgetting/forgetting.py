@@ -193,16 +193,18 @@ class Forgetting:
     def _reader(self, scope: Scope) -> RecordReader:
         return RecordReader(self.store, self.trash, Scope(user_id=scope.user_id))
 
-    def _forget(self, request: _Request, gone: Sequence[Discarded] = ()) -> tuple[ForgetReceipt, list[Key]]:
-        """Forget what is requested, and what derives from it or from ``gone``, which is in the trash.
+    def _forget(
+        self, request: _Request, trashed: Sequence[Discarded] = ()
+    ) -> tuple[ForgetReceipt, list[Key]]:
+        """Forget what is requested, and what derives from it or from ``trashed``, which is in the trash.
 
         Returns the receipt and the keys of all touched records.
         """
         reader = self._reader(request.scope)
         if request.is_everything:
             return self._forget_user(reader, request), []
-        requested = _find_requested(reader, request, {entry.record.id for entry in gone})
-        removed = [cast("Forgettable", entry.record) for entry in gone]
+        requested = _find_requested(reader, request, {entry.record.id for entry in trashed})
+        removed = [cast("Forgettable", entry.record) for entry in trashed]
         plan = Plan(
             *(reader, request.reason, request.at, self.rewrite, removed),
             alone=request.alone,
@@ -243,30 +245,27 @@ class Forgetting:
         )
 
     def _purge(self, request: _Request) -> ForgetReceipt:
-        reader = self._reader(request.scope)
-        if request.is_everything:
-            receipt, _ = self._forget(request)
-            keys = None
-        else:
-            trashed = list(find_in_trash(reader, request.scope, request.ids, request.query))
+        reader, trashed = self._reader(request.scope), list[Discarded]()
+        if not request.is_everything:
+            trashed += find_in_trash(reader, request.scope, request.ids, request.query)
             trashed += reader.dependents_in_trash(trashed)
-            receipt, touched = self._forget(request, trashed)
-            touched += [key_of(entry) for entry in trashed]
-            touched += [key_of(entry) for entry in reader.dependents_in_trash(trashed, touched)]
-            keys = list(dict.fromkeys(touched))
+        receipt, touched = self._forget(request, trashed)
         if request.dry_run:
             return receipt
         self.trash.mark_overwrite_pending()
-        if keys is None:
+        if request.is_everything:
             erased = sum(iter(partial(self.trash.erase, reader.user), 0))
         else:
+            touched += [key_of(entry) for entry in trashed]
+            touched += [key_of(entry) for entry in reader.dependents_in_trash(trashed, touched)]
+            keys = list(dict.fromkeys(touched))
             erased = sum(self.trash.erase(reader.user, keys=batch, limit=_BATCH) for batch in batched(keys))
         erased += receipt.counts.get("summary", 0)
         return replace(receipt, erased=erased, items=tuple(replace(item, text="") for item in receipt.items))
 
 
-def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> Iterable[Forgettable]:
-    """Return the records that a request selects; raise `NotFound` for ids neither stored nor in ``gone``."""
+def _find_requested(reader: RecordReader, request: _Request, trashed: set[str]) -> Iterable[Forgettable]:
+    """Return the records that a request selects; raise `NotFound` for ids neither stored nor ``trashed``."""
     scope = request.scope
     if request.query is not None:
         return find_by_query(reader, request.query)
@@ -275,7 +274,7 @@ def _find_requested(reader: RecordReader, request: _Request, gone: set[str]) -> 
     kinds: tuple[Kind, ...] = (*FORGETTABLE, "summary")
     found = [record for kind in kinds for record in find_by_ids(reader.store, scope, kind, request.ids)]
     damaged = {record.id for record in reader.store.damaged(scope, request.ids)}
-    there = {record.id for record in found} | gone | damaged
+    there = {record.id for record in found} | trashed | damaged
     hint = "; what was forgotten before lies in the trash: restore or purge it"
     _check_found(request.ids, there, f"nothing of {scope.user_id!r} here has the id", hint)
     return found
