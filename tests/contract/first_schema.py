@@ -50,22 +50,23 @@ def _write_user(db, owner, user):
 
 
 def _write_message(db, owner, user, session, seq, text):
+    return write_message(
+        _write_document, {"name": "Bob"} if seq == 0 else {}, db, owner, user, session, seq, text
+    )
+
+
+def write_message(write_document, more, db, owner, user, session, seq, text):
+    """Write a message with ``more`` in its body by the function of a schema; return its id."""
     id_ = f"{seq}q{user}{session}"
-    said = f"w{id_} {text}"
-    name = "Bob" if seq == 0 else None
-    body = {"role": "user", "content": said} | ({"name": name} if name else {})
-    add_to_session(db, user, session)
-    doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
-    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
-    return id_
-
-
-def add_to_session(db, user, session):
+    body = {"role": "user", "content": f"w{id_} {text}"} | more
     db.execute(
         "INSERT INTO sessions VALUES (?, ?, 0, 0, 1, 1) ON CONFLICT DO UPDATE SET next_seq = next_seq + 1, "
         "messages = messages + 1",
         (user, session),
     )
+    doc = write_document(db, owner, user, "message", id_, body["content"], session, "user", seq)
+    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
+    return id_
 
 
 def _write_document(db, owner, user, kind, id_, text, session=None, role=None, seq=None):

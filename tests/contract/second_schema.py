@@ -2,7 +2,7 @@
 
 import json
 
-from first_schema import add_to_session, write_file
+from first_schema import write_file, write_message
 
 from jiyi.storage.words import pack
 from jiyi.text import analyse
@@ -42,14 +42,8 @@ def _write_user(db, owner, user):
     return [*ids, *TARGETS, "k0", "k1"]
 
 
-def _write_message(db, owner, user, session, seq, text):
-    id_ = f"{seq}q{user}{session}"
-    said = f"w{id_} {text}"
-    add_to_session(db, user, session)
-    doc = _write_document(db, owner, user, "message", id_, said, session, "user", seq)
-    body = {"role": "user", "content": said}
-    db.execute("INSERT INTO messages VALUES (?, ?, NULL, NULL, NULL)", (doc, json.dumps(body)))
-    return id_
+def _write_message(*where_and_what):
+    return write_message(_write_document, {}, *where_and_what)
 
 
 def _write_document(db, owner, user, kind, id_, text, session=None, role=None, seq=None):

@@ -111,20 +111,23 @@ def test_what_is_saved_between_the_last_look_and_the_switch_is_made_after_it(mem
     assert (memory.best("at the last moment", NEW), memory.pending()) == (("at the last moment", 1), 0)
 
 
+def break_off(indexer, embedder):
+    def stop(done):
+        embedder.error = unreachable()
+
+    with pytest.raises(EndpointUnreachable):
+        indexer.reembed(stop)
+    embedder.error = None
+
+
 def test_a_broken_off_one_is_taken_up_where_it_stopped(memory):
     changed = Moody()
     changed.dims = 32
     indexer = Indexer(memory.vectors, changed)
-
-    def stop(done):
-        changed.error = unreachable()
-
-    with pytest.raises(EndpointUnreachable):
-        indexer.reembed(stop)
+    break_off(indexer, changed)
     assert (memory.pending(), memory.best("text 3", OLD)) == (0, ("text 3", 1))
     memory.put("more")  # others go on with the old one
     memory.indexer.flush()
-    changed.error = None
     changed.asked.clear()
     assert indexer.reembed() == 13
     assert sum(len(texts) for _, texts in changed.asked) == 13
@@ -140,14 +143,8 @@ def test_only_what_is_pending_is_made_where_that_is_all(memory):
 def test_the_same_embedders_broken_off_one_goes_on_although_something_is_pending(memory):
     asked = Moody()
     indexer = Indexer(memory.vectors, asked)
-
-    def stop(done):
-        asked.error = unreachable()
-
-    with pytest.raises(EndpointUnreachable):
-        indexer.reembed(stop)
+    break_off(indexer, asked)
     memory.put("more")
-    asked.error = None
     assert indexer.reembed() == 13
     assert memory.vectors.claim().next_name is None
     assert (memory.pending(), memory.best("more", OLD)) == (0, ("more", 1))

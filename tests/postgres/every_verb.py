@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from samples import START, episode, fact, item, knowledge, message, task
@@ -14,13 +14,12 @@ import jiyi
 from jiyi.records import Query, Scope, Step
 from jiyi.storage import Amendment
 from jiyi.storage.backend import open_backend
-from jiyi.storage.database import Values
 from jiyi.storage.place import locate
 from jiyi.storage.postgres.connection import PostgresConnection
 from jiyi.storage.postgres.statements import Statement
 from jiyi.testing import HashEmbedder
 
-__all__ = ["NARROW", "UserStatement", "plain", "traced", "use_every_verb"]
+__all__ = ["NARROW", "plain", "traced", "use_every_verb"]
 
 NARROW = {"ids": ("a", "b"), "roles": ("user",), "since": START, "pinned": True, "task_id": "t"}
 NARROW |= {"status": "failed", "target": "disk", "consolidated": False, "entity": "edge", "subject": "edge"}
@@ -28,24 +27,16 @@ NARROW |= {"predicate": "port", "as_of": START, "fact_status": ("active",), "sou
 """Each condition of a query, with a value."""
 
 
-class UserStatement(NamedTuple):
-    """A statement for one user's rows, or for those of all."""
-
-    user_id: str | None
-    statement: str
-    values: dict[str, Any]
-
-
 @contextmanager
-def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, UserStatement]]:
-    """Give what is asked inside the block: each statement once, with the values it had first."""
-    asked: dict[str, UserStatement] = {}
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[str | None, Any]]]:
+    """Give each statement of the block once, with the user it is for and the values it had first."""
+    asked: dict[str, tuple[str | None, Any]] = {}
     built = PostgresConnection._statement
 
-    def note(self: PostgresConnection, name: str, values: Values, **parts: str) -> Statement:
-        statement, given = built(self, name, values, **parts)
-        asked.setdefault(statement, UserStatement(self._user_id, statement, given or {}))
-        return statement, given
+    def note(self: PostgresConnection, *given: Any, **parts: str) -> Statement:
+        statement, values = built(self, *given, **parts)
+        asked.setdefault(statement, (self._user_id, values))
+        return statement, values
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresConnection, "_statement", note)

@@ -142,16 +142,16 @@ def test_each_statement_of_a_user_is_one_task_on_a_cluster(citus_url, tmp_path, 
         use_every_verb(citus_url, tmp_path)
     single = 0
     with connect(citus_url) as server:
-        for ask in asked.values():
-            if ask.user_id is None or not re.match("SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement):
+        for statement, (user_id, given) in asked.items():
+            if user_id is None or not re.match("SELECT|INSERT|UPDATE|DELETE|WITH", statement):
                 continue
             with server.transaction(force_rollback=True):
-                for words, values in set_tenant(ask.user_id, (30_000, 5_000), single_node=False):
+                for words, values in set_tenant(user_id, (30_000, 5_000), single_node=False):
                     server.execute(words, values)
-                plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {ask.statement}", ask.values))
+                plan = "\n".join(row[0] for row in server.execute(f"EXPLAIN {statement}", given))
             tasks = re.findall(r"Task Count: (\d+)", plan)
             # None: a table that every machine has. 0: a condition that nothing meets.
-            assert tasks in ([], ["0"], ["1"]), (ask.statement, plan)
+            assert tasks in ([], ["0"], ["1"]), (statement, plan)
             single += tasks == ["1"]
     assert single > 200
 

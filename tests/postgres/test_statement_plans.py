@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from postgres.every_verb import UserStatement, plain, traced, use_every_verb
+from postgres.every_verb import plain, traced, use_every_verb
 from postgres.statement_reader import faults_of
 
 from jiyi.storage.postgres.pool import connect
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 SMALL, LARGE = "ana", "u7"  # of 20 records, and of thousands
 USERS, RECORDS, MANY = 100, 100, 4_000
 PLAIN = {"meta"}  # tables without users' rows
+KINDS = "SELECT|INSERT|UPDATE|DELETE|WITH"  # of statements that can be explained
 
 FILL = (Path(__file__).parent / "statement_plans.sql").read_text(encoding="utf-8")
 FILL = FILL.format(USERS=USERS, RECORDS=RECORDS, MANY=MANY, LARGE=LARGE)
@@ -53,30 +54,30 @@ def without_the_tenant(plan: dict[str, Any]) -> list[str]:
     ]
 
 
-def explain(server: psycopg.Connection, ask: UserStatement, user_id: str) -> dict[str, Any]:
+def explain(
+    server: psycopg.Connection, statement: str, values: dict[str, Any], user_id: str
+) -> dict[str, Any]:
     with server.transaction(force_rollback=True):
-        for words, values in set_tenant(user_id, (30_000, 5_000)):
-            server.execute(words, values)
-        values = {**ask.values, "user_id": user_id}
-        row = server.execute(f"EXPLAIN (FORMAT JSON) {ask.statement}", values).fetchone()
+        for words, limits in set_tenant(user_id, (30_000, 5_000)):
+            server.execute(words, limits)
+        row = server.execute(f"EXPLAIN (FORMAT JSON) {statement}", values | {"user_id": user_id}).fetchone()
     assert row is not None
     read: Any = row[0] if isinstance(row[0], list) else json.loads(row[0])
     return read[0]["Plan"]
 
 
 def test_every_statement_that_runs_goes_by_the_tenant(asked, postgres_url):
-    of_users = [ask for ask in asked.values() if ask.user_id is not None]
-    of_users = [ask for ask in of_users if re.match(r"SELECT|INSERT|UPDATE|DELETE|WITH", ask.statement)]
-    for name in ("lock_owner", "add_owner", "set_next_doc"):
-        of_users.append(UserStatement(user_id=SMALL, statement=get_statement(name), values={"next_doc": 5}))
+    asked = {statement: ask for statement, ask in asked.items() if re.match(KINDS, statement)}
+    of_users = {statement: values for statement, (user_id, values) in asked.items() if user_id is not None}
+    of_users |= {get_statement(name): {"next_doc": 5} for name in ("lock_owner", "add_owner", "set_next_doc")}
     assert len(of_users) > 300, "the conditions of queries are among them"
     bad = {}
     with connect(postgres_url) as server:
-        for ask in of_users:
-            assert not faults_of(plain(ask.statement))
+        for statement, values in of_users.items():
+            assert not faults_of(plain(statement))
             for user_id in (SMALL, LARGE):
-                if read := without_the_tenant(explain(server, ask, user_id)):
-                    bad[ask.statement, user_id] = read
+                if read := without_the_tenant(explain(server, statement, values, user_id)):
+                    bad[statement, user_id] = read
     assert not bad
 
 
@@ -85,5 +86,4 @@ def test_a_reader_of_plans_sees_what_reads_all(asked, postgres_url):
     bad = ("SELECT body FROM documents WHERE kind = 'fact'", all_users)
     with connect(postgres_url) as server:
         for statement in bad:
-            ask = UserStatement(user_id=SMALL, statement=statement, values={})
-            assert without_the_tenant(explain(server, ask, SMALL))
+            assert without_the_tenant(explain(server, statement, {}, SMALL))
