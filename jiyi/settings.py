@@ -252,11 +252,9 @@ def _check_names(environment: Iterable[str], fields: Iterable[str]) -> None:
         name = variable.upper().removeprefix(_PREFIX)
         if name == variable.upper() or name in names or _FOREIGN_VARIABLES.fullmatch(name):
             continue
-        near = get_close_matches(name, names, n=1, cutoff=0)
-        raise SettingsError(
-            f"the environment variable {variable} is no setting; the nearest is {_PREFIX}{near[0]}: "
-            "correct its name or unset it"
-        )
+        near = _PREFIX + get_close_matches(name, names, n=1, cutoff=0)[0]
+        unknown = f"the environment variable {variable} is no setting; the nearest is {near}"
+        raise SettingsError(f"{unknown}: correct its name or unset it")
 
 
 def load_settings(**values: Any) -> Settings:

@@ -17,11 +17,11 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from jiyi import errors
-from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, ServerError, StorageError
+from jiyi.errors import InputError, JiyiError, MissingExtra, NotFound, RequestTimedOut, StorageError
 from jiyi.manager import MemoryManager
 from jiyi.monitor import prometheus_text
 from jiyi.server import mem0
-from jiyi.server.gate import LOCAL_HOSTS, OPENAI, Gate, Metrics, openai_failure, problem_response
+from jiyi.server.gate import OPENAI, Gate, Metrics, openai_failure, problem_response
 from jiyi.server.rest import describe_api, rest_routes
 from jiyi.server.served import Served, authenticate, get_served, run_in_thread
 from jiyi.wire import problem_of, shown_text
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # these need extras
 __all__ = ["make_app"]
 
 _MAX_THREADS = 64  # requests whose verbs run at once
+_READY_SECONDS = 2.0  # for the database to answer a probe; verbs wait longer
 
 
 def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
@@ -42,8 +43,7 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     machine only: while there are no keys it needs none, and answers to the names of this machine alone.
     """
     served, metrics = Served(memory), Metrics()
-    unlocked = local and not served.keys.needed()
-    optional = list(_make_optional(served, local=unlocked))
+    optional = list(_make_optional(served))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -57,10 +57,11 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     routes = [*rest_routes(), *mem0.mem0_routes()]
     routes += [Route(path, endpoint, methods=["GET"]) for path, endpoint in _OWN_ROUTES.items()]
     routes += [route for part in optional for route in part.routes()]
-    max_bytes, hosts = served.settings.server_body_mb * 1e6, LOCAL_HOSTS if unlocked else None
-    gate = Middleware(Gate, metrics=metrics, max_bytes=max_bytes, hosts=hosts, refusal=_answer_refusal)
-    handlers = dict.fromkeys((JiyiError, HTTPException, Exception), _answer_error)
+    max_bytes, keys = served.settings.server_body_mb * 1e6, served.keys if local else None
+    gate = Middleware(Gate, metrics=metrics, max_bytes=max_bytes, keys=keys, refusal=_answer_refusal)
+    handlers: Any = {JiyiError: _answer_error, HTTPException: _answer_error}
     app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # behind a proxy with TLS it would redirect to plain HTTP
     app.state.served, app.state.metrics = served, metrics
     return app
 
@@ -76,7 +77,7 @@ def _answer_refusal(scope: Scope, error: JiyiError) -> Response:
     return problem_response(error, text)
 
 
-def _make_optional(served: Served, *, local: bool) -> "Iterator[Proxy | ToolsApp]":
+def _make_optional(served: Served) -> "Iterator[Proxy | ToolsApp]":
     """Yield the proxy and the app at ``/mcp``; MissingExtra: its package is not installed, but it is set."""
     for package, extra, setting in (("httpx", "client", "proxy_upstream"), ("mcp", "mcp", "oauth_issuer")):
         if find_spec(package) is None:
@@ -89,15 +90,15 @@ def _make_optional(served: Served, *, local: bool) -> "Iterator[Proxy | ToolsApp
         else:
             from jiyi.server.tools import ToolsApp
 
-            yield ToolsApp(served, local=local)
+            yield ToolsApp(served)
 
 
 async def _show_ready(request: Request) -> Response:
     """Say that the database answers and can be written to."""
     served = get_served(request)
     try:
-        await run_in_thread(served, served.memory.parts.ledger.check_reachable)
-    except StorageError:
+        await run_in_thread(served, served.memory.parts.ledger.check_reachable, seconds=_READY_SECONDS)
+    except (StorageError, RequestTimedOut):
         return JSONResponse({"status": "the database does not answer"}, 503, {"retry-after": "1"})
     return JSONResponse({"status": "ok"})
 
@@ -120,19 +121,18 @@ async def _show_errors(_: Request) -> Response:
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """Answer an error as a problem; unexpected ones reveal nothing."""
-    if isinstance(error, HTTPException):
-        fault = NotFound if error.status_code == 404 else InputError
-        refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
-        response = problem_response(refused, status=error.status_code, title=error.detail)
-        if error.status_code == 405:
-            routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
-            methods = set[str]().union(*(getattr(route, "methods", None) or () for route in routes))
-            response.headers["Allow"] = ", ".join(sorted(methods))
-        return response
+    """Answer an error as a problem."""
     if isinstance(error, JiyiError):
         return _answer_refusal(request.scope, error)
-    return problem_response(ServerError("the server failed; its log says why"))
+    assert isinstance(error, HTTPException)
+    fault = NotFound if error.status_code == 404 else InputError
+    refused = fault(f"there is no {request.method} {request.scope['path'][:100]}; see /openapi.json")
+    response = problem_response(refused, status=error.status_code, title=error.detail)
+    if error.status_code == 405:
+        routes = [r for r in request.app.router.routes if r.matches(request.scope)[0] is not Match.NONE]
+        methods = set[str]().union(*(getattr(route, "methods", None) or () for route in routes))
+        response.headers["Allow"] = ", ".join(sorted(methods))
+    return response
 
 
 _OWN_ROUTES: Mapping[str, Callable[..., Any]] = {

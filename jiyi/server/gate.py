@@ -1,4 +1,4 @@
-"""Middleware for every request: checks host and body size, writes log and metrics; and answers of errors.
+"""Middleware for every request: checks host and body size, writes log and metrics, answers failures.
 
 Metrics are those of one process, as Prometheus reads them (text format 0.0.4).
 """
@@ -9,28 +9,31 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio.to_thread
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jiyi.clock import utc_now
 from jiyi.endpoint import skipped_endpoints
-from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge
+from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge, ServerError
 from jiyi.monitor.export import Sample, metric_text
+from jiyi.server.keys import Keys
 from jiyi.wire import MARK, problem_of
 
-__all__ = ["LOCAL_HOSTS", "OPENAI", "Gate", "Metrics", "openai_failure", "problem_response"]
+__all__ = ["CLIENT_LEFT", "OPENAI", "Gate", "Metrics", "openai_failure", "problem_response"]
+
+CLIENT_LEFT = 499  # the status of a request whose client left, in log and metrics
 
 OPENAI = "/openai/v1"
 """What the proxy's paths begin with."""
 
-LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""The host names of a server without keys, which protect it against DNS rebinding by web pages."""
-
 _log = logging.getLogger("jiyi.server")
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")  # of a server without keys: against DNS rebinding
 _IMPORT_PATH = "/v1/import"
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -67,18 +70,15 @@ class Metrics:
                 ("", {"method": method, "route": route, "status": str(status)}, count)
                 for (method, route, status), count in self._answers.items()
             ]
-            open_requests, seconds = self._open_requests, list(self._histogram_samples())
+            open_requests: Sequence[Sample] = [("", {}, self._open_requests)]
+            seconds = list(self._histogram_samples())
         skipped: Sequence[Sample] = [("", {}, len(skipped_endpoints()))]
         skipped_help = "Endpoints of models that are skipped, having failed."
         duration_help = "Time from a request's head to its answer's last byte."
-        return (
-            metric_text(
-                "http_requests_in_hand", "gauge", "Requests being answered.", [("", {}, open_requests)]
-            )
-            + metric_text("http_answers", "counter", "Answers.", answers)
-            + metric_text("endpoints_skipped", "gauge", skipped_help, skipped)
-            + metric_text("http_request_seconds", "histogram", duration_help, seconds)
-        )
+        text = metric_text("http_requests_in_hand", "gauge", "Requests being answered.", open_requests)
+        text += metric_text("http_answers", "counter", "Answers.", answers)
+        text += metric_text("endpoints_skipped", "gauge", skipped_help, skipped)
+        return text + metric_text("http_request_seconds", "histogram", duration_help, seconds)
 
     def _histogram_samples(self) -> Iterator[Sample]:
         for (method, route), counts in self._buckets.items():
@@ -97,12 +97,12 @@ class Gate:
     app: ASGIApp
     metrics: Metrics
     max_bytes: float  # of a body, except for imports
-    hosts: Collection[str] | None  # allowed host names, None for any
+    keys: Keys | None  # while there are none, other hosts and pages are refused; None: they never are
     refusal: Callable[[Scope, JiyiError], ASGIApp]  # makes the answer to a refused request
     paths: dict[Any, str] = field(default_factory=dict)  # of routes, by endpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check a request, pass it on, and log its status."""
+        """Check a request, pass it on, answer it if that fails, and log its status."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -121,24 +121,29 @@ class Gate:
 
         self.metrics.begin()
         try:
-            error = self._check_request(scope)
-            answer = self.app if error is None else self.refusal(scope, error)
-            await answer(scope, self._limit_body(scope, receive), send_noted)
+            await self._check_request(scope)
+            await self.app(scope, self._limit_body(scope, receive), send_noted)
+        except ClientDisconnect:
+            status = status or CLIENT_LEFT
+        except Exception as error:
+            if status:  # the answer has begun: the connection is cut
+                raise
+            if not isinstance(error, JiyiError):
+                _log.exception("a request failed")
+                error = ServerError("the server failed; its log says why")
+            await self.refusal(scope, error)(scope, receive, send_noted)
         finally:
             self._log_request(scope, status, time.perf_counter() - started)
 
-    def _check_request(self, scope: Scope) -> JiyiError | None:
+    async def _check_request(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
-        if self.hosts is not None:
-            if _host_name(headers.get(b"host", b"")) not in self.hosts:
-                hint = "make a key: jiyi keys create"
-                return InputError(f"a server without keys is asked as localhost only; {hint}")
-            origin = headers.get(b"origin")
-            if origin and _host_name(origin.rpartition(b"/")[2]) not in self.hosts:
-                return Forbidden("a page of another site may not ask a server without keys")
+        stranger = self.keys and _find_stranger(headers)
+        if self.keys and stranger and not await anyio.to_thread.run_sync(self.keys.needed):
+            raise stranger
         length = headers.get(b"content-length", b"0")
         is_too_large = length.isdigit() and int(length) > self.max_bytes and scope["path"] != _IMPORT_PATH
-        return self._too_large_error() if is_too_large else None
+        if is_too_large:
+            raise self._too_large_error()
 
     def _limit_body(self, scope: Scope, receive: Receive) -> Receive:
         if scope["path"] == _IMPORT_PATH:
@@ -167,6 +172,16 @@ class Gate:
         line = {"time": utc_now().isoformat(), "method": scope["method"], "route": route, "status": status}
         whose = {"tenant": caller.tenant if caller else "", "key": caller.key if caller else ""}
         _log.info(json.dumps({**line, "ms": round(seconds * 1000, 1), **whose}))
+
+
+def _find_stranger(headers: Mapping[bytes, bytes]) -> JiyiError | None:
+    """Return why a server without keys refuses a request: for another host, or by another site's page."""
+    if _host_name(headers.get(b"host", b"")) not in _LOCAL_HOSTS:
+        return InputError("a server without keys is asked as localhost only; make a key: jiyi keys create")
+    origin = headers.get(b"origin")
+    if origin and _host_name(origin.rpartition(b"/")[2]) not in _LOCAL_HOSTS:
+        return Forbidden("a page of another site may not ask a server without keys")
+    return None
 
 
 def _host_name(address: bytes) -> str:

@@ -158,9 +158,8 @@ class Keys:
         name = "".join(secrets.choice(_ALPHABET) for _ in range(10))
         secret = f"jiyi_{name}_{secrets.token_urlsafe(32)}"
         caller = Caller(key=name, tenant=check_tenant(tenant), access=parse_access(access), user=user)
-        now = self._clock()
+        now, digest = self._clock(), _hash_secret(secret)
         expires_at = None if expires_in is None else now + expires_in
-        digest = _hash_secret(secret)
         key = Key(name=name, digest=digest, caller=caller, created_at=now, expires_at=expires_at)
         self._store(key)
         return key, secret

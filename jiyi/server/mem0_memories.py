@@ -105,9 +105,8 @@ class Memories:
 
     def update_all(self, changes: Sequence[Mapping[str, Any]]) -> None:
         """Change memories as `update` does: all of them, or none."""
-        self._memory.parts.store.together(
-            lambda: [self.update(change, change["memory_id"]) for change in changes]
-        )
+        together = self._memory.parts.store.together
+        together(lambda: [self.update(change, change["memory_id"]) for change in changes])
 
     def update(self, given: Mapping[str, Any], memory_id: str) -> _MemoryDict:
         """Change the text or metadata of a memory."""
@@ -255,9 +254,7 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
         if name == "user_id":
             user = value.get("eq") if isinstance(value, Mapping) else value
             if users is None or not isinstance(user, str) or user == "*":
-                raise BadQuery(
-                    "user_id must be one id, and stand neither in OR nor in NOT: ask for each user"
-                )
+                raise BadQuery("user_id must be one id, and neither in OR nor in NOT: ask for each user")
             users.add(user)
         elif operator in ("AND", "OR", "NOT"):
             values = value if isinstance(value, list) else [value]
@@ -266,18 +263,13 @@ def _translate(conditions: Mapping[str, Any], users: set[str] | None) -> dict[st
             if any(parts):
                 translated[operator] = [part for part in parts if part]
         elif name == "keywords":
-            translated[name] = _make_keyword_filter(value)
+            note = {"predicate": "note"}  # `record_text` shows these fields of a memory
+            translated[name] = {"or": [{**note, "object": value}, {"not": [note], "text": value}]}
         else:
             translated[_FIELD_NAMES.get(name, name)] = _to_datetime(value) if name in _DATE_FIELDS else value
     if (words := translated.pop("keywords", None)) is not None:
         return {"and": [translated, words]} if translated else words
     return translated
-
-
-def _make_keyword_filter(value: Any) -> dict[str, Any]:
-    """Return a condition on the text of a memory as filters on the fields that `record_text` shows."""
-    note = {"predicate": "note"}
-    return {"or": [{**note, "object": value}, {"not": [note], "text": value}]}
 
 
 def _to_datetime(value: Any) -> Any:

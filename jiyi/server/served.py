@@ -142,9 +142,9 @@ async def read_json_body(request: Request) -> bytes:
     return body
 
 
-async def run_in_thread(served: Served, work: Callable[[], _T]) -> _T:
+async def run_in_thread(served: Served, work: Callable[[], _T], *, seconds: float | None = None) -> _T:
     """Run blocking work in a thread; RequestTimedOut: it takes too long; it may still complete."""
-    seconds = served.settings.server_seconds
+    seconds = seconds or served.settings.server_seconds
     with anyio.move_on_after(seconds):
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     hint = "ask again with the same Idempotency-Key"

@@ -24,7 +24,7 @@ from jiyi.manager import MemoryManager
 from jiyi.mcp.caller import CURRENT_REQUEST, Right
 from jiyi.mcp.caller import Caller as McpCaller
 from jiyi.mcp.server import make_server
-from jiyi.server.gate import LOCAL_HOSTS, problem_response
+from jiyi.server.gate import problem_response
 from jiyi.server.keys import Caller, audited, parse_access
 from jiyi.server.served import Served, authenticate, read_secret, run_in_thread
 from jiyi.settings import Settings
@@ -35,6 +35,7 @@ __all__ = ["Issuer", "ToolsApp", "issuer_of"]
 _log = logging.getLogger("jiyi.server")
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+_CLAIMS = ["exp", "iss", "aud", "sub"]  # what a token must have
 _SCOPES = ("read", "write", "forget")  # what a token can allow; admin takes a key
 _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _CLOCK_LEEWAY = 30  # seconds that clocks may differ
@@ -79,15 +80,9 @@ class Issuer:
     def caller(self, token: str) -> Caller:
         """Return who sent a token: the user is its subject. May wait for the issuer's keys."""
         try:
-            claims = jwt.decode(
-                token,
-                self._find_key(jwt.get_unverified_header(token).get("kid")),
-                algorithms=_ALGORITHMS,
-                audience=self._resource,
-                issuer=self._url,
-                leeway=_CLOCK_LEEWAY,
-                options={"require": ["exp", "iss", "aud", "sub"]},
-            )
+            key = self._find_key(jwt.get_unverified_header(token).get("kid"))
+            wanted: Any = {"audience": self._resource, "issuer": self._url, "options": {"require": _CLAIMS}}
+            claims = jwt.decode(token, key, algorithms=_ALGORITHMS, leeway=_CLOCK_LEEWAY, **wanted)
         except jwt.PyJWTError as error:
             raise Unauthorized(f"this access token is not valid here: {type(error).__name__}") from error
         subject = str(claims["sub"])
@@ -133,28 +128,24 @@ _AGENT_HEADER = "x-jiyi-agent"
 
 
 class ToolsApp:
-    """An ASGI app; it answers while `running`; with ``local`` only programs and pages of this machine."""
+    """An ASGI app; it answers while `running`."""
 
-    def __init__(self, served: Served, *, local: bool) -> None:
+    def __init__(self, served: Served) -> None:
         self._served = served
         self._issuer = issuer_of(served.settings)
         language = served.settings.language
         server = make_server(_Tenants(served), "en" if language == "auto" else language)
-        local_hosts = [f"{name}:*" for name in LOCAL_HOSTS]
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=local,
-            allowed_hosts=local_hosts,
-            allowed_origins=[f"http://{host}" for host in local_hosts],
-        )
         limits: Any = {"max_request_body_size": int(served.settings.server_body_mb * 1e6)}
-        limits["transport_security"] = security
+        # The gate checks the hosts.
+        limits["transport_security"] = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         server.streamable_http_app(stateless_http=True, json_response=True, **limits)
         self._manager = server.session_manager
 
     def routes(self) -> list[Route]:
         """Return ``/mcp``, and the document about the issuer where one is set."""
         documents = [] if self._issuer is None else self._issuer.routes()
-        return [Route("/mcp", self, methods=["POST"]), *documents]  # nothing is sent unasked: no GET
+        own = [Route(path, self, methods=["POST"]) for path in ("/mcp/", "/mcp")]  # nothing is sent unasked
+        return [*own, *documents]
 
     async def _authenticate(self, request: Request) -> None:
         issuer, secret = self._issuer, read_secret(request.headers) or ""

@@ -28,6 +28,7 @@ def test_healthz_answers_while_requests_wait_for_the_database(serve_at, postgres
         ]
         time.sleep(0.5)
         meanwhile = seconds_of_healthz(client)
+        assert client.get("/readyz", timeout=10).status_code == 503
         assert not any(one.done() for one in waiting)
         wire.speak()
         assert {one.result().status_code for one in waiting} == {401}

@@ -1,8 +1,10 @@
 """What a fuzzer or a hostile page sends, and what it gets."""
 
 import json
+import socket
 import tempfile
 from threading import Event, Thread
+from urllib.parse import urlsplit
 
 import pytest
 from at_once import wait_until
@@ -141,7 +143,24 @@ def test_a_server_whose_file_was_moved_is_not_ready(serve_at, tmp_path):
         assert server.client().get("/healthz").status_code == 200
 
 
-def test_a_key_is_needed_as_soon_as_there_is_one(server):
+def test_a_key_is_needed_as_soon_as_there_is_one_and_then_any_host_will_do(server):
     assert server.client().get("/v1/stats?user_id=ana").status_code == 200
-    server.client("acme")
+    elsewhere = {"host": "memory.example", "origin": "https://app.example"}
+    assert server.client().get("/v1/users", headers=elsewhere).status_code == 400
+    with_key = server.client("acme")
     assert server.client().get("/v1/stats?user_id=ana").status_code == 401
+    assert with_key.get("/v1/users", headers=elsewhere).status_code == 200
+
+
+def test_failures_and_clients_that_leave_are_counted_as_such(server, monkeypatch, caplog):
+    url, client = urlsplit(server.url), server.client()
+    with socket.create_connection((url.hostname, url.port)) as leaving:
+        leaving.sendall(b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+    wait_until(lambda: 'route="/v1/search",status="499"' in client.get("/metrics").text, 20)
+    assert not caplog.records
+    monkeypatch.setattr(server.served, "memory_of", lambda _: 1 / 0)
+    problem = client.post("/v1/search", json={**ANA, "query": "x"})
+    assert (problem.json()["type"], "x-jiyi-api" in problem.headers) == ("/errors#ServerError", True)
+    assert set(client.post("/compat/mem0/v3/memories/search/", json={}).json()) == {"detail"}
+    assert 'route="/v1/search",status="500"' in client.get("/metrics").text
+    assert caplog.text.count("ZeroDivisionError") == 2

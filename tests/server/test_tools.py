@@ -116,6 +116,7 @@ def test_without_keys_it_is_for_programs_of_this_machine(server):
     for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
         answer = httpx.post(f"{server.url}/mcp", json=HELLO, headers={**JSON, **headers})
         assert 400 <= answer.status_code < 500
+    assert httpx.post(f"{server.url}/mcp/", json=HELLO, headers=JSON).status_code == 200
 
 
 def test_bad_requests_are_refused_and_the_server_lives(server):

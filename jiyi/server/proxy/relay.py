@@ -22,7 +22,7 @@ from jiyi.endpoint import is_web_address
 from jiyi.errors import ScopeMissing, SettingsError
 from jiyi.integrations.recalling import Owner, Recalled, Recaller
 from jiyi.records import Message
-from jiyi.server.gate import OPENAI, openai_failure
+from jiyi.server.gate import CLIENT_LEFT, OPENAI, openai_failure
 from jiyi.server.keys import Caller
 from jiyi.server.proxy.forms import CHAT, RESPONSES, Form, items_of, session_of, with_recalled
 from jiyi.server.served import Served, authenticate
@@ -72,9 +72,8 @@ class Proxy:
         self._recall_seconds = settings.proxy_seconds
         self._recaller = Recaller(tokens=settings.proxy_tokens)
         # A model may think for minutes before it answers.
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(30, read=900), limits=httpx.Limits(max_connections=None)
-        )
+        timeout, limits = httpx.Timeout(30, read=900), httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(timeout=timeout, limits=limits)
         self._saving: dict[Future[None], str | None] = {}  # whose conversation each saves
         self._savers = CapacityLimiter(_MAX_SAVERS)  # not the threads of requests, which wait for them
 
@@ -118,7 +117,7 @@ class Proxy:
             status = 504 if isinstance(error, httpx.TimeoutException) else 502
             return openai_failure(status, message, "upstream_error", ready.headers)
         if answer is None:
-            return Response(status_code=499)  # the client has gone
+            return Response(status_code=CLIENT_LEFT)
         if answer.has_redirect_location:
             await answer.aclose()
             message = "the upstream of this proxy redirects; its address has to be set right"
