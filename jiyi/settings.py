@@ -28,6 +28,7 @@ from jiyi.telling import mask
 __all__ = ["ModelLimits", "Settings", "load_settings"]
 
 _PREFIX = "JIYI_"
+_Origin = Annotated[str, Field(pattern=r"^(\*|https?://[^/\s]+)$")]  # of web pages
 _MAX_THREADS = 4  # of the bundled model, unless more are set: the rest of the program needs cores, too
 _OTHERS = ("API_KEY", "CONFIG", "DB", "PASSWORD")  # of `connect`, the file, --db, the role of deploy/postgres
 _FOREIGN_VARIABLES = re.compile(  # of test runs; of Kubernetes and Docker for a service named jiyi
@@ -133,6 +134,7 @@ class Settings(BaseSettings):
     server_import_mb: float = Field(1_000, gt=0, le=1e6)  # largest file to import
     server_seconds: float = Field(60, gt=0, le=3_600)  # most a request may take
     server_stop_seconds: float = Field(30, ge=0, le=3_600)  # requests in hand get so long to end
+    server_origins: list[_Origin] = []  # whose pages may ask the server
     oauth_issuer: str | None = None  # whose access tokens /mcp takes; the next two are set with it
     oauth_keys_url: str | None = None  # where the issuer's JSON Web Key Set is
     oauth_resource: str | None = None  # the address of /mcp as clients know it; tokens are for it

@@ -11,6 +11,7 @@ import anyio.to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Match, Route
@@ -59,8 +60,11 @@ def make_app(memory: MemoryManager, *, local: bool = True) -> Starlette:
     routes += [route for part in optional for route in part.routes()]
     max_bytes, keys = served.settings.server_body_mb * 1e6, served.keys if local else None
     gate = Middleware(Gate, metrics=metrics, max_bytes=max_bytes, keys=keys, refusal=_answer_refusal)
+    anything: Any = dict.fromkeys(("allow_methods", "allow_headers", "expose_headers"), ("*",))
+    cors = Middleware(CORSMiddleware, allow_origins=served.settings.server_origins, **anything)
+    middleware = [cors, gate] if served.settings.server_origins else [gate]
     handlers: Any = {JiyiError: _answer_error, HTTPException: _answer_error}
-    app = Starlette(routes=routes, middleware=[gate], exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
     app.router.redirect_slashes = False  # behind a proxy with TLS it would redirect to plain HTTP
     app.state.served, app.state.metrics = served, metrics
     return app

@@ -152,6 +152,20 @@ def test_a_key_is_needed_as_soon_as_there_is_one_and_then_any_host_will_do(serve
     assert with_key.get("/v1/users", headers=elsewhere).status_code == 200
 
 
+def test_pages_of_origins_that_are_set_may_ask(serve_at, tmp_path):
+    with serve_at(tmp_path / "pages.db", server_origins=["https://app.example"]) as server:
+        first = {"access-control-request-method": "POST", "access-control-request-headers": "x-api-key"}
+        server.client("acme")
+        for origin, allowed in (
+            ("https://app.example", "https://app.example"),
+            ("https://evil.example", None),
+        ):
+            asked = server.client().options("/v1/search", headers={**first, "origin": origin})
+            refused = server.client().post("/v1/search", json={}, headers={"origin": origin})
+            assert (asked.status_code, refused.status_code) == (200 if allowed else 400, 401)
+            assert {one.headers.get("access-control-allow-origin") for one in (asked, refused)} == {allowed}
+
+
 def test_failures_and_clients_that_leave_are_counted_as_such(server, monkeypatch, caplog):
     url, client = urlsplit(server.url), server.client()
     with socket.create_connection((url.hostname, url.port)) as leaving:
