@@ -176,13 +176,8 @@ def _set_up_logging(*, quiet: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonFormatter())
     usual = logging.WARNING if quiet else logging.INFO
-    levels = {
-        "jiyi": logging.WARNING,
-        "uvicorn.error": usual,
-        "jiyi.server": usual,
-        "jiyi.audit": logging.INFO,
-    }
-    for name, level in levels.items():
+    levels = dict.fromkeys(("uvicorn.error", "jiyi.server"), usual)
+    for name, level in {**levels, "jiyi": logging.WARNING, "jiyi.audit": logging.INFO}.items():
         logging.getLogger(name).setLevel(level)
     for name in ("jiyi", "uvicorn.error"):
         logging.getLogger(name).addHandler(handler)

@@ -158,7 +158,7 @@ def copy(
     without_trash: bool = False,
     as_json: bool = False,
 ) -> Output:
-    """Copy whole memories to another database, with vectors and trash, and verify the copy.
+    """Copy whole memories to another database, with vectors, trash and API keys, and verify the copy.
 
     Run it again after a break. Nobody may write meanwhile; of each user the target holds nothing or a part
     of the same. Exit code 1 where it holds anything else of them.
@@ -183,8 +183,9 @@ def _location(place: Place) -> object:
 
 def _print_copy(receipt: CopyReceipt, target: Place) -> None:
     kinds = {part: count for part, count in receipt.added.items() if part != "trash" and count}
-    records, trash = count_kinds(kinds) if kinds else "0 records", receipt.added.get("trash", 0)
-    added = f"{records} and {trash:,} in the trash" if trash else records
+    added = count_kinds(kinds) if kinds else "0 records"
+    added += f", {plural(receipt.keys, 'API key')}" if receipt.keys else ""
+    added += f" and {trash:,} in the trash" if (trash := receipt.added.get("trash")) else ""
     echo(f"{added} copied, {receipt.known:,} were there already, {receipt.vectors:,} got vectors")
     for part, check in receipt.checked.items():
         if check.count:

@@ -14,6 +14,7 @@ from samples import ANA, BEN, START, episode, message, summary, task
 
 from jiyi.errors import CopyMismatch, NotFound
 from jiyi.records import SEARCHABLE, Query, Scope
+from jiyi.storage.ledger import Ledger
 from jiyi.storage.transfer.copy import copy_memory
 from jiyi.testing import HashEmbedder
 
@@ -39,8 +40,10 @@ def there(ends):
 def test_everything_goes_along(here, there):
     fill(here)
     fill(here, "ben")
+    Ledger(here.database).put_key("k1", "its hash")
     before = whole(here)
     receipt = copy_memory(here, there)
+    assert (receipt.keys, Ledger(there.database).keys()) == (1, {"k1": "its hash"})
     assert whole(here) == before == whole(there)
     assert found(here, "disks") == found(there, "disks")
     assert there.vectors.claim() == here.vectors.claim()
@@ -63,9 +66,13 @@ def _counts(held):
 
 def test_a_second_time_everything_is_known(here, there):
     fill(here)
-    first = copy_memory(here, there)
+    Ledger(here.database).put_key("k1", "its hash")
+    first = copy_memory(here, there, users=["ana"])
+    assert not Ledger(there.database).keys()
+    Ledger(there.database).put_key("k1", "revoked")
     again = copy_memory(here, there)
-    assert sum(again.added.values()) == again.vectors == 0
+    assert Ledger(there.database).key("k1") == "revoked"
+    assert sum(again.added.values()) == again.vectors == again.keys == 0
     assert again.known == sum(first.added.values())
     assert again.checked == first.checked
     assert whole(there) == whole(here)

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from jiyi.clock import to_micros
 from jiyi.errors import CopyMismatch, DuplicateId, NotFound
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.storage.backend import Backend
 from jiyi.storage.candidates import Key
+from jiyi.storage.ledger import Ledger
 from jiyi.storage.rows import encode_json
 from jiyi.storage.store import Page, all_pages, read_pages
 from jiyi.storage.transfer.importer import put_valid
@@ -20,18 +21,9 @@ from jiyi.storage.vectors import VectorRow
 from jiyi.storage.words import Words
 
 __all__ = [
-    "PARTS",
-    "BatchReceipt",
-    "CopyReceipt",
-    "Digest",
-    "Entry",
-    "Part",
-    "Progress",
-    "canonical_text",
-    "copy_memory",
-    "put_batch",
-    "read_batches",
-]
+    "PARTS", "BatchReceipt", "CopyReceipt", "Digest", "Entry", "Part", "Progress", "canonical_text",
+    "copy_memory", "put_batch", "read_batches",
+]  # fmt: skip
 
 Part = Literal["trash", "message", "task", "episode", "knowledge", "fact", "item", "summary"]
 """A kind of record, or the trash."""
@@ -92,6 +84,7 @@ class CopyReceipt:
     vectors: int  # records that got their vectors from the source
     embedder: str | None  # both ends' embedder; None if they have different ones, or the source none
     checked: Mapping[Part, Digest]  # what both ends hold
+    keys: int = 0  # API keys that the target did not have
 
 
 def copy_memory(
@@ -107,7 +100,8 @@ def copy_memory(
     Everything is copied unchanged: messages at their places, tasks with their steps, episodes, knowledge,
     facts, all versions of summaries, the next places of sessions, the trash if wanted, and the vectors;
     nothing is embedded, and records without vectors in the source stay pending. A target without any
-    vectors is bound to the source's embedder; one of another embedder gets no vectors.
+    vectors is bound to the source's embedder; one of another embedder gets no vectors. Without ``users``
+    it also gets the API keys that it does not have.
 
     The source does not change. For each user the target must hold nothing, or some of the same records:
     an interrupted copy is continued by calling it again, with the same result. Nobody may write to the
@@ -127,14 +121,17 @@ def copy_memory(
         copy.total = sum(_count(source, Scope(user_id=user)) for user in chosen)
     for user in chosen:
         copy.copy_user(Scope(user_id=user))
-    return CopyReceipt(
-        users=chosen,
-        added=copy.added,
-        known=copy.known,
-        vectors=copy.vectors,
-        embedder=copy.embedder,
-        checked=copy.checked,
-    )
+    keys = _copy_keys(Ledger(source.database), Ledger(target.database)) if users is None else 0
+    counts: Any = {"added": copy.added, "known": copy.known, "vectors": copy.vectors, "keys": keys}
+    return CopyReceipt(users=chosen, embedder=copy.embedder, checked=copy.checked, **counts)
+
+
+def _copy_keys(source: Ledger, target: Ledger) -> int:
+    """Copy the API keys that the target lacks, as hashes, with what they allow; return how many."""
+    known, keys = target.keys(), source.keys()
+    for name in keys.keys() - known.keys():
+        target.put_key(name, keys[name])
+    return len(keys.keys() - known.keys())
 
 
 class _Copy:
