@@ -82,7 +82,7 @@ def _server_findings(db: Place) -> Iterator[_Finding]:
     try:
         server = server_info(db)
     except JiyiError as error:
-        fix = "start the server, mend the URL, or install what is missing; see docs/postgres.md"
+        fix = "start the server, correct the URL, or install what is missing; see docs/postgres.md"
         yield _Finding("server", False, str(error), fix)
         return
     pool = load_settings().pool_max

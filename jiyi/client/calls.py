@@ -59,7 +59,7 @@ class Request:
         if isinstance(body, Path):
             headers["content-length"] = str(body.stat().st_size)
             body = read_chunks(body)
-        url = endpoint.url.rstrip("/") + self.path
+        url = endpoint.url.rstrip("/").removesuffix("/v1") + self.path  # the REST API's address will do
         parts = {"method": self.method, "url": url, "params": self.query}
         return parts | {"content": body, "headers": headers}
 

@@ -142,7 +142,7 @@ def _read_date(value: Any) -> Any:
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise PydanticCustomError("date", "a date is ISO 8601, such as 2026-01-31T09:00:00Z") from None
+        raise PydanticCustomError("date", "use ISO 8601: 2026-01-31T09:00:00Z; + in a query is %2B") from None
 
 
 @lru_cache(maxsize=256)

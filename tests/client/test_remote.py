@@ -52,7 +52,7 @@ def test_it_is_a_memory_manager_of_its_tenant(url, memory, keys, served, monkeyp
     assert served.session_messages("日志/2026 #1?", user_id="acme//ana")[0].id == saved.id
     key = keys.create("other", ("read",), user="ana")[1]
     monkeypatch.setenv("JIYI_API_KEY", key)
-    with jiyi.connect(url) as other:
+    with jiyi.connect(f"{url}/v1/") as other:
         assert other.stats()["message"] == 0
         with pytest.raises(errors.NotFound):
             other.get(saved.id)
