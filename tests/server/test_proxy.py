@@ -270,7 +270,7 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(proxy, upstream, path):
         keys = Keys(memory.parts.ledger)
         secrets = {tenant: keys.create(tenant, ["read", "write"])[1] for tenant in ("acme", "globex")}
         secrets["reads"] = keys.create("acme", ["read"], user="ana")[1]
-    proxied = proxy(upstream.url)
+    proxied = proxy(upstream.url, user_id="cleo")  # of whom no tenant knows
     acme, globex = (proxied.sdk(Key=secrets[tenant]) for tenant in ("acme", "globex"))
     acme.chat.completions.create(**ask(DOOR))
     assert proxied.stored(2, "acme//ana") == [DOOR, "ok"]
@@ -289,8 +289,9 @@ def test_keys_say_whose_memory_and_are_shown_to_nobody(proxy, upstream, path):
 
 
 def test_the_servers_own_key_goes_to_the_upstream(proxy, upstream):
-    proxied = proxy(upstream.url, proxy_upstream_key="sk-ours")
-    proxied.sdk().chat.completions.create(**ask())
+    proxied = proxy(upstream.url, proxy_upstream_key="sk-ours", user_id="cleo")
+    proxied.sdk().chat.completions.create(model="m", messages=ask()["messages"])
+    assert proxied.stored(2, "cleo") == [ASK, "ok"]
     upstream.replies = [Reply(body={"object": "list", "data": [{"id": "a/m", "object": "model"}]})]
     assert [model.id for model in proxied.sdk().models.list()] == ["a/m"]
     upstream.replies = [Reply(body={"id": "a/m", "object": "model"})]

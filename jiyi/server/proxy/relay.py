@@ -155,18 +155,18 @@ class Proxy:
         )
 
     def _find_owner(self, request: Request, body: Mapping[str, Any], session: str) -> tuple[Owner, bool]:
-        """Return the owner of a conversation, by key or ``user``, and whether it is saved."""
+        """Return the owner of a conversation, by key, ``user`` or setting, and whether it is saved."""
         caller: Caller = request.state.caller
-        try:
-            user = caller.stored_user(None if caller.user else body.get("user"))
-        except ScopeMissing:
+        default = None if caller.tenant else self._served.settings.user_id
+        user = caller.user or body.get("user", default)
+        if user is None:
             ways = "send `user` in the body, a key that is for one user, or X-Jiyi-Memory: off"
-            raise ScopeMissing(f"whose memory? {ways}") from None
+            raise ScopeMissing(f"whose memory? {ways}")
         conversation = body.get("conversation")
         conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
         requested = request.headers.get("x-jiyi-session", "").encode("latin-1").decode("utf-8", "replace")
         session = requested or (f"openai:{conversation}" if conversation else session)
-        owner = Owner(self._served.memory_of(caller.tenant), user, session)
+        owner = Owner(self._served.memory_of(caller.tenant), caller.stored_user(user), session)
         return owner, "write" in caller.access
 
     def _recall(self, owner: Owner, talk: Sequence[Message]) -> Recalled:
