@@ -6,7 +6,7 @@ newest state of each thread is read. Its objects are read as data: an extension 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
@@ -48,9 +48,8 @@ def _open_foreign_database(path: Path) -> Iterator[apsw.Connection]:
         finally:
             db.close()
     except (apsw.Error, UnicodeDecodeError) as error:
-        raise ImportFailed(
-            f"{path} is not a sound database: {error}; try: sqlite3 {path.name} .recover | sqlite3 whole.db"
-        ) from error
+        hint = f"try: sqlite3 {path.name} .recover | sqlite3 whole.db"
+        raise ImportFailed(f"{path} is not a sound database: {error}; {hint}") from error
 
 
 def _open(uri: str) -> apsw.Connection:
@@ -145,11 +144,10 @@ _CHATS: Mapping[str, tuple[frozenset[str], str, Callable[[Mapping[str, Any]], _P
     ),
 }
 
-_PALACE_TABLES = {
+_PALACE_TABLES = {  # the columns that are read, by table
     "embedding_metadata": frozenset({"id", "key", "string_value", "int_value", "float_value"}),
     "triples": frozenset({"id", "subject", "predicate", "object", "valid_from", "valid_to", "confidence"}),
 }
-"""The columns that are read, by table."""
 
 _DRAWERS = """
 SELECT e.embedding_id, m.key, coalesce(m.string_value, m.int_value, m.float_value), c.name
@@ -184,26 +182,30 @@ def _read_mempalace(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
             yield make.fact(f"triples {id_}", triple, id=id_, origin=origin, **more)
 
 
-_LANGGRAPH_TABLES = {
-    "checkpoints": frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"}),
+_LANGGRAPH_TABLES = {  # the columns that are read, by table
+    "checkpoints": frozenset({"thread_id", "checkpoint_ns", "type", "checkpoint", "metadata"}),
     "store": frozenset({"prefix", "key", "value", "created_at"}),
 }
-"""The columns that are read, by table."""
 
-_FILE_STATES = """
-SELECT thread_id, type, checkpoint FROM checkpoints AS c WHERE checkpoint_ns = '' AND checkpoint_id =
+_FILE_USER = "iif(json_valid(CAST(metadata AS TEXT)), CAST(metadata AS TEXT) ->> '$.user_id', NULL)"
+_FILE_STATES = f"""
+SELECT thread_id, type, checkpoint, {_FILE_USER}
+FROM checkpoints AS c WHERE checkpoint_ns = '' AND checkpoint_id =
 (SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = c.thread_id AND checkpoint_ns = '')
 ORDER BY thread_id"""
 _SUBGRAPH_SQL = "SELECT count(DISTINCT thread_id || checkpoint_ns) FROM checkpoints WHERE checkpoint_ns <> ''"
 _FILE_ITEMS = "SELECT prefix, key, value, created_at || 'Z' FROM store ORDER BY created_at, prefix, key"
 _SERVER_STATES = """
-SELECT c.thread_id, b.type, b.blob, c.checkpoint ->> 'ts', c.checkpoint -> 'channel_values' -> 'messages'
-FROM (SELECT DISTINCT ON (thread_id) thread_id, checkpoint FROM checkpoints WHERE checkpoint_ns = ''
+SELECT c.thread_id, b.type, b.blob, c.checkpoint ->> 'ts', c.checkpoint -> 'channel_values' -> 'messages',
+       c.metadata ->> 'user_id'
+FROM (SELECT DISTINCT ON (thread_id) thread_id, checkpoint, metadata FROM checkpoints WHERE checkpoint_ns = ''
       ORDER BY thread_id, checkpoint_id DESC) AS c
 LEFT JOIN checkpoint_blobs AS b ON b.thread_id = c.thread_id AND b.checkpoint_ns = ''
      AND b.channel = 'messages' AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages'
 ORDER BY c.thread_id"""
 _SERVER_ITEMS = "SELECT prefix, key, value, created_at FROM store ORDER BY created_at, prefix, key"
+_USERS = "SELECT DISTINCT {} FROM checkpoints WHERE checkpoint_ns = ''"  # named by metadata
+_OF_OTHERS = LeftOut("threads and items of other users")
 _OBJECT_TYPES = range(6)  # extension types with a module, a name and arguments
 _MAX_DEPTH = 100  # objects in objects
 _MAX_KEY_CHARS = 1_000  # of a key that is no text
@@ -211,11 +213,12 @@ _MAX_KEY_CHARS = 1_000  # of a key that is no text
 
 def _read_langgraph(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
     """Read a file: the messages of the newest checkpoint of each thread, and the items of the store."""
-    columns = _table_columns(db)
+    columns, others = _table_columns(db), tuple[str, ...]()
     if _LANGGRAPH_TABLES["checkpoints"] <= columns.get("checkpoints", frozenset()):
-        for thread, kind, data in db.execute(_FILE_STATES):
-            state = _decode_value(f"checkpoints {thread}", kind, data)
-            if isinstance(state, Rejected):
+        others = make.find_others(user for (user,) in db.execute(_USERS.format(_FILE_USER)))
+        for thread, kind, data, user in db.execute(_FILE_STATES):
+            state = _OF_OTHERS if user in others else _decode_value(f"checkpoints {thread}", kind, data)
+            if isinstance(state, Rejected | LeftOut):
                 yield state
             else:
                 channels = as_dict(as_dict(state).get("channel_values"))
@@ -223,7 +226,7 @@ def _read_langgraph(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
         if count := db.execute(_SUBGRAPH_SQL).fetchall()[0][0]:
             yield LeftOut("states of subgraphs", int(count))
     if _LANGGRAPH_TABLES["store"] <= columns.get("store", frozenset()):
-        yield from _items(db.execute(_FILE_ITEMS), make)
+        yield from _items(db.execute(_FILE_ITEMS), make, others)
 
 
 def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
@@ -239,16 +242,19 @@ def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
             threads, store = db.execute(query).fetchone() or (False, False)
             if not (threads or store):
                 raise ImportFailed(f"{mask(url)} holds no checkpoints and no store of LangGraph")
+            users = db.execute(_USERS.format("metadata ->> 'user_id'")) if threads else ()
+            others = make.find_others(user for (user,) in users)
             with db.cursor("threads") as rows:
-                for thread, kind, blob, date, inline in rows.execute(_SERVER_STATES) if threads else ():
+                for thread, kind, blob, date, inline, user in rows.execute(_SERVER_STATES) if threads else ():
                     value = inline if kind is None else _decode_value(f"checkpoints {thread}", kind, blob)
-                    if isinstance(value, Rejected):
+                    value = _OF_OTHERS if user in others else value
+                    if isinstance(value, Rejected | LeftOut):
                         yield value
                     else:
                         yield from _messages(str(thread), value, date, make)
             if store:
                 with db.cursor("items") as rows:
-                    yield from _items(rows.execute(_SERVER_ITEMS), make)
+                    yield from _items(rows.execute(_SERVER_ITEMS), make, others)
     except psycopg.Error as error:
         raise ImportFailed(f"{mask(url)} cannot be read: {redact(str(error).strip(), 300)}") from error
 
@@ -286,11 +292,9 @@ def unpack(data: bytes, depth: int = 0) -> Any:
             raise ValueError("maps as keys of maps: their names double with each level")
         return name
 
-    def to_dict(pairs: Iterable[tuple[Any, Any]]) -> dict[str, Any]:
-        return {key_name(key): value for key, value in pairs}
-
     try:
-        hooks = {"ext_hook": arguments, "object_pairs_hook": to_dict}
+        hooks: dict[str, Any] = {"ext_hook": arguments}
+        hooks["object_pairs_hook"] = lambda pairs: {key_name(key): value for key, value in pairs}
         options = {"strict_map_key": False, "unicode_errors": "replace", "timestamp": 1}  # as a number
         return msgpack.unpackb(data, **hooks, **options)
     except ValueError as error:
@@ -323,15 +327,16 @@ def _messages(thread: str, messages: object, date: object, make: RecordMaker) ->
         yield from make.turn(where, ([body], left_out), id=id_, session=thread, date=date)
 
 
-def _items(rows: Iterable[tuple[Any, ...]], make: RecordMaker) -> Iterator[Entry]:
+def _items(rows: Iterable[tuple[Any, ...]], make: RecordMaker, others: Sequence[str]) -> Iterator[Entry]:
     for prefix, key, value, date in rows:
-        where = f"store {prefix}/{key}"[:200]
+        where, namespace = f"store {prefix}/{key}"[:200], str(prefix).split(".")
         try:
             item = json.loads(value) if isinstance(value, str | bytes) else value
         except NOT_JSON as error:
             yield Rejected.because(where, f"not JSON: {error}")
             continue
-        yield make.item(where, str(prefix).split("."), str(key), item, date=date)
+        is_own = {*namespace}.isdisjoint(others)
+        yield make.item(where, namespace, str(key), item, date=date) if is_own else _OF_OTHERS
 
 
 _PROGRAMS: Mapping[str, tuple[_Tables, Callable[[apsw.Connection, RecordMaker], Iterator[Entry]]]] = {
@@ -352,9 +357,7 @@ def read_database(path: Path, maker: Callable[[str], RecordMaker]) -> Iterator[E
         chats = (source for source, (known, *_) in _CHATS.items() if any(known <= t for t in tables.values()))
         readers |= dict.fromkeys(chats, _read_chats)
         if not readers:
-            raise ImportFailed(
-                f"{path} is a database of no program that is known: LangGraph, OpenAI Agents, LangChain, "
-                "LlamaIndex, MemPalace; for one of jiyi's own use: jiyi copy"
-            )
+            known = "LangGraph, OpenAI Agents, LangChain, LlamaIndex, MemPalace; or jiyi's: jiyi copy"
+            raise ImportFailed(f"{path} is a database of no program that is known: {known}")
         for source, read in readers.items():
             yield from read(db, maker(source))

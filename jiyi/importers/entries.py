@@ -1,13 +1,13 @@
 """Entries that readers of foreign formats yield, the factory of their records, and conversions."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from jiyi.clock import read_moment, utc_now
-from jiyi.errors import InputError
+from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Fact, FactCategory, Item, Knowledge, Message, Record, Scope, join_strings, stable_id
 from jiyi.storage.transfer.files import Found, Rejected
 
@@ -21,6 +21,7 @@ _MAX_LABEL_CHARS = 300  # of a title or other metadata
 _DEFAULT_CONFIDENCE = 0.9  # in the facts of another memory
 
 _Body = dict[str, Any]
+_Turn = tuple[Sequence[_Body], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ class RecordMaker:
     source: str  # the program; the prefix of every id
     scope: Scope  # of the user they belong to
     zone: tzinfo = UTC  # of dates without one
+
+    def find_others(self, users: Iterable[object]) -> tuple[str, ...]:
+        """Return which of several users are not this memory's; ImportFailed: none of them is."""
+        names = sorted({name for name in users if isinstance(name, str)})
+        mine = self.scope.user_id.rpartition("//")[2]  # a server adds the tenant
+        if len(names) > 1 and mine not in names:
+            several = f"this holds data of {len(names)} users of {self.source}"
+            raise ImportFailed(f"{several}; import it as one of them, such as {names[0][:40]}")
+        return tuple(name for name in names if name != mine and len(names) > 1)
 
     def message(
         self,
@@ -78,9 +88,7 @@ class RecordMaker:
 
         return self._attempt(where, make)
 
-    def turn(
-        self, where: str, turn: tuple[Sequence[_Body], Sequence[str]], *, id: object, **fields: Any
-    ) -> Iterator[Entry]:
+    def turn(self, where: str, turn: _Turn, *, id: object, **fields: Any) -> Iterator[Entry]:
         """Make the messages of a turn, as `split_turn` returns it, and count what it left out."""
         bodies, left_out = turn
         yield from map(LeftOut, left_out)
@@ -135,16 +143,20 @@ class RecordMaker:
         if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
             confidence = _DEFAULT_CONFIDENCE
         subject, predicate, value = map(str, triple)
-        valid_to = self.date(ends)
         text = value if category == "note" and predicate == "note" else ""
-        told = {"subject": subject, "predicate": predicate, "object": value, "text": text}
-        dates = {"created_at": self.date(date) or utc_now(), "valid_from": self.date(begins)}
+        told = {
+            "subject": subject,
+            "predicate": predicate,
+            "object": value,
+            "text": text,
+            "category": category,
+        }
+        created_at, valid_from, valid_to = self.date(date) or utc_now(), self.date(begins), self.date(ends)
+        dates = {"created_at": created_at, "valid_from": valid_from, "valid_to": valid_to}
         status = "expired" if valid_to and valid_to <= utc_now() else "active"
-        source = {"speaker": speaker, "method": "said", "confidence": float(confidence)}
+        source = {"speaker": speaker, "method": "said", "confidence": float(confidence), "status": status}
         metadata, fields = self._labels(origin, **(labels or {})), {**told, **dates, **source}
-        fields |= {"category": category, "status": status}
-        id_ = self._id(id, where)
-        return self._attempt(where, Fact, id=id_, valid_to=valid_to, metadata=metadata, **fields)
+        return self._attempt(where, Fact, id=self._id(id, where), metadata=metadata, **fields)
 
     def _attempt(self, where: str, make: Callable[..., Record], **fields: Any) -> Entry:
         """Return the record that a function makes, a rejection if it cannot be one."""
@@ -257,8 +269,7 @@ def parse_langchain_message(message: Mapping[str, Any]) -> tuple[dict[str, Any],
     if role == "assistant" and (calls or openai_calls):
         body["tool_calls"] = calls or list(openai_calls)
     if role == "tool":
-        body["tool_call_id"] = message.get("tool_call_id")
-        body["content"] = body["content"] or ""
+        body |= {"tool_call_id": message.get("tool_call_id"), "content": body["content"] or ""}
     if isinstance(message.get("name"), str) and message["name"]:
         body["name"] = message["name"]
     return body, left_out

@@ -154,19 +154,16 @@ def _chatgpt_conversation(make: RecordMaker, where: str, value: object) -> Itera
     tree = conversation.get("mapping")
     if not isinstance(tree, Mapping):
         raise InputError("a conversation of ChatGPT has a mapping")
-    branch = _branch(tree, conversation.get("current_node"))
-    others = sum(1 for id_, node in tree.items() if id_ not in branch and as_dict(node).get("message"))
-    if others:
+    branch, started = _branch(tree, conversation.get("current_node")), conversation.get("create_time")
+    if others := sum(1 for id_, node in tree.items() if id_ not in branch and as_dict(node).get("message")):
         yield LeftOut("messages of other branches", others)
     calls = list[str]()
     for id_ in branch:
-        message = as_dict(as_dict(tree[id_]).get("message"))
-        if not message:
+        if not (message := as_dict(as_dict(tree[id_]).get("message"))):
             continue
         place = f"{where} {id_[:60]}"
         content, metadata = as_dict(message.get("content")), as_dict(message.get("metadata"))
         content_type, model = content.get("content_type"), metadata.get("model_slug")
-        started = conversation.get("create_time")
         if content_type == "user_editable_context":
             yield from _instructions(place, content, make, started)
         elif content_type in _REASONING_TYPES:
@@ -239,15 +236,14 @@ def read_letta(files: Files, make: RecordMaker) -> Iterator[Entry]:
 
 
 def _read_agent_file(make: RecordMaker, where: str, value: object) -> Iterator[Entry]:
-    file = parse_agent_file(value)
-    if not file:
+    if not (file := parse_agent_file(value)):
         raise InputError("no agent file")
     agents = [as_dict(agent) for agent in as_list(file.get("agents")) or [file]]
     owner = str(agents[0].get("name") or "agent")
     for block in map(as_dict, [*as_list(file.get("blocks")), *as_list(file.get("core_memory"))]):
-        label, text, date = block.get("label"), block.get("value"), block.get("created_at")
+        label, text = block.get("label"), block.get("value")
         id_ = f"block:{make.hash_id(owner, label, text)}"
-        date = date or file.get("created_at")
+        date = block.get("created_at") or file.get("created_at")
         yield make.knowledge(f"{where} blocks", f"{owner}: {label}", text, id=id_, origin=owner, date=date)
     for agent in agents:
         yield from _agent_messages(where, agent, make)
@@ -305,8 +301,7 @@ def _assistant_message(entry: Mapping[str, Any], text: str) -> tuple[dict[str, A
             calls.append(call)
     thoughts = "\n".join(join_text(body.get("content")) for body in bodies)
     left_out += ["thoughts"] if spoken and thoughts.strip() else []
-    content = "\n".join(spoken) or thoughts
-    body: dict[str, Any] = {"role": "assistant", "content": content, "spoken": speak_calls}
+    body: Any = {"role": "assistant", "content": "\n".join(spoken) or thoughts, "spoken": speak_calls}
     return (body | {"tool_calls": calls} if calls else body), left_out
 
 
@@ -336,6 +331,5 @@ def _read_graph_line(make: RecordMaker, where: str, value: object) -> Iterator[E
         triples += [(line["name"], NOTE, o) for o in observations if isinstance(o, str) and o.strip()]
     for triple in triples:
         category: Any = "attribute" if triple[1] == TYPE else "note"
-        yield make.fact(
-            where, triple, id=make.hash_id(*triple), origin="memory.jsonl", category=category, speaker=SPEAKER
-        )
+        id_, origin = make.hash_id(*triple), "memory.jsonl"
+        yield make.fact(where, triple, id=id_, origin=origin, category=category, speaker=SPEAKER)

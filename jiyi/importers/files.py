@@ -117,7 +117,7 @@ def iter_json_values(files: Files, name: str) -> Iterator[tuple[str, Any]]:
             yield where, Rejected(where=where, reason="not UTF-8 after this entry; the rest is not read")
         except (*NOT_JSON, *READ_ERRORS) as error:
             where = f"{name} [{count}]"
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)[:200]
+            reason = getattr(error, "msg", str(error))[:200].removesuffix(" starting at")
             yield where, Rejected(where=where, reason=f"cut off or broken from here on: {reason}")
 
 

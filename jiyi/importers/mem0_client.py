@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from jiyi.breaker import Breaker
 from jiyi.endpoint import Endpoint, Faults, retry
-from jiyi.errors import ImportFailed, InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
+from jiyi.errors import InputError, JiyiError, ServerError, ServerUnreachable, SettingsError
 from jiyi.importers.entries import Entry, LeftOut, RecordMaker, as_dict
 from jiyi.importers.files import Files, iter_json_values
 from jiyi.posting import post
@@ -26,18 +26,11 @@ _OF_OTHERS = LeftOut("memories of other users")
 
 def read_mem0(files: Files, make: RecordMaker) -> Iterator[Entry]:
     """Read memories as notes about the user; of a file of several users only those of the scope's user."""
-    user_ids = (as_dict(memory).get("user_id") for _, memory in _memories(files))
-    users = {name for name in user_ids if isinstance(name, str)}
-    mine = users & {make.scope.user_id.rpartition("//")[2]}  # a server adds the tenant
-    if len(users) > 1 and not mine:
-        raise ImportFailed(
-            f"{files.root} holds memories of {len(users)} users of mem0; import it as one of them, "
-            f"such as {min(users)[:40]}"
-        )
+    others = make.find_others(as_dict(memory).get("user_id") for _, memory in _memories(files))
     for where, memory in _memories(files):
         if isinstance(memory, Rejected):
             yield memory
-        elif len(users) > 1 and as_dict(memory).get("user_id") not in (None, *mine):
+        elif as_dict(memory).get("user_id") in others:
             yield _OF_OTHERS
         else:
             yield _note(where, as_dict(memory), make)
@@ -77,8 +70,7 @@ _FAULTS = Faults(
     advice={
         401: "set MEM0_API_KEY to a key of mem0",
         403: "set MEM0_API_KEY to a key that may read these memories",
-        404: "this is not the API that mem0's MemoryClient speaks; check the address, or give its Memory "
-        "object to memory.import_",
+        404: "this is not the API of mem0's MemoryClient; check the address, or give its Memory to import_",
     },
     other_advice="check the address and MEM0_API_KEY",
     misfit="did not answer as mem0 does",
@@ -180,10 +172,8 @@ def _endpoint(address: str) -> tuple[Endpoint, dict[str, str]]:
     owner = dict(parse_qsl(query, keep_blank_values=True))
     valid_owner = all(name in _OWNER_FIELDS and value for name, value in owner.items())
     if "@" in urlsplit(url).netloc or "#" in address or not valid_owner:
-        raise SettingsError(
-            "an address of mem0 is mem0://HOST or mem0+http://HOST:PORT/PATH, with nothing after it but "
-            "?user_id=, agent_id=, app_id= or run_id=; the key goes into MEM0_API_KEY"
-        )
+        end = "with at most ?user_id=, agent_id=, app_id= or run_id= after it; the key goes into MEM0_API_KEY"
+        raise SettingsError(f"an address of mem0 is mem0://HOST or mem0+http://HOST:PORT/PATH, {end}")
     base = _URL_SCHEMES[scheme] + url.removeprefix(scheme).rstrip("/")
     return Endpoint(base_url=base, api_key=os.environ.get("MEM0_API_KEY", "")), owner
 

@@ -143,10 +143,8 @@ def read_foreign(
         return _read_files(place, source, maker(source))
     if single_file:
         return None
-    raise ImportFailed(
-        f"{place} is no folder or zip of a program that is known; they hold conversations.json "
-        "(ChatGPT, Claude), *.jsonl (Claude Code) or chroma.sqlite3 (MemPalace)"
-    )
+    known = "conversations.json (ChatGPT, Claude), *.jsonl (Claude Code) or chroma.sqlite3 (MemPalace)"
+    raise ImportFailed(f"{place} is no folder or zip of a program that is known; they hold {known}")
 
 
 def _read_files(path: Path, source: str, make: RecordMaker) -> Iterator[Entry]:

@@ -15,6 +15,7 @@ from jiyi.errors import ImportFailed
 from jiyi.importers.databases import unpack
 
 SAMPLES = Path(__file__).parent / "samples"
+OF_OTHERS = "threads and items of other users"
 
 
 def zipped(path, members):
@@ -76,6 +77,15 @@ def test_of_several_users_only_the_one_asked_for(memory, tmp_path):
     done = memory.import_(tmp_path / "all.json")
     assert (done.added, dict(done.left_out)) == (1, {"memories of other users": 1})
     refused(ImportFailed, "2 users", memory.import_, tmp_path / "all.json", user_id="eve")
+    shutil.copy(SAMPLES / "langgraph.sqlite", graph := tmp_path / "g.sqlite")
+    with sqlite3.connect(graph) as db:
+        owner = "json_object('user_id', iif(thread_id = 'thread-2', 'bob', 'ana'))"
+        db.execute(f"UPDATE checkpoints SET metadata = CAST({owner} AS BLOB)")
+    db.close()
+    mine, theirs = memory.import_(graph), memory.import_(graph, user_id="bob")
+    assert (mine.counts, dict(mine.left_out)) == ({"message": 6, "item": 1}, {OF_OTHERS: 1})
+    assert (theirs.counts, dict(theirs.left_out)) == ({"message": 2}, {OF_OTHERS: 2})
+    refused(ImportFailed, "2 users", memory.import_, graph, user_id="eve")
 
 
 def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
@@ -115,4 +125,8 @@ def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
     done = memory.import_(empty_postgres_url)
     assert (done.counts, done.rejected) == ({"message": 8, "item": 1}, ())
     assert memory.import_(empty_postgres_url).known == 9
+    with psycopg.connect(empty_postgres_url) as db:
+        owner = "CASE thread_id WHEN 'thread-2' THEN 'bob' ELSE 'ana' END"
+        db.execute(f"UPDATE checkpoints SET metadata = jsonb_build_object('user_id', {owner})")
+    assert memory.import_(empty_postgres_url, user_id="bob").left_out == {OF_OTHERS: 2}
     refused(ImportFailed, "cannot be read", memory.import_, "postgresql://nobody:secret@127.0.0.1:1/none")
