@@ -3,6 +3,7 @@
 Metrics are those of one process, as Prometheus reads them (text format 0.0.4).
 """
 
+import asyncio
 import json
 import logging
 import threading
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jiyi.clock import utc_now
 from jiyi.endpoint import skipped_endpoints
-from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge, ServerError
+from jiyi.errors import Forbidden, InputError, JiyiError, RequestTooLarge, ServerError, ServerUnreachable
 from jiyi.monitor.export import Sample, metric_text
 from jiyi.server.keys import Keys
 from jiyi.wire import MARK, problem_of
@@ -125,10 +126,12 @@ class Gate:
             await self.app(scope, self._limit_body(scope, receive), send_noted)
         except ClientDisconnect:
             status = status or CLIENT_LEFT
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if status:  # the answer has begun: the connection is cut
                 raise
-            if not isinstance(error, JiyiError):
+            if isinstance(error, asyncio.CancelledError):  # `server_stop_seconds` are over
+                error = ServerUnreachable("the server stops; ask again with the same Idempotency-Key")
+            elif not isinstance(error, JiyiError):
                 _log.exception("a request failed")
                 error = ServerError("the server failed; its log says why")
             await self.refusal(scope, error)(scope, receive, send_noted)

@@ -238,9 +238,7 @@ def _describe_operation(
     if route.method in ("GET", "DELETE"):
         operation["parameters"] += _describe_query(request, example)
     else:
-        content: dict[str, Any] = {"schema": asked}
-        if example:
-            content["example"] = example
+        content: dict[str, Any] = {"schema": asked, **({"example": example} if example else {})}
         needed = bool(request.get("required"))
         operation["requestBody"] = {"required": needed, "content": {"application/json": content}}
     if route.writes:

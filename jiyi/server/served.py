@@ -217,10 +217,9 @@ class Jobs:
             existing = self._jobs.get(id or "")
             if existing is not None and _same_caller(existing.caller, caller) and existing.user == user:
                 return existing
-            jobs = [job for job in self._jobs.values() if _same_caller(job.caller, caller)]
-            waiting = [job for job in jobs if job.state == "waiting"]
-            if len(waiting) >= _MAX_WAITING:
-                raise RateLimited(f"{len(waiting)} jobs wait already; ask again when some are done")
+            own = (job for job in self._jobs.values() if _same_caller(job.caller, caller))
+            if (waiting := sum(job.state == "waiting" for job in own)) >= _MAX_WAITING:
+                raise RateLimited(f"{waiting} jobs wait already; ask again when some are done")
             job = Job(id=id or new_id(), verb=verb, caller=caller, user=user, created_at=utc_now())
             self._jobs[job.id] = job
             ended = [id_ for id_, job in self._jobs.items() if job.state in ("done", "failed")]

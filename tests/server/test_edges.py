@@ -1,17 +1,20 @@
 """What a fuzzer or a hostile page sends, and what it gets."""
 
+import asyncio
 import json
 import socket
 import tempfile
 from threading import Event, Thread
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from at_once import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from tables import read_tables
 
 from jiyi.server import LOCAL_CALLER
+from jiyi.server.app import make_app
 
 ANA = {"user_id": "ana"}
 TABLES = read_tables(__file__)
@@ -117,6 +120,23 @@ def test_a_file_whose_job_is_cut_off_by_the_end_does_not_stay(server, monkeypatc
         held.set()
     ending.join()
     assert not list(tmp_path.glob("jiyi-*"))
+
+
+def test_a_request_that_is_cut_off_by_the_end_is_to_be_asked_again(server, monkeypatch):
+    begun, held = Event(), Event()
+    monkeypatch.setattr(type(server.memory), "search", lambda *_, **__: begun.set() or held.wait(20))
+
+    async def ask() -> httpx.Response:
+        app = httpx.ASGITransport(make_app(server.memory))
+        async with httpx.AsyncClient(transport=app, base_url="http://localhost") as client:
+            asking = asyncio.create_task(client.post("/v1/search", json={**ANA, "query": "x"}))
+            await asyncio.to_thread(begun.wait, 20)
+            asking.cancel()  # as uvicorn does after `server_stop_seconds`
+            held.set()
+            return await asking
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
 def test_figures_are_labelled_by_route_and_known_method(client):
