@@ -8,6 +8,7 @@ import os
 import pytest
 from http_server import serving
 from refusing import refused
+from tables import literals, read_tables
 
 import jiyi
 from jiyi import errors
@@ -147,17 +148,6 @@ def test_a_server_may_stop_and_come_back(tmp_path):
         memory.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "options", "told"),
-    [
-        ("https://ana:pw@example.org", {}, "give api_key="),
-        ("https://example.org/?a=b", {}, "no user, password, query"),
-        ("https://", {}, "web address"),
-        ("http://127.0.0.1:1", {"api_key": "a key"}, "characters that no key has"),
-        ("http://127.0.0.1:1", {"timeout": 0}, "timeout and query_seconds must be above 0"),
-        ("http://127.0.0.1:1", {"model": "gpt-4o"}, "model: this is for the server"),
-        ("http://127.0.0.1:1", {"embedder": HashEmbedder()}, "server's settings"),
-    ],
-)
+@pytest.mark.parametrize(("url", "options", "told"), literals(read_tables(__file__)["no servers"]))
 def test_what_cannot_be_a_server_is_said_at_once(url, options, told):
     refused(errors.SettingsError, told, jiyi.open, url, **options)

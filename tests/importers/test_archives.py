@@ -117,11 +117,8 @@ def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
         db.execute("CREATE TABLE store (prefix text, key text, value jsonb, created_at timestamptz, u text)")
         for table, rows in held.items():
             for row in rows:
-                marks = [
-                    "decode(%s, 'hex')" if table == "checkpoint_blobs" and i == 5 else "%s"
-                    for i in range(len(row))
-                ]
-                db.execute(f"INSERT INTO {table} VALUES ({', '.join(marks)})", row)
+                last = "decode(%s, 'hex')" if table == "checkpoint_blobs" else "%s"
+                db.execute(f"INSERT INTO {table} VALUES ({'%s, ' * (len(row) - 1)}{last})", row)
     done = memory.import_(empty_postgres_url)
     assert (done.counts, done.rejected) == ({"message": 8, "item": 1}, ())
     assert memory.import_(empty_postgres_url).known == 9

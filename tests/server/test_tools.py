@@ -68,35 +68,26 @@ def test_scopes_hold_and_errors_do_not_show_the_stored_name(server):
     assert "acme//" not in forgotten
 
 
-def test_forgetting_is_written_down_without_words(server, caplog):
+def test_forgetting_is_written_down_without_words_and_so_is_one_that_fails(server, caplog, monkeypatch):
     caplog.set_level("INFO", "jiyi.audit")
-    secret = key(server, "acme", user="ana")
-    plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
-    done = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
-    assert "/v1/restore" in done["restore"]
-    written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
-    assert {(line["audit"], line["user"]) for line in written} == {("forget", "ana")}
-    assert [line["outcome"] for line in written] == ["begun", "done"]
-    assert "4711" not in caplog.text
-
-
-def test_a_forgetting_that_fails_is_written_down_as_that(server, caplog, monkeypatch):
-    caplog.set_level("INFO", "jiyi.audit")
-    secret = key(server, "acme", user="ana")
-    plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
-    forget = type(server.memory).forget
+    secret, forget = key(server, "acme", user="ana"), type(server.memory).forget
 
     def full(*which, dry_run=False, **what):
         if not dry_run:
             raise DiskFull("no room")
         return forget(*which, dry_run=True, **what)
 
-    monkeypatch.setattr(type(server.memory), "forget", full)
-    told = answers(server, ("forget", {"query": "gate", "confirm": plan["confirm"]}), secret=secret)[0]
-    assert "no room" in told
+    plan = answers(server, SECRET, ("forget", {"query": "gate"}), secret=secret)[1]
+    confirmed = ("forget", {"query": "gate", "confirm": plan["confirm"]})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(server.memory), "forget", full)
+        assert "no room" in answers(server, confirmed, secret=secret)[0]
+    assert "/v1/restore" in answers(server, confirmed, secret=secret)[0]["restore"]
     written = [json.loads(record.getMessage()) for record in caplog.records if record.name == "jiyi.audit"]
+    assert {(line["audit"], line["user"]) for line in written} == {("forget", "ana")}
     told = [(line["outcome"], line.get("error")) for line in written]
-    assert told == [("begun", None), ("failed", "DiskFull")]
+    assert told == [("begun", None), ("failed", "DiskFull"), ("begun", None), ("done", None)]
+    assert "4711" not in caplog.text
 
 
 def test_without_a_valid_key_it_is_a_plain_401(serve):
