@@ -57,18 +57,7 @@ def test_reciprocal_rank_and_auroc_by_hand():
     assert auroc([0.5], []) is None
 
 
-@pytest.mark.parametrize(
-    ("ranking", "evidence", "stale", "ok"),
-    [
-        ("eabcs", "e", "s", True),
-        ("seabc", "e", "s", False),
-        ("eabc", "e", "", True),
-        ("abcdfghijke", "e", "", False),  # the eleventh
-        ("abcdfghije", "e", "", True),  # the tenth
-        ("es" + "f", "ef", "s", True),  # one of the evidence above everything stale is enough
-        ("", "e", "s", False),
-    ],
-)
+@pytest.mark.parametrize(("ranking", "evidence", "stale", "ok"), literals(TABLES["current ok"]))
 def test_current_ok(ranking, evidence, stale, ok):
     assert current_ok(ranking, evidence, stale) is ok
 
