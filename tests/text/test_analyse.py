@@ -6,7 +6,7 @@ import pytest
 from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.text import analyse, language, query_terms
 from jiyi.text.analyse import MAX_TERM
@@ -85,13 +85,7 @@ def test_long_terms_are_cut_and_encoded_binary_is_not_taken_apart():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "a", "a.", "1,", "/", "--a", "_", "aA1", "a://", "http://", "e\u0301\u0316", "啊",
-        "记忆系统又坏了", "か", "\ud800",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("unit", literals(TABLES["what a text without spaces repeats"]))
 def test_five_megabytes_without_spaces(unit):
     text = unit * (5_000_000 // len(unit.encode("utf-8", "surrogatepass")))
     start = time.thread_time()

@@ -11,12 +11,9 @@ from jiyi.text import entity_key, predicate_key
 from jiyi.text.keys import MAX_KEY
 
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
-WORDS = """
-nginx 容器 手 机 表 的 我的 这 个 the The a A an of load balancer license plate containers é Ａ 王 小明
-12 v1.2 date birth - -- . / _ ' 's ’s ( ) ， 🐱
-"""
-PIECES = st.sampled_from([*WORDS.split(), " ", "  ", "\u3000", "\0", "\u200b"])
 TABLES = read_tables(__file__)
+WORDS = " ".join(TABLES["pieces of names"]).split()
+PIECES = st.sampled_from([*WORDS, " ", "  ", "\u3000", "\0", "\u200b"])
 ODD_TEXT = st.lists(PIECES, max_size=12).map("".join)
 
 
@@ -43,10 +40,7 @@ def test_points_meet(names):
 
 
 def test_points_that_differ_do_not_meet():
-    names = [
-        "port", "container port", "version", "timeout", "likes", "dislikes", "喜欢", "不喜欢", "price",
-        "budget",
-    ]  # fmt: skip
+    names = TABLES["points that differ"]
     keys = {name: predicate_key(name) for name in names}
     assert keys["喜欢"] == keys["likes"]
     assert keys["不喜欢"] == keys["dislikes"]

@@ -105,12 +105,7 @@ def test_other_models_are_estimates_that_know_it(model):
 
 def test_estimate_does_not_undercount_a_vocabulary_it_was_not_made_from():
     true, estimate = counter_for("qwen3.5"), counter_for("deepseek-chat")
-    for text in (
-        "上次 nginx 报 502 是因为上游容器内存不足被杀掉了，重启以后恢复正常。" * 5,
-        "Melanie said she would take the kids to the museum on Saturday, if the weather is bad. " * 5,
-        "def retry(self, times: int = 3) -> None:\n    for attempt in range(times):\n        self.call()\n"
-        * 5,
-    ):
+    for text in [text * 5 for text in literals(TABLES["texts of several kinds"])]:
         assert true.count_text(text) <= estimate.count_text(text) <= 2 * true.count_text(text)
 
 

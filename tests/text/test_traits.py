@@ -31,13 +31,8 @@ def test_a_text_can_carry_several_and_none():
 
 
 def test_the_numbers_stored_keep_their_meaning():
-    in_order = """
-        QUESTION NUMBER DATE NAME FIRST_PERSON SECOND_PERSON NEGATION DECISION GREETING ASKS_LAST MOSTLY_ASKS
-        SUPPOSES REPORTS CHANGES CORRECTS RETRACTS REVERTS TEMPORARY PLANS
-    """
-    assert {sign.name: sign.value for sign in Trait} == {
-        name: 2**place for place, name in enumerate(in_order.split())
-    }
+    in_order = enumerate(read_tables(__file__)["traits in the order of their numbers"])
+    assert {sign.name: sign.value for sign in Trait} == {name: 2**place for place, name in in_order}
 
 
 @given(st.text())
