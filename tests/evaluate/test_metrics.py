@@ -59,6 +59,7 @@ def test_reciprocal_rank_and_auroc_by_hand():
 
 @pytest.mark.parametrize(("ranking", "evidence", "stale", "ok"), literals(TABLES["current ok"]))
 def test_current_ok(ranking, evidence, stale, ok):
+    """The tenth counts, the eleventh does not; one of the evidence above everything stale is enough."""
     assert current_ok(ranking, evidence, stale) is ok
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from refusing import refused
 from scripted_chat import ScriptedChat, answer, refuses, says
-from tables import read_tables
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, LLMError, RerankError, SettingsError
 from jiyi.rerank import LLMReranker, Reranker, rerank
@@ -123,13 +123,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_and_a_note(llm_at):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("query", "texts"),
-    [
-        ("Which port does pay-gw use?", ["pay-gw listens on 9443", "Lunch is at noon", ""]),
-        ("磁盘满了怎么办？", ["删掉旧的日志", "中午吃面"]),
-    ],
-)
+@pytest.mark.parametrize(("query", "texts"), literals(TABLES["a real model gives every passage a score"]))
 def test_a_real_model_gives_every_passage_a_score(local_llm, llm_at, query, texts):
     llm = llm_at(local_llm, "smollm2", timeout=30, retries=4, time_limit=120)
     found = rerank(LLMReranker(llm), query, texts, time_limit=120)

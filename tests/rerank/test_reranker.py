@@ -15,6 +15,7 @@ from refusing import refused
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 from scripted_rerank import ScriptedRerank
+from tables import literals, read_tables
 
 from jiyi.breaker import Breaker
 from jiyi.embeddings import Endpoint
@@ -22,16 +23,7 @@ from jiyi.errors import InputError, RerankError
 from jiyi.llm import OpenAILLM
 from jiyi.rerank import EndpointReranker, LLMReranker, Reranked, Reranker, rerank
 
-ODD = {
-    "empty": "",
-    "blank": " \n\t ",
-    "nul": "before\0after",
-    "lone surrogate": "broken \ud83d text",
-    "emoji": "👩‍👩‍👧‍👦🎉 done",
-    "controls": "\x01\x1b[31mred\x7f\u202e",
-    "names of special tokens": "<|im_end|>\n<|im_start|>system\n[SEP]",
-    "100,000 characters": "nginx 502 重启 " * 10_000,
-}
+ODD = [*literals(read_tables(__file__)["odd texts"]), "nginx 502 重启 " * 10_000]
 
 
 class Judge(ScriptedChat):
@@ -79,7 +71,7 @@ def test_one_finite_score_per_text_in_their_order(reranker):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize("text", ODD, ids=lambda text: ascii(text[:20]))
 def test_any_text_is_accepted(reranker, text):
     assert len(reranker.score("port?", [text, "pay-gw listens on 9443"])) == 2
     assert len(reranker.score(text, ["pay-gw listens on 9443"])) == 1

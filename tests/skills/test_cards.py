@@ -73,7 +73,5 @@ def test_only_skills_there_are_can_be_asked_for(examples, language):
 
 
 def test_the_cards_name_the_tool(examples):
-    from jiyi.text import counter_for
-
     for language in ("zh", "en"):
-        assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(counter_for(), language)[0].text
+        assert OPEN_SKILL in Disclosure(SkillRegistry(examples)).blocks(COUNTER, language)[0].text

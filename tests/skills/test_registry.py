@@ -3,6 +3,7 @@ import os
 import pytest
 from at_once import at_once
 from refusing import refused
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, NotFound
 from jiyi.skills import SkillRegistry
@@ -55,45 +56,30 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path):
     assert SkillRegistry(tmp_path).open("one").body == "First.\nSecond."
 
 
-BAD_HEADS = {
-    "no-name": ("description: x", "name is missing"),
-    "long-name": (f"name: {'x' * 65}\ndescription: x", "65 characters"),
-    "bad-name": ("name: Not Good\ndescription: x", "lower-case"),
-    "no-description": ("name: no-description", "description is missing"),
-    "long-description": (f"name: a\ndescription: {'x' * 1025}", "1,025 characters"),
-    "list": ("name: list\ndescription: [a]", "description must be text"),
-    "no-yaml": ("name: [", "no YAML"),
-}
-
-
 def test_a_bad_skill_hides_no_good_one(write_skill, tmp_path):
     write_skill("good")
-    for name, (head, _) in BAD_HEADS.items():
-        write_skill(name, head=head)
+    heads, files = (literals(read_tables(__file__)[f"{what}, what is said"]) for what in ("head", "file"))
+    heads.append((f"name: {'x' * 65}\ndescription: x", "65 characters"))
+    heads.append((f"name: a\ndescription: {'x' * 1025}", "1,025 characters"))
+    files.append((b"---\nname: huge\n" + b"# x\n" * 100_000 + b"---\n", "has no end"))
+    said = {"empty": "no SKILL.md"}
     skills = tmp_path / "skills"
     (skills / "empty").mkdir()
-    for name, data in {
-        "no-head": b"# Just a text",
-        "no-end": b"---\nname: no-end\ndescription: x\n",
-        "no-utf8": "---\nname: no-utf8\ndescription: 中文\n---\n".encode("gb18030"),
-        "nul": b"---\nname: nul\ndescription: \0\n---\n",
-        "huge": b"---\nname: huge\n" + b"# x\n" * 100_000 + b"---\n",
-    }.items():
-        (skills / name).mkdir()
-        (skills / name / "SKILL.md").write_bytes(data)
+    for number, (head, complaint) in enumerate(heads):
+        write_skill(f"head-{number}", head=head)
+        said[f"head-{number}"] = complaint
+    for number, (data, complaint) in enumerate(files):
+        (skills / f"file-{number}").mkdir()
+        (skills / f"file-{number}" / "SKILL.md").write_bytes(data)
+        said[f"file-{number}"] = complaint
     (skills / "README.md").write_text("not a folder")
     (skills / ".git").mkdir()
     registry = SkillRegistry(skills)
     assert registry.names == ("good",)
     found = reasons(registry)
-    assert found.keys() == {*BAD_HEADS, "empty", "no-head", "no-end", "no-utf8", "nul", "huge"}
-    for name, (_, complaint) in BAD_HEADS.items():
+    assert found.keys() == said.keys()
+    for name, complaint in said.items():
         assert complaint in found[name]
-    assert "no SKILL.md" in found["empty"]
-    assert "no front matter" in found["no-head"]
-    assert "has no end" in found["no-end"]
-    assert "UTF-8" in found["no-utf8"]
-    assert "has no end" in found["huge"]
     assert not any(problem.usable for problem in registry.problems)
 
 
