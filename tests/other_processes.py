@@ -1,12 +1,14 @@
 """Other processes at the file of a test: one that holds it, and several that begin at the same moment."""
 
+import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 
 import pytest
 
-__all__ = ["begin_together", "begun", "hold"]
+__all__ = ["begin_together", "begun", "hold", "run_apart"]
 
 HOLDER = """
 import sys, apsw
@@ -56,6 +58,15 @@ def begin_together(count: int, code: str, *arguments: object) -> list[str]:
     said, errors = zip(*(child.communicate(timeout=120) for child in children), strict=True)
     assert ([child.returncode for child in children], errors) == ([0] * count, ("",) * count)
     return list(said)
+
+
+def run_apart(code: str, *arguments: object, **environ: str) -> str:
+    """Run a program in a fresh interpreter; return what it said on standard error."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)]
+    env = {key: value for key, value in os.environ.items() if not key.startswith("OMP_")} | environ
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def _let_begin(*children: "subprocess.Popen[str]") -> None:

@@ -4,11 +4,10 @@ import asyncio
 import json
 import logging
 import os
-import subprocess
-import sys
 import time
 
 import pytest
+from other_processes import run_apart
 from refusing import refused
 from tables import literals, read_tables
 
@@ -132,17 +131,16 @@ def test_nothing_is_asked_after_close(scripted, memory):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_forked_process_opens_connections_of_its_own(scripted):
-    program = (
-        "import jiyi, os, sys\n"
-        "memory = jiyi.connect(sys.argv[1], user_id='ana')\n"
-        "memory.stats()\n"
-        "child = os.fork()\n"
-        "for _ in range(20): assert memory.stats() == {'message': 1}\n"
-        "memory.close()\n"
-        "if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
-    )
-    run = [sys.executable, "-W", "error", "-c", program, scripted.url]
-    assert subprocess.run(run, timeout=60, check=False).returncode == 0
+    program = """
+        import jiyi, os, sys
+        memory = jiyi.connect(sys.argv[1], user_id='ana')
+        memory.stats()
+        child = os.fork()
+        for _ in range(20): assert memory.stats() == {'message': 1}
+        memory.close()
+        if child: sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    run_apart(program, scripted.url)
     assert len(scripted.asked) == 41
 
 

@@ -3,50 +3,29 @@
 import json
 
 import pytest
+from reading_model import FixedModel
 from refusing import refused
 from tables import read_tables
 
 from jiyi.compression import Compressor, Relevance
 from jiyi.errors import InputError, LLMUnreachable
-from jiyi.llm import Reply
 from jiyi.records import Message, ToolCall
 from jiyi.text import counter_for
 
 COUNT = counter_for().count_text
 
-TALK = "\n".join(read_tables(__file__)["said en"])
-TALK_ZH = "\n".join(read_tables(__file__)["said zh"])
+TABLES = read_tables(__file__)
+TALK = "\n".join(TABLES["said en"])
 
 
-class Model:
-    """Answers with what it is given; remembers what it was asked."""
-
-    def __init__(self, answer: str | Exception) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-
-    def complete(self, messages, *, max_tokens=None, temperature=0, schema=None, stop=()) -> Reply:
-        self.asked.append(messages[0]["content"])
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return Reply(text=self.answer)
-
-
-@pytest.mark.parametrize(
-    ("talk", "query", "kept", "gone"),
-    [
-        (TALK, "which port does edge-02 use?", ["edge-02", "8444"], ["noodle", "hiking"]),
-        (TALK, "who is responsible for billing?", ["billing", "Mira"], ["noodle", "hiking"]),
-        (TALK_ZH, "edge-02 的端口是多少？", ["edge-02", "8444"], ["爬山", "吃面"]),
-        (TALK_ZH, "计费模块归谁？", ["计费模块", "小满"], ["爬山", "吃面"]),
-    ],
-)
-def test_question_and_answer_are_kept(talk, query, kept, gone):
+@pytest.mark.parametrize(("language", "query", "kept", "gone"), TABLES["asked, kept, gone"])
+def test_question_and_answer_are_kept(language, query, kept, gone):
+    talk = "\n".join(TABLES[f"said {language}"])
     made = Relevance()(talk, max_tokens=COUNT(talk) // 2, query=query)
     assert made.tokens == COUNT(made.text) <= COUNT(talk) // 2
-    for word in kept:
+    for word in kept.split():
         assert word in made.text
-    for word in gone:
+    for word in gone.split():
         assert word not in made.text
 
 
@@ -67,17 +46,12 @@ def test_a_small_text_comes_back_whole_and_without_a_limit_half_of_it():
 
 def test_a_result_brings_its_call():
     call = ToolCall(id="c1", name="shell", arguments='{"cmd": "ss -ltn"}')
+    asked, normal = TABLES["around a call"]
     messages = [
-        Message(
-            role="user", content="Please have a look at the host, I do not know what is wrong there.", id="1"
-        ),
+        Message(role="user", content=asked, id="1"),
         Message(role="assistant", tool_calls=(call,), id="2"),
         Message(role="tool", tool_call_id="c1", content="LISTEN 0 511 edge-02:8444", id="3"),
-        Message(
-            role="assistant",
-            content="Everything looks normal, memory and disk are fine, nothing to do.",
-            id="4",
-        ),
+        Message(role="assistant", content=normal, id="4"),
     ]
     made = Relevance()(messages, max_tokens=35, query="edge-02 8444")
     assert made.sources == ("2", "3")
@@ -105,14 +79,14 @@ def test_nothing_in_common_keeps_the_newest_and_too_little_room_prunes_a_sentenc
 
 
 def test_a_model_names_the_numbers_and_one_that_fails_costs_a_note():
-    model = Model(json.dumps({"numbers": [1]}))
+    model = FixedModel(json.dumps({"numbers": [1]}))
     made = Relevance(model)(TALK, max_tokens=30, query="which port does edge-02 use?")
     assert made.method == "llm"
     assert "Good morning" in made.text, "what the model names goes first"
     assert made.tokens <= 30
     assert "> Ben:" in model.asked[0]
     query = "which port does edge-02 use?"
-    made = Relevance(Model(LLMUnreachable("gone")))(TALK, max_tokens=40, query=query)
+    made = Relevance(FixedModel(LLMUnreachable("gone")))(TALK, max_tokens=40, query=query)
     assert made.text == Relevance()(TALK, max_tokens=40, query=query).text
     assert made.method == "relevance"
     assert "gone" in made.notes[0]

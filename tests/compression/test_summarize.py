@@ -51,20 +51,12 @@ def conversation(language):
 
 TOOLS = {"LOGS_READ": LOGS_READ, "POOL_SET": POOL_SET}
 TALKS = {language: conversation(language) for language in ("zh", "en")}
-KEPT = {
-    "zh": ["用户：", "502", "连接池调到 120", "记住：生产环境白天不能重启网关", "待办：明天给李工发复盘报告",
-           "工具 shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
-           "助手：日志显示连接 10.0.3.17:8080 超时"],
-    "en": ["User: ", "502", "120 for the pool", "Remember: never restart the gateway by day", "TODO: send Li",
-           "Tool shell(docker logs --tail 50 pay-gw) → ", "ERROR upstream timed out",
-           "Assistant: It times out connecting to 10.0.3.17:8080"],
-}  # fmt: skip
 
 
 @TONGUES
 def test_what_matters_is_kept_small_talk_is_not_and_less_room_keeps_the_decisions(language):
     made = Summarize(max_tokens=230)(TALKS[language], previous="")
-    for words in KEPT[language]:
+    for words in literals(TABLES[f"kept {language}"]):
         assert words in made.text
     for words in TABLES[f"left out {language}"]:
         assert words not in made.text
@@ -237,15 +229,7 @@ def test_a_thousand_messages_take_less_than_a_second(language):
     assert made.tokens <= 500
 
 
-texts = st.text(max_size=80) | st.sampled_from(
-    [
-        "我们决定用 PostgreSQL，端口 5433。好的，谢谢！",
-        "TODO: call Li. It timed out at 9:40!",
-        "```py\nx\n```",
-        "a " * 300,
-        "好" * 400,
-    ]
-)
+texts = st.text(max_size=80) | st.sampled_from([*TABLES["some texts"], "a " * 300, "好" * 400])
 said = st.builds(user, texts) | st.builds(assistant, texts)
 talks = st.lists(said | st.sampled_from(tool("shell", '{"cmd": "ls"}', "a\nb\nerror: no")), max_size=8)
 

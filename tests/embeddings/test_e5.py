@@ -1,34 +1,17 @@
 """The bundled model: meaning, laziness, and manners towards the process."""
 
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from other_processes import run_apart
 from refusing import refused
 from tables import read_tables
 
 from jiyi.embeddings import E5Embedder
 from jiyi.errors import SettingsError
-
-
-def run(code: str, **more: str) -> str:
-    """Run `code` in a fresh interpreter; return what it said on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
-        env={key: value for key, value in os.environ.items() if not key.startswith("OMP_")} | more,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "numpy"])
@@ -41,7 +24,7 @@ def test_what_means_the_same_is_nearer(engine, query, near, far):
 
 
 def test_nothing_is_loaded_before_it_is_needed():
-    run("""
+    run_apart("""
         import sys
         import jiyi.embeddings as e
         e.CachedEmbedder(e.E5Embedder()).dims
@@ -51,7 +34,7 @@ def test_nothing_is_loaded_before_it_is_needed():
 
 
 def test_loading_leaves_the_process_as_it_was():
-    run("""
+    run_apart("""
         import os, sys, threading
         from jiyi.embeddings import E5Embedder
         before, cores = dict(os.environ), os.sched_getaffinity(0)
@@ -69,7 +52,7 @@ def test_loading_leaves_the_process_as_it_was():
 
 @pytest.mark.slow
 def test_loading_writes_nothing_and_reports_to_nobody(tmp_path):
-    run(
+    run_apart(
         """
         from jiyi.embeddings import E5Embedder
         E5Embedder(engine="onnxruntime").embed(["x"], "query")
@@ -80,7 +63,7 @@ def test_loading_writes_nothing_and_reports_to_nobody(tmp_path):
 
 
 def test_a_model_loads_once_for_all_threads():
-    run("""
+    run_apart("""
         import threading
         from jiyi.embeddings import E5Embedder
         from jiyi.embeddings.e5.embedder import load_model
@@ -96,7 +79,7 @@ def test_a_model_loads_once_for_all_threads():
 
 @pytest.mark.slow
 def test_a_fork_uses_the_model_of_its_parent_and_waits_for_one_that_loads():
-    run("""
+    run_apart("""
         import os
         import numpy as np
         from jiyi.embeddings import E5Embedder
@@ -126,7 +109,7 @@ def test_calls_side_by_side_equal_calls_in_turn(engine):
 
 
 def test_a_program_may_end_while_the_model_is_being_loaded():
-    assert run("from jiyi.embeddings import E5Embedder; E5Embedder().load_in_background()") == ""
+    assert run_apart("from jiyi.embeddings import E5Embedder; E5Embedder().load_in_background()") == ""
 
 
 def test_other_threads_run_meanwhile():

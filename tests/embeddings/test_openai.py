@@ -192,15 +192,7 @@ def test_impossible_sizes_are_refused(make, options):
 
 def test_the_name_changes_with_whatever_changes_vectors(make):
     url = "http://localhost/v1"
-    options: list[dict[str, Any]] = [
-        {},
-        {"dimensions": 256},
-        {"query_model": "mq"},
-        {"query_prefix": "q: "},
-        {"passage_prefix": "q: "},
-        {"query_prefix": "q", "passage_prefix": ": "},
-    ]
-    names = [make(url, **option).name for option in options]
+    names = [make(url, **options).name for options in literals(read_tables(__file__)["options"])]
     assert names[:3] == ["openai:m", "openai:m@256", "openai:m+query:mq"]
     assert len(set(names)) == len(names)
     assert make(url, query_prefix="q: ", batch_size=5, max_chars=9).name == names[3]

@@ -1,4 +1,4 @@
-"""A real local server that reads: it finds who is to be asked about what, and quotes the words."""
+"""Models that read: a local server that quotes who is to be asked about what, and one without a server."""
 
 import json
 import re
@@ -7,7 +7,9 @@ from typing import Any
 from scripted_chat import ScriptedChat, answer
 from scripted_endpoint import Reply
 
-__all__ = ["EMPTY", "ReadingModel", "line", "read_fact", "says_facts"]
+import jiyi.llm
+
+__all__ = ["EMPTY", "FixedModel", "ReadingModel", "line", "read_fact", "says_facts"]
 
 EMPTY: dict[str, Any] = {"facts": [], "entities": [], "topics": [], "conclusions": []}
 
@@ -36,6 +38,20 @@ def _honest(asked: dict[str, Any]) -> dict[str, Any]:
     found = _LINE.findall(said[1]) if said else []
     facts = [read_fact(int(place), thing, who, words) for place, words, thing, who in found]
     return answer(json.dumps(EMPTY | {"facts": facts}))
+
+
+class FixedModel:
+    """Answers with what it is given, or raises it; remembers what it was asked."""
+
+    def __init__(self, answer: str | Exception) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def complete(self, messages: Any, **_: Any) -> jiyi.llm.Reply:
+        self.asked.append(messages[0]["content"])
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return jiyi.llm.Reply(text=self.answer)
 
 
 class ReadingModel(ScriptedChat):

@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 import pytest
+from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
 from refusing import refused
@@ -158,16 +159,14 @@ def test_many_threads_add_up(window_of):
             monitor.summarised(session)
 
     def watch() -> None:
-        while any(thread.is_alive() for thread in threads):
+        while not done.is_set():
             seen.append(monitor.gauges().judged)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(workers)]
-    watcher = threading.Thread(target=watch)
-    for thread in threads:
-        thread.start()
+    done, watcher = threading.Event(), threading.Thread(target=watch)
     watcher.start()
-    for thread in (*threads, watcher):
-        thread.join()
+    at_once(work, range(workers))
+    done.set()
+    watcher.join()
     whole, parts = monitor.gauges(), monitor.by_task_type()
     total = rounds * workers
     assert (whole.windows, whole.replies, whole.summaries) == (total, total, total)

@@ -2,11 +2,10 @@
 
 import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
+from other_processes import run_apart
 
 import jiyi
 from jiyi.errors import NotFound
@@ -146,5 +145,4 @@ with jiyi.open(sys.argv[1], user_id="ana", embedder=HashEmbedder(), background=F
 
 @pytest.mark.slow
 def test_nothing_is_imported_for_it(tmp_path):
-    done = subprocess.run([sys.executable, "-c", _UNTRACED, str(tmp_path / "a.db")], check=False, timeout=60)
-    assert done.returncode == 0
+    run_apart(_UNTRACED, tmp_path / "a.db")
