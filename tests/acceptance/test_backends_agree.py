@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from tables import read_tables
 
 import jiyi
 from jiyi.testing import HashEmbedder, ManualClock
@@ -15,13 +16,7 @@ from jiyi.testing import HashEmbedder, ManualClock
 pytestmark = pytest.mark.slow
 
 OPS = Path(__file__).parents[2] / "examples"
-QUESTIONS = (
-    "edge-01 的 502 上次是怎么修好的？",
-    "who restarted the container on app-01?",
-    "certificate renewal",
-    "上周谁改了 upstream？",
-    "nothing like this was ever said: zebra crossing",
-)
+QUESTIONS = read_tables(__file__)["questions"]
 MADE = re.compile(r"\b[0-9a-f]{32}\b")
 UNEVEN = re.compile(
     r'"(?:access_count|last_accessed_at)": [^,\n]*|(?:access_count|last_accessed_at|seconds)=[^,)]*'

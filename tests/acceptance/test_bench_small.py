@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tables import read_tables
 
 import jiyi.embeddings
 from jiyi.evaluate import load_dataset
@@ -186,14 +187,6 @@ def test_the_engines_of_the_bundled_model():
         assert found["start"][engine]["megabytes"] < 260
 
 
-@pytest.mark.parametrize(
-    ("what", "options", "figure", "wanted"),
-    [
-        ("overhead", ("--messages", 12, "--rounds", 25), "rounds", 25),
-        ("saves", ("--clients", 2, "--seconds", 0.5, "--turns", 1), "clients", 2),
-        ("memory", ("--requests", 20), "requests", 20),
-        ("kills", ("--times", 1), "lost", 0),
-    ],
-)
-def test_the_server_is_measured(what, options, figure, wanted):
-    assert json.loads(aside("server.py", what, *options))[figure] == wanted
+@pytest.mark.parametrize(("words", "figure", "wanted"), read_tables(__file__)["the server is measured"])
+def test_the_server_is_measured(words, figure, wanted):
+    assert json.loads(aside("server.py", *words.split()))[figure] == int(wanted)

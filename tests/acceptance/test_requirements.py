@@ -7,6 +7,7 @@ import apsw
 import psycopg
 import pytest
 from at_once import wait_until
+from tables import read_tables
 
 import jiyi
 from jiyi import Budget, ImportanceSampling, SlidingWindow, TokenBudget
@@ -21,6 +22,7 @@ from jiyi.text import TokenCounter, counter_for
 
 SYSTEM = {"role": "system", "content": "You run servers."}
 COUNTER = counter_for("gpt-4o")
+TABLES = read_tables(__file__)
 
 
 def work(memory, request, *steps, **options):
@@ -166,14 +168,7 @@ def test_a_growing_session_is_to_be_restarted_before_the_limit(memory):
 
 def test_a_conversation_is_read_into_four_lists():
     """User information, topics, conclusions and things to do."""
-    found = Extract().extract(
-        [
-            said("user", "My name is Ana and I live in Lisbon."),
-            said("user", "The migration to PostgreSQL is slow, the migration needs more memory."),
-            said("assistant", "We decided to move the migration to Sunday."),
-            said("user", "I have to renew the certificate by Friday."),
-        ]
-    )
+    found = Extract().extract([said(role, text) for role, text in TABLES["a conversation"]])
     assert any("Lisbon" in item.text for item in found.user_information)
     assert any("migration" in item.text.lower() for item in found.topics)
     assert any("Sunday" in item.text for item in found.conclusions)
@@ -182,10 +177,7 @@ def test_a_conversation_is_read_into_four_lists():
 
 def test_token_compression_by_rate_with_forced_words():
     """Half of the tokens stay, and the words that were named stay among them."""
-    text = (
-        "大家早上好，其实我觉得呢，如果可以的话，我们今天不妨一起来看看这份报告里面重要的部分。"
-        "关键的数字大概是在最后几页吧，回头有空的时候我也非常愿意再跟大家慢慢地聊一聊。"
-    )
+    text = "".join(TABLES["many words"])
     plain = PruneTokens()(text)
     forced = PruneTokens(0.5, force_tokens=["重要", "慢慢地"])(text)
     for made in (plain, forced):
@@ -206,21 +198,11 @@ def test_importance_sampling_drops_the_lowest_first_and_never_the_system_message
         assert {m["content"] for m in kept} - {SYSTEM["content"], "now?"} == set(ranked[gone:])
 
 
-@pytest.mark.parametrize(
-    ("score", "texts"),
-    [
-        (1.0, ["记住：生产库只能在夜里重启", "Remember this: never restart the database by day"]),
-        (0.7, ["8443 端口连接超时", "the upstream app-3 timed out after 30 s on port 8443"]),
-        (0.5, ["看起来还可以再想想", "the garden looks a little wild"]),
-        (0.3, ["好的，谢谢", "ok, thanks"]),
-    ],
-)
-def test_importance_sampling_scores_messages(score, texts):
+@pytest.mark.parametrize(("score", "text"), TABLES["scores of messages"])
+def test_importance_sampling_scores_messages(score, text):
     """Key decisions 1.0, technical details .7, ordinary words .5, small talk .3, in both languages."""
-    for text in texts:
-        given = [said("user", text), said("user", "now")]
-        (gone,) = ImportanceSampling(max_messages=1)(given).dropped
-        assert float(gone.reason.split()[1].rstrip(",")) == pytest.approx(score, abs=0.1)
+    (gone,) = ImportanceSampling(max_messages=1)([said("user", text), said("user", "now")]).dropped
+    assert float(gone.reason.split()[1].rstrip(",")) == pytest.approx(float(score), abs=0.1)
 
 
 def test_a_token_budget_drops_the_oldest_and_never_the_system_message():

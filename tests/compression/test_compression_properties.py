@@ -16,10 +16,7 @@ from jiyi.text import counter_for
 COUNT = counter_for().count_text
 QUERY = "which port does edge-02 listen on 端口"
 
-PROSE = st.sampled_from(read_tables(__file__)["prose"])
-CODE = st.sampled_from(
-    ["```\nx = [1, 2]\nif not x:\n    pass\n```", "`rm -rf /tmp/a`", "see /etc/nginx/nginx.conf"]
-)
+PROSE, CODE = (st.sampled_from(read_tables(__file__)[kind]) for kind in ("prose", "code"))
 JSON = st.dictionaries(
     st.text("ab的 ", min_size=1, max_size=4), st.integers() | st.text(max_size=6), max_size=4
 ).map(lambda value: json.dumps(value, ensure_ascii=False))

@@ -17,15 +17,8 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 COUNT = counter_for().count_text
 
-CHAT_EN = (
-    "Hi there! Thank you so much for asking, I really appreciate it. By the way, I just wanted to let you "
-    "know that we decided to move the release of pay-gw to Friday 14 March at 18:30, because the certificate "
-    "for https://pay.example.com/health expires. Please do not restart db-west-02. How are you doing today?"
-)
-CHAT_ZH = (
-    "你好呀，非常感谢你的帮忙！对了，我想说一下，我们决定把 pay-gw 的发布时间改到 3 月 14 日 18:30，"
-    "因为 https://pay.example.com/health 的证书快要过期了。另外请不要重启 db-west-02，好吗？"
-)
+TABLES = read_tables(__file__)
+CHAT_EN, CHAT_ZH = TABLES["chats"]
 
 
 @pytest.mark.parametrize("text", [CHAT_EN, CHAT_ZH], ids=["en", "zh"])
@@ -50,16 +43,14 @@ def test_it_is_deterministic_and_words_are_whole_and_in_their_order():
 
 
 def test_no_punctuation_is_doubled_and_numbers_do_not_run_together():
-    made = PruneTokens(0.6)(
-        "好的，嗯，那个，02 那台不是 8443，实际开的是 8444，8443 是它的健康检查口。好的。谢谢。"
-    ).text
+    made = PruneTokens(0.6)(*TABLES["with fillers"]).text
     assert not re.search(r"[，。,.]{2}", made)
     assert "84448443" not in made
     assert "不是" in made
     assert not made.startswith("，")
 
 
-@pytest.mark.parametrize("kept", read_tables(__file__)["protected spans"])
+@pytest.mark.parametrize("kept", TABLES["protected spans"])
 def test_protected_spans_stay_as_they_are(kept):
     text = (
         f"Well, I really think that it is a very nice idea to have a look at it:\n{kept}\nThank you so much!"

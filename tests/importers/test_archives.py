@@ -106,15 +106,7 @@ def test_objects_are_data_and_pickles_are_refused(memory, tmp_path):
 def test_a_database_of_langgraph_on_a_server(memory, empty_postgres_url):
     held = json.loads((SAMPLES / "langgraph_postgres.json").read_text("utf-8"))
     with psycopg.connect(empty_postgres_url) as db:
-        db.execute(
-            "CREATE TABLE checkpoints (thread_id text, checkpoint_ns text, checkpoint_id text, "
-            "parent_checkpoint_id text, type text, checkpoint jsonb, metadata jsonb)"
-        )
-        db.execute(
-            "CREATE TABLE checkpoint_blobs (thread_id text, checkpoint_ns text, channel text, version text, "
-            "type text, blob bytea)"
-        )
-        db.execute("CREATE TABLE store (prefix text, key text, value jsonb, created_at timestamptz, u text)")
+        db.execute(Path(__file__).with_name("langgraph_postgres.sql").read_bytes())
         for table, rows in held.items():
             for row in rows:
                 last = "decode(%s, 'hex')" if table == "checkpoint_blobs" else "%s"

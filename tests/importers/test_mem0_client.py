@@ -190,14 +190,17 @@ def test_damaged_answers_harm_nothing(memory, seed):
         assert memory.import_(mem0.address).added == 0
 
 
-class Hosted:
-    """Called as mem0's MemoryClient is."""
-
-    api_key = KEY
+class Kept:
+    """What the clients below give back."""
 
     def __init__(self, memories) -> None:
         self.memories = memories
-        self.fails_at = None
+
+
+class Hosted(Kept):
+    """Called as mem0's MemoryClient is."""
+
+    api_key, fails_at = KEY, None
 
     def get_all(self, options=None, **kwargs):
         if kwargs["page"] == self.fails_at:
@@ -206,22 +209,16 @@ class Hosted:
         return Mem0.page(self.memories, kwargs["filters"], path)
 
 
-class Local:
+class Local(Kept):
     """Called as mem0's Memory is: no pages, twenty unless asked for more."""
-
-    def __init__(self, memories) -> None:
-        self.memories = memories
 
     def get_all(self, *, filters=None, top_k=20, show_expired=False, **kwargs):
         assert show_expired
         return {"results": [one for one in self.memories if one["user_id"] == filters["user_id"]][:top_k]}
 
 
-class Older:
+class Older(Kept):
     """Called as Memory of mem0 1.0 is."""
-
-    def __init__(self, memories) -> None:
-        self.memories = memories
 
     def get_all(self, *, user_id=None, agent_id=None, run_id=None, filters=None, limit=100):
         return {"results": [one for one in self.memories if one["user_id"] == user_id][:limit]}

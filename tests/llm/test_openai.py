@@ -10,6 +10,7 @@ from at_once import at_once
 from refusing import refused
 from scripted_chat import ScriptedChat, answer, refuses, says
 from scripted_endpoint import Reply
+from tables import literals, read_tables
 
 from jiyi.errors import InputError, LLMError, LLMRefused, LLMUnreachable, SettingsError
 from jiyi.llm import LLM
@@ -104,15 +105,7 @@ def test_where_schemas_are_refused_json_mode_is_asked_for_and_then_only_the_prom
         assert "JSON" in content
 
 
-@pytest.mark.parametrize(
-    ("last", "expected"),
-    [
-        ({"role": "user", "content": "请列出所有端口"}, "只用一个 JSON 对象回答"),
-        ({"role": "user", "content": [{"type": "text", "text": "ports?"}]}, "Answer with one JSON object"),
-        ({"role": "assistant", "content": "let me see"}, "Answer with one JSON object"),
-    ],
-    ids=["Chinese", "parts", "not the user"],
-)
+@pytest.mark.parametrize(("last", "expected"), literals(read_tables(__file__)["last message, what is said"]))
 def test_the_schema_is_said_at_the_end_in_the_language_spoken(make, last, expected):
     with ScriptedChat(refuses("no", status=422)) as server:
         make(server.url).complete([*HELLO, last], schema=SCHEMA)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -15,6 +16,8 @@ import jiyi
 from jiyi.mcp.stdio import language_of
 
 pytestmark = pytest.mark.slow
+
+SENT = Path(__file__).with_name("stdio.jsonl")  # its first line is broken
 
 
 @pytest.fixture(autouse=True)
@@ -108,20 +111,10 @@ async def test_what_is_wrong_with_the_memory_is_an_answer_and_not_a_crash(tmp_pa
 
 
 def test_only_the_protocol_is_on_standard_output_and_bad_lines_do_no_harm(tmp_path):
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    remember = {"name": "remember", "arguments": {"text": "tea"}}
-    lines = [
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "nosuch", "arguments": {}}},
-        {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": remember},
-    ]
-    sent = "{broken\n" + "".join(json.dumps(line) + "\n" for line in lines)
     command = [sys.executable, "-m", "jiyi", "mcp", "--db", "m.db"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
-    process.stdin.write(sent.encode())
+    process.stdin.write(SENT.read_bytes())
     process.stdin.flush()
     answers = {}
     while 4 not in answers:  # each line of standard output is a message, or this fails
