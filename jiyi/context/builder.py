@@ -165,8 +165,8 @@ class _Assembly:
         is_apart = self.materials.current is not None
         self._history, changed = shortened(self._history, int(self._stable * share), newest_is_apart=is_apart)
         if sum(map(self._counter.count, self._tail)) > room:
-            parts = max(4, *(len(atom.indices) for atom in atoms(self._tail)))  # all results of one call fit
-            self._tail, more = shortened(self._tail, room, parts=parts)
+            together = max(len(atom.indices) for atom in atoms(self._tail))  # an action's results all fit
+            self._tail, more = shortened(self._tail, room, parts=together)
             changed |= more
         return self._report.add_shortening(changed)
 

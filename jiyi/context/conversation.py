@@ -92,15 +92,15 @@ def shorten_tool_results(
     *,
     counter: TokenCounter,
     newest_is_apart: bool = True,
-    parts: int = _LARGE_FRACTION,
+    parts: int = 1,
 ) -> tuple[list[Message], dict[str, tuple[int, int]]]:
-    """Shorten the tool results that take more than one of so many ``parts`` of ``allotment``, to that part.
+    """Shorten tool results over a quarter of ``allotment``, or over one of more ``parts``, to that size.
 
     Returns the history, and the tokens of each shortened result before and after, by message id.
     Pinned results, those of a pinned call, and the newest turn stay unchanged; ``newest_is_apart``
     means that ``history`` does not contain the newest turn. Only the content of a result changes.
     """
-    limit = max(allotment // parts, _MIN_LARGE_TOKENS)
+    limit = max(allotment // max(parts, _LARGE_FRACTION), _MIN_LARGE_TOKENS)
     protected = {i for a in atoms(history) if any(history[i].pinned for i in a.indices) for i in a.indices}
     if not newest_is_apart:
         protected |= set(turns(history)[-1] if history else ())

@@ -41,9 +41,8 @@ class WindowText:
         """
         texts = [m.search_text for m in history] + ([prefix.summary.text] if prefix.summary else [])
         lines = (_collapse_spaces(line) for text in texts for line in text.splitlines())
-        ids = frozenset(message.id for message in (*history, *run))
         profile = frozenset(block.text.strip(_MARKS) for block in prefix.profile)
-        return cls(ids=ids, text="\n".join(lines), profile=profile)
+        return cls(ids=frozenset(m.id for m in (*history, *run)), text="\n".join(lines), profile=profile)
 
     def contains_message(self, block: Block) -> bool:
         """Say whether the block is one of the messages shown, or has one as its source."""
@@ -56,11 +55,11 @@ class WindowText:
         Only facts and messages are compared: the lines of an episode or of knowledge belong
         together, and so do fenced code and data in braces.
         """
+        if block.kind not in ("message", "fact"):
+            return block
         if block.text.strip(_MARKS) in self.profile:
             return None
-        if block.kind not in ("message", "fact") or not self.text:
-            return block
-        lines = block.text.splitlines()
+        lines = block.text.splitlines() if self.text else []
         lines_only = "```" in block.text
         remaining = [self._line_without_repeats(line, lines_only=lines_only) for line in lines]
         if remaining == lines:
@@ -116,7 +115,7 @@ class ContextMessage:
     without_room: list[Block] = field(default_factory=list)  # blocks left out for lack of tokens
     pieces: list[render.Piece] = field(default_factory=list)
     message: Message = field(init=False)  # the pieces as a message
-    _already_shown: set[tuple[str, str]] = field(default_factory=set)  # records that history or summary show
+    _already_shown: set[tuple[str, str]] = field(default_factory=set)  # records whose words the window shows
     _chosen: dict[Section, list[Block]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -141,7 +140,7 @@ class ContextMessage:
         return self.counter.count(Message(role="user", content=text))
 
     def drop_repeated(self, blocks: Sequence[Block], window_text: WindowText) -> list[Block]:
-        """Return the blocks that history and summary do not show, without the text they repeat."""
+        """Return the blocks that the window does not show elsewhere, without the text they repeat."""
         self._already_shown = {("message", id_) for id_ in window_text.ids}
         remaining = []
         for block in blocks:

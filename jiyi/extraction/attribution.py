@@ -134,8 +134,10 @@ def _without_owner(point: str, span: Span, speaker: str, chinese: bool) -> Attri
 
 
 def ownerless_point(statement: Statement) -> str:
-    """Return the point that a statement names without saying whose it is ("the port is 9090"), "" if none."""
+    """Return the point that quoted words name without saying whose it is ("the port is 9090"), "" if none."""
     subject, predicate = statement.subject, statement.predicate
+    if not statement.quote or load_patterns("forms", "value")["mine"].search(statement.quote):
+        return ""
     if subject == statement.speaker:
         return predicate if is_listed(predicate, "point") and not is_listed(predicate, "personal") else ""
     unnamed = predicate in ("value", "数值") or is_listed(predicate, "telling")

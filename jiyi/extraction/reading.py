@@ -320,9 +320,7 @@ def extract(
 
 
 def extract_message(message: Message, zone: tzinfo, context: Sequence[str] = ()) -> list[Statement]:
-    """Return the statements of a message as by `extract`, with their source; none if it has no date."""
-    if message.created_at is None:
-        return []
+    """Return the statements of a message that has a date as by `extract`, with their source."""
     fields: dict[str, Any] = {"speaker": message.name, "role": message.role, "said_at": message.created_at}
     statements = extract(message.text, zone=zone, context=context, **fields)
     return [replace(statement, source=message.id) for statement in statements]

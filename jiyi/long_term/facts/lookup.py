@@ -84,9 +84,8 @@ def facts_to_merge(store: Store, scope: Scope, statements: Sequence[Statement]) 
     entities: list[str] = []
     need_recent = False
     for statement in statements:
-        complete = not statement.vague
         renames = statement.action == "rename"
-        states = complete and statement.action == "state"
+        states = statement.action == "state" and not statement.vague
         need_recent |= not (renames or states) or statement.category == "rule"
         need_recent |= bool(ownerless_point(statement))
         if statement.predicate == NOTE:

@@ -186,9 +186,10 @@ def _apply(ledger: _Ledger, statement: Statement, scope: Scope, method: FactMeth
     elif statement.vague and statement.action == "state":
         whole, ended = resolve_slot(statement, facts, ledger.names)
         ledger.end(ended, statement.said_at)
-    elif statement.action == "state" and (point := ownerless_point(statement)):
-        owned, _ = resolve_slot(replace(statement, subject="", predicate=point), facts, ledger.names)
-        whole = statement if owned is None or owned.subject == statement.speaker else owned
+    elif statement.action == "state" and method != "llm" and (point := ownerless_point(statement)):
+        bare = replace(statement, subject="", predicate=point, speaker="")
+        owned, _ = resolve_slot(bare, facts, ledger.names)
+        whole = replace(owned, speaker=statement.speaker) if owned and owned.subject else statement
     if whole is None or not (whole.subject and whole.predicate and whole.object):
         ledger.passed += 1
         return
