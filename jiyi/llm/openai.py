@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jiyi.endpoint import Endpoint, Failure, Faults, get_breaker, retry_within
 from jiyi.errors import InputError, LLMRefused, LLMUnreachable, SettingsError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenAILLM"]
 
 _T = TypeVar("_T")
+_Body = Mapping[str, Any]  # the fields of a request
 
 _FIELD_REFUSED = frozenset({400, 422})  # for a field that an endpoint does not know
 
@@ -39,85 +40,43 @@ _FAULTS = Faults(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """A request to any endpoint; the fields are arguments of `complete` and `chat`."""
-
-    messages: Sequence[Mapping[str, Any]]
-    max_tokens: int | None
-    temperature: float
-    schema: Mapping[str, Any] | None = None
-    stop: Sequence[str] = ()
-    tools: Sequence[Mapping[str, Any]] = ()
-    stream: bool = False
-
-    def __post_init__(self) -> None:
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InputError(f"max_tokens must be at least 1, not {self.max_tokens}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Dialect:
-    """What an endpoint understands; everything, until it refuses something.
-
-    OpenAI's newer models want ``max_completion_tokens`` and take neither a temperature nor stop words;
-    DeepSeek and others know no JSON schema, some servers no JSON mode, Ollama and vLLM no tools for some
-    models.
-    """
-
-    max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"  # what the field is called
-    temperature: bool = True  # whether it may be set
-    stop: bool = True  # whether stop words may be sent
-    form: Literal["json_schema", "json_object", "prompt"] = "json_schema"  # how a schema is asked for
-    tools: bool = True  # whether tools may be offered
-    stream: bool = True  # whether an answer may come in pieces
-    usage: bool = True  # whether such an answer may be asked to end with its tokens
-
-    def body(self, request: _Request) -> dict[str, Any]:
-        """Return the fields of the request in this dialect."""
-        body: dict[str, Any] = {"messages": list(request.messages)}
-        if request.max_tokens is not None:
-            body[self.max_tokens] = request.max_tokens
-        if self.temperature:
-            body["temperature"] = request.temperature
-        if request.stop and self.stop:
-            body["stop"] = list(request.stop)
-        if request.tools and self.tools:
-            body["tools"] = [dict(tool) for tool in request.tools]
-        if request.stream and self.stream:
-            body["stream"] = True
-            if self.usage:
-                body["stream_options"] = {"include_usage": True}
-        if request.schema is not None:
-            json_schema = {"name": "answer", "strict": True, "schema": dict(request.schema)}
-            if self.form == "json_schema":
-                body["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-            else:
-                body["messages"] = _add_schema(request.messages, request.schema)
-            if self.form == "json_object":
-                body["response_format"] = {"type": "json_object"}
-        return body
-
-    def adapt(self, words: str, body: Mapping[str, Any]) -> "_Dialect | None":
-        """Return the dialect to try after `body` was refused with these words, None if there is none."""
-        for field, pattern, change in _FIELD_REFUSALS:
-            if field in body and pattern.search(words):
-                return replace(self, **change)
-        if "response_format" in body:
-            return replace(self, form="json_object" if self.form == "json_schema" else "prompt")
-        return None
-
-
-# A field, the words of a refusal that are about it, and what of the dialect changes then.
-_FIELD_REFUSALS: tuple[tuple[str, re.Pattern[str], dict[str, Any]], ...] = (
-    ("max_tokens", re.compile(r"max_(completion_)?tokens"), {"max_tokens": "max_completion_tokens"}),
-    ("temperature", re.compile(r"temperature"), {"temperature": False}),
-    ("stop", re.compile(r"\bstop\b"), {"stop": False}),
-    ("stream_options", re.compile(r"stream_options|include_usage"), {"usage": False}),
-    ("stream", re.compile(r"\bstream(ing)?\b", re.IGNORECASE), {"stream": False}),
+# What an endpoint may not understand, and the words of a refusal that are about it. OpenAI's newer models
+# want ``max_completion_tokens`` and take neither a temperature nor stop words; Ollama and vLLM know no tools
+# for some models; DeepSeek and others know no JSON schema, some servers no JSON mode ("response_format").
+_REFUSALS: Mapping[str, re.Pattern[str]] = {
+    "max_tokens": re.compile(r"max_(completion_)?tokens"),
+    "temperature": re.compile(r"temperature"),
+    "stop": re.compile(r"\bstop\b"),
+    "stream_options": re.compile(r"stream_options|include_usage"),
+    "stream": re.compile(r"\bstream(ing)?\b", re.IGNORECASE),
     # Tools as such are refused, and not a message of the conversation that speaks of them.
-    ("tools", re.compile(r"^(?!.*(?:tool_call|role)).*(?i:\btools?\b)"), {"tools": False}),
-)
+    "tools": re.compile(r"^(?!.*(?:tool_call|role)).*(?i:\btools?\b)"),
+}
+
+
+def _adapt(request: _Body, refused: frozenset[str]) -> dict[str, Any]:
+    """Return the fields of a request for an endpoint that refused some of them, or a JSON schema."""
+    body = {name: value for name, value in request.items() if name not in refused}
+    if "max_tokens" in request and "max_tokens" in refused:
+        body["max_completion_tokens"] = request["max_tokens"]
+    if "stream" in refused:
+        body.pop("stream_options", None)
+    if "json_schema" in refused and "response_format" in request:
+        schema = request["response_format"]["json_schema"]["schema"]
+        body["messages"] = _add_schema(request["messages"], schema)
+        if "response_format" not in refused:
+            body["response_format"] = {"type": "json_object"}
+    return body
+
+
+def _find_refused(words: str, body: _Body, refused: frozenset[str]) -> str | None:
+    """Return what an endpoint refused with these words; None: something that no other request helps."""
+    found = next(
+        (field for field, pattern in _REFUSALS.items() if field in body and pattern.search(words)), None
+    )
+    if found is None and "response_format" in body:
+        return "response_format" if "json_schema" in refused else "json_schema"
+    return found
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +113,7 @@ class OpenAILLM:
         self._client = OpenAIClient(self._endpoint, _FAULTS, purpose="language models")
         self._breaker = get_breaker(self._endpoint, self.model, _FAULTS)
         self._extra_body = _check_sendable("extra_body", dict(self.extra_body or {}))
-        self._dialect = _Dialect()
+        self._refused = frozenset[str]()  # see `_adapt`
 
     def __repr__(self) -> str:
         return f"OpenAILLM({self.name!r} at {self._endpoint.shown})"
@@ -178,17 +137,17 @@ class OpenAILLM:
         LLMUnreachable: refused, timed out or kept failing until the time was over; LLMRefused: the endpoint
         or the model said no, or answered with something unusable.
         """
-        request = _Request(
-            messages=_check_messages("complete", messages),
-            max_tokens=max_tokens,
-            temperature=temperature,
-            schema=None if schema is None else _check_sendable("schema", dict(schema)),
-            stop=_check_sendable("stop", [stop] if isinstance(stop, str) else list(stop)),
-        )
+        request = _write_request("complete", messages, max_tokens, temperature)
+        stop = _check_sendable("stop", [stop] if isinstance(stop, str) else list(stop))
+        if stop:
+            request["stop"] = stop
+        if schema is not None:
+            asked = {"name": "answer", "strict": True, "schema": _check_sendable("schema", dict(schema))}
+            request["response_format"] = {"type": "json_schema", "json_schema": asked}
         reply = self._retry(
             lambda left, n: self._parse(read_reply, self._request(request, left, n)[0]), probe_aside=True
         )
-        return _cut_at_stop(reply, request.stop)
+        return _cut_at_stop(reply, stop)
 
     def chat(
         self,
@@ -200,13 +159,11 @@ class OpenAILLM:
         on_text: Callable[[str], object] | None = None,
     ) -> Turn:
         """Return the next turn, as `ChatLLM.chat`; raises as `complete`, also if the answer broke off."""
-        request = _Request(
-            messages=_check_messages("chat", messages),
-            max_tokens=max_tokens,
-            temperature=temperature,
-            tools=_check_sendable("tools", [dict(tool) for tool in tools]),
-            stream=on_text is not None,
-        )
+        request = _write_request("chat", messages, max_tokens, temperature)
+        if tools:
+            request["tools"] = _check_sendable("tools", [dict(tool) for tool in tools])
+        if on_text is not None:
+            request |= {"stream": True, "stream_options": {"include_usage": True}}
         if on_text is None:
             return self._retry(partial(self._request_turn, request, None))
         relay = Relay()
@@ -226,35 +183,35 @@ class OpenAILLM:
             probe_aside=probe_aside,
         )
 
-    def _request_turn(self, request: _Request, relay: Relay | None, left: float, attempt: int) -> Turn:
-        raw, dialect = self._request(request, left, attempt, relay)
+    def _request_turn(self, request: _Body, relay: Relay | None, left: float, attempt: int) -> Turn:
+        raw, body = self._request(request, left, attempt, relay)
         turn = self._parse(read_turn, raw)
         if relay is not None and not relay.has_passed_text:
             relay(turn.text)  # it came in one piece
-        if request.tools and not dialect.tools:
+        if "tools" in request and "tools" not in body:
             turn = replace(turn, notes=("the endpoint takes no tools: none were offered to the model",))
         return turn
 
     def _request(
-        self, request: _Request, left: float, attempt: int, relay: Relay | None = None
-    ) -> tuple[bytes, _Dialect]:
-        """Ask once, adapting the dialect while the endpoint refuses it."""
+        self, request: _Body, left: float, attempt: int, relay: Relay | None = None
+    ) -> tuple[bytes, _Body]:
+        """Ask once, leaving out what the endpoint refuses; return its answer and what it took."""
         deadline = time.monotonic() + left
-        dialect = self._dialect
+        refused = self._refused
         while True:
-            body = dialect.body(request)
+            body = _adapt(request, refused)
             try:
                 raw = self._send(body, max(deadline - time.monotonic(), 0.001), attempt, relay)
-                break
             except Failure as failure:
-                adapted = dialect.adapt(failure.words, body) if failure.status in _FIELD_REFUSED else None
-                if adapted is None:
+                field = _find_refused(failure.words, body, refused)
+                if failure.status not in _FIELD_REFUSED or field is None:
                     raise
-                dialect = adapted
-        self._dialect = dialect
-        return raw, dialect
+                refused |= {field}
+            else:
+                self._refused = refused
+                return raw, body
 
-    def _send(self, body: Mapping[str, Any], left: float, attempt: int, relay: Relay | None) -> bytes:
+    def _send(self, body: _Body, left: float, attempt: int, relay: Relay | None) -> bytes:
         def send(client: "OpenAI", seconds: float) -> bytes:
             request = {"model": self.model, **body, "extra_body": self._extra_body, "timeout": seconds}
             if relay is not None and "stream" in body:
@@ -304,11 +261,15 @@ def _cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:
     return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
 
 
-def _check_messages(verb: str, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _write_request(
+    verb: str, messages: Sequence[Mapping[str, Any]], max_tokens: int | None, temperature: float
+) -> dict[str, Any]:
+    if max_tokens is not None and max_tokens < 1:
+        raise InputError(f"max_tokens must be at least 1, not {max_tokens}")
     if not messages or not all(isinstance(message, Mapping) for message in messages):
         raise InputError(f'{verb}() takes a list of messages such as [{{"role": "user", "content": "..."}}]')
-    sendable: list[dict[str, Any]] = _check_sendable("messages", [dict(message) for message in messages])
-    return sendable
+    request = {"messages": _check_sendable("messages", [dict(message) for message in messages])}
+    return request | ({} if max_tokens is None else {"max_tokens": max_tokens}) | {"temperature": temperature}
 
 
 def _check_sendable(what: str, value: Any) -> Any:

@@ -84,12 +84,9 @@ def read_stream(client: "OpenAI", request: Mapping[str, Any], relay: Relay) -> b
 def assemble_stream(stream: bytes) -> bytes:
     """Return the answer of a whole stream as if it were not streamed; ValueError: it failed or broke off."""
     assembly = _Assembly()
-    try:
-        for line in _split_lines([stream]):
-            assembly.feed(line)
-        return assembly.body()
-    except _StreamBroken as error:
-        raise ValueError(str(error)) from None
+    for line in _split_lines([stream]):
+        assembly.feed(line)
+    return assembly.body()
 
 
 def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
@@ -113,7 +110,7 @@ def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
         yield chunk
 
 
-class _StreamBroken(Exception):
+class _StreamBroken(ValueError):
     """The stream ended with an error, or too early; the message says how."""
 
 

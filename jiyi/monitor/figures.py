@@ -10,7 +10,7 @@ from typing import Any, Literal
 from jiyi.errors import InputError, SettingsError
 from jiyi.monitor.drift import Drift
 from jiyi.monitor.hits import Hits
-from jiyi.records import SECTIONS, Report, Section
+from jiyi.records import SECTIONS, Section
 from jiyi.text.lexicon import read_toml
 
 __all__ = [
@@ -265,59 +265,31 @@ class Series:
     """The series of one task type. Not safe to share between threads."""
 
     def __init__(self, keep: int) -> None:
-        self._rings = {name: RecentValues(keep) for name in _SPREAD_FIELDS}
+        self._values = {name: RecentValues(keep) for name in _SPREAD_FIELDS}
         self.counts: Counter[str] = Counter()  # fields of `Gauges` that are sums
-        self._sections: Counter[Section] = Counter(dict.fromkeys(SECTIONS, 0))
-        self._saved: Counter[str] = Counter()
-        self._hits: deque[tuple[int, int]] = deque(maxlen=keep)  # blocks shown and used, by reply
+        self.sections: Counter[Section] = Counter(dict.fromkeys(SECTIONS, 0))
+        self.saved: Counter[str] = Counter()
+        self.hits: deque[Hits] = deque(maxlen=keep)
 
-    def add_window(self, report: Report, milliseconds: float | None) -> None:
-        """Add a window."""
-        self._rings["tokens"].add(report.tokens)
-        self._rings["share"].add(report.tokens / report.budget.max_input_tokens)
-        if milliseconds is not None:
-            self._rings["milliseconds"].add(milliseconds)
-        self._sections.update({name: tokens for name, tokens in report.sections.items() if tokens})
-        self._saved.update(report.saved)
+    def add(self, values: Mapping[str, float | None]) -> None:
+        """Add a value of each of some `Spread` fields of `Gauges`; None is not known."""
+        for name, value in values.items():
+            if value is not None:
+                self._values[name].add(value)
 
-    def add_reply(self, tokens: int, reserve: int) -> None:
-        """Add a reply; ``reserve`` are the tokens that its window kept free for it."""
-        self._rings["output_tokens"].add(tokens)
-        if reserve:
-            self._rings["output_share"].add(tokens / reserve)
-
-    def add_usage(self, usage: Usage) -> None:
-        """Add the prompt tokens that the endpoint counted."""
-        if usage.prompt_tokens is not None:
-            self._rings["prompt_tokens"].add(usage.prompt_tokens)
-        if usage.cached_tokens is not None:
-            self.counts["cached_tokens"] += usage.cached_tokens
-            if usage.prompt_tokens:
-                self._rings["cached_share"].add(usage.cached_tokens / usage.prompt_tokens)
-
-    def add_hits(self, hits: Hits) -> None:
-        """Add the hits of one window."""
-        if hits.blocks:
-            self.counts["judged"] += 1
-            self.counts["blocks_shown"] += len(hits.blocks)
-            self.counts["blocks_used"] += hits.used
-            self._hits.append((len(hits.blocks), hits.used))
-
-    def gauges(self, task_type: str | None, scores: Sequence[float], drifting: int) -> Gauges:
-        """Return the figures, with the given scores of the active runs."""
-        shown, used = sum(s for s, _ in self._hits), sum(u for _, u in self._hits)
-        helpful = sum(u > 0 for _, u in self._hits)
-        figures: dict[str, Any] = {name: ring.spread() for name, ring in self._rings.items()}
-        figures |= self.counts
+    def gauges(self, task_type: str | None, runs: Sequence[Drift]) -> Gauges:
+        """Return the figures, with the given active runs."""
+        shown, used = sum(len(hits.blocks) for hits in self.hits), sum(hits.used for hits in self.hits)
+        figures: dict[str, Any] = {name: values.spread() for name, values in self._values.items()}
         return Gauges(
             task_type=task_type,
-            windows=self._rings["tokens"].count,
-            replies=self._rings["output_tokens"].count,
-            sections=dict(self._sections),
-            saved=dict(self._saved),
-            hit_rate=helpful / len(self._hits) if self._hits else None,
+            windows=self._values["tokens"].count,
+            replies=self._values["output_tokens"].count,
+            sections=dict(self.sections),
+            saved=dict(self.saved),
+            hit_rate=sum(hits.used > 0 for hits in self.hits) / len(self.hits) if self.hits else None,
             block_rate=used / shown if shown else None,
-            drift=sum(scores) / len(scores) if scores else None,
-            drifting=drifting,
-            **figures,
+            drift=sum(run.score for run in runs) / len(runs) if runs else None,
+            drifting=sum(run.drifting for run in runs),
+            **figures | self.counts,
         )

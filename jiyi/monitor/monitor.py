@@ -101,10 +101,13 @@ class ContextMonitor:
         report = window.report
         asked = (m for m in reversed(window.messages) if m.get("role") == "user")
         question = Message.from_openai(next(asked, _NO_QUESTION)).text
+        share = report.tokens / report.budget.max_input_tokens
         with self._lock:
             task_type = self._counted_type(task_type)
             for series in self._series_of(task_type):
-                series.add_window(report, milliseconds)
+                series.add({"tokens": report.tokens, "share": share, "milliseconds": milliseconds})
+                series.sections.update({name: tokens for name, tokens in report.sections.items() if tokens})
+                series.saved.update(report.saved)
             session = self._session(session_id, user_id)
             session.task_type, session.question = task_type, question
             session.blocks = tuple(block for block in window.blocks if block.section in RETRIEVED_SECTIONS)
@@ -132,13 +135,20 @@ class ContextMonitor:
             session = self._session(session_id, user_id)
             task_type = self._counted_type(session.task_type)
             repeated = text_hash is not None and text_hash == session.reply
+            figures: dict[str, float | None] = {"prompt_tokens": counts.prompt_tokens}
+            if not repeated:
+                share = count / session.reserve if session.reserve else None
+                figures |= {"output_tokens": count, "output_share": share}
+            if counts.prompt_tokens and counts.cached_tokens is not None:
+                figures["cached_share"] = counts.cached_tokens / counts.prompt_tokens
             for series in self._series_of(task_type):
-                if not repeated:
-                    series.add_reply(count, session.reserve)
-                series.add_usage(counts)
+                series.add(figures)
+            self._count("cached_tokens", task_type, counts.cached_tokens or 0)
             session.reply = text_hash
             if session.blocks and text_hash is not None:
-                self._queue((task_type, session.question, session.blocks, text))
+                if len(self._pending) == _MAX_PENDING:
+                    self._count("unjudged", self._pending.popleft()[0])
+                self._pending.append((task_type, session.question, session.blocks, text))
                 session.blocks = ()
         if not repeated:
             self._notify("output_tokens", count, task_type)
@@ -234,12 +244,6 @@ class ContextMonitor:
         sessions = self._sessions.items()
         return [(key, run) for key, run in sessions if run.stepped_at and run.stepped_at >= earliest]
 
-    def _queue(self, reply: _PendingReply) -> None:
-        """Queue a reply to be compared; it replaces the oldest if there are too many."""
-        if len(self._pending) == _MAX_PENDING:
-            self._count("unjudged", self._pending.popleft()[0])
-        self._pending.append(reply)
-
     def _counted_type(self, task_type: str) -> str:
         """Return the name under which a task type is counted, and make sure that it has a series."""
         if task_type not in self._types:
@@ -262,7 +266,7 @@ class ContextMonitor:
     def _gauges_of(self, task_type: str | None) -> Gauges:
         series = self._total if task_type is None else self._types[task_type]
         runs = [drift for run_type, drift in self._drifts().values() if task_type in (None, run_type)]
-        return series.gauges(task_type, [run.score for run in runs], sum(run.drifting for run in runs))
+        return series.gauges(task_type, runs)
 
     def _drifts(self) -> dict[SessionKey, tuple[str, Drift]]:
         """Return task type and drift of the active runs whose drift is known."""
@@ -273,13 +277,15 @@ class ContextMonitor:
         with self._catching_up:
             with self._lock:
                 pending, self._pending = list(self._pending), deque()
-                types, everything = self._types, self._total
+                types, total = self._types, self._total
                 runs = [(run, list(run.steps)) for _, run in self._active_runs() if run.drift is None]
             for task_type, question, blocks, reply in pending:
                 hits = find_hits(question, blocks, reply)
+                shown = {"judged": 1, "blocks_shown": len(hits.blocks), "blocks_used": hits.used}
                 with self._lock:
-                    for series in (everything, types[task_type]):
-                        series.add_hits(hits)
+                    for series in (total, types[task_type]) if hits.blocks else ():
+                        series.hits.append(hits)
+                        series.counts.update(shown)
             far, often = self.thresholds.drift.warning, max(int(self.thresholds.failures.warning), 1)
             for session, steps in runs:
                 drift = find_drift(*last_run(steps), drifted=far, repeats=often)
