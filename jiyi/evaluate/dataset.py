@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from jiyi.clock import aware
 from jiyi.errors import ImportFailed, InputError
@@ -110,14 +110,13 @@ def read_dataset(data: Mapping[str, Any], *, file: str = "data") -> Dataset:
     """Read the content of the ``file`` in the neutral format; ImportFailed: it has another shape."""
     if not isinstance(data, Mapping):
         raise ImportFailed(f"{file} holds {_describe(data)}, not an object with conversations")
-    entries = _read_list(data, "conversations", file)
-    conversations = tuple(_read_conversation(e, f"{file}: conversations[{i}]") for i, e in enumerate(entries))
-    _check_ids([conversation.id for conversation in conversations], "conversation_id", file)
-    questions = [question for conversation in conversations for question in conversation.questions]
-    if not questions:
+    entries = _Entry(data, file).read_entries("conversations", "conversation_id", ": ")
+    conversations = tuple(map(_read_conversation, entries))
+    if not any(conversation.questions for conversation in conversations):
         raise ImportFailed(f"{file} holds no questions; give at least one conversation some questions")
+    asked = (question.text for conversation in conversations for question in conversation.questions)
     stated = data.get("language")
-    spoken = stated if isinstance(stated, str) and stated else language(" ".join(q.text for q in questions))
+    spoken = stated if isinstance(stated, str) and stated else language(" ".join(asked))
     return Dataset(file=file, language=spoken, conversations=conversations)
 
 
@@ -149,140 +148,131 @@ def _make_ids(ids: Sequence[str], random: Random, *, bits: int) -> dict[str, str
     return dict(zip(ids, opaque, strict=True))
 
 
-def _read_conversation(data: Any, where: str) -> Conversation:
-    entry, name, where = _read_id(data, "conversation_id", where)
-    sessions = tuple(_read_session(*item) for item in _read_entries(entry, "sessions", where))
-    _check_ids([session.id for session in sessions], "session_id", where)
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An object of a file."""
+
+    data: Mapping[str, Any]
+    where: str  # for errors
+    id: str = ""
+
+    def refuse(self, problem: str) -> ImportFailed:
+        return ImportFailed(f"{self.where} {problem}")
+
+    def read_list(self, field: str) -> list[Any]:
+        value = self.data.get(field)
+        if not isinstance(value, list | tuple):
+            raise self.refuse(f"needs a list {field}, not {_quote(value)}")
+        return list(value)
+
+    def read_text(self, field: str, *, optional: bool = False) -> str:
+        value = self.data.get(field)
+        if value is None and optional:
+            return ""
+        if not isinstance(value, str):
+            raise self.refuse(f"needs {field} as text, not {_quote(value)}")
+        return value
+
+    def read_moment(self, field: str) -> datetime:
+        """Read an ISO 8601 date; one without a zone is in UTC."""
+        value = self.data.get(field)
+        try:
+            if not isinstance(value, str):
+                raise ValueError
+            moment = datetime.fromisoformat(value)
+            return aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        except (ValueError, OverflowError):
+            example = "an ISO 8601 date such as 2026-03-02T09:00:00"
+            raise self.refuse(f"needs {field} as {example}, not {_quote(value)}") from None
+
+    def read_entries(self, field: str, id_field: str, separator: str = " ") -> "list[_Entry]":
+        """Read the objects of a list, each with its id."""
+        entries = []
+        for place, data in enumerate(self.read_list(field)):
+            where = f"{self.where}{separator}{field}[{place}]"
+            if not isinstance(data, Mapping):
+                raise ImportFailed(f"{where} is {_describe(data)}, not an object; see docs/evaluate.md")
+            id_ = data.get(id_field)
+            if not isinstance(id_, str) or not id_.strip():
+                raise ImportFailed(f"{where} needs {id_field}, text that no other has, not {_quote(id_)}")
+            entries.append(_Entry(data, f"{where} ({_quote(id_)})", id_))
+        self.check_ids(f"{field[:-1]} id" if id_field == "id" else id_field, [entry.id for entry in entries])
+        return entries
+
+    def check_ids(self, name: str, ids: Sequence[str]) -> None:
+        for id_, count in Counter(ids).items():
+            if count > 1:
+                raise self.refuse(f"has the {name} {_quote(id_)} twice; give each its own")
+
+
+def _read_conversation(entry: _Entry) -> Conversation:
+    sessions = tuple(map(_read_session, entry.read_entries("sessions", "session_id")))
     ids = [message.id for session in sessions for message in session.messages]
     if not ids:
-        raise ImportFailed(f"{where} has no messages; there is nothing to ask about, leave it out")
-    _check_ids(ids, "message id", where)
-    message_ids = set(ids)
-    questions = tuple(_read_question(*item, message_ids) for item in _read_entries(entry, "questions", where))
-    _check_ids([question.id for question in questions], "question id", where)
-    return Conversation(id=name, sessions=sessions, questions=questions)
+        raise entry.refuse("has no messages; there is nothing to ask about, leave it out")
+    entry.check_ids("message id", ids)
+    known = set(ids)
+    questions = tuple(_read_question(asked, known) for asked in entry.read_entries("questions", "id"))
+    return Conversation(id=entry.id, sessions=sessions, questions=questions)
 
 
-def _read_session(data: Any, where: str) -> SessionLog:
-    entry, name, where = _read_id(data, "session_id", where)
-    started = _read_moment(entry, "started_at", where) if entry.get("started_at") is not None else None
-    messages = _read_entries(entry, "messages", where)
-    return SessionLog(id=name, messages=tuple(_read_message(*m, started, i) for i, m in enumerate(messages)))
+def _read_session(entry: _Entry) -> SessionLog:
+    started = entry.read_moment("started_at") if entry.data.get("started_at") is not None else None
+    messages = enumerate(entry.read_entries("messages", "id"))
+    return SessionLog(id=entry.id, messages=tuple(_read_message(m, started, i) for i, m in messages))
 
 
-def _read_message(data: Any, where: str, started: datetime | None, place: int) -> Message:
-    entry, name, where = _read_id(data, "id", where)
-    body = {field: entry[field] for field in _MESSAGE_FIELDS if entry.get(field) is not None}
+def _read_message(entry: _Entry, started: datetime | None, place: int) -> Message:
+    body = {field: entry.data[field] for field in _MESSAGE_FIELDS if entry.data.get(field) is not None}
     try:
-        if entry.get("created_at") is not None:
-            created_at = _read_moment(entry, "created_at", where)
+        if entry.data.get("created_at") is not None:
+            created_at = entry.read_moment("created_at")
         elif started is not None:
             created_at = started + place * _MESSAGE_INTERVAL
         else:
-            raise ImportFailed(f"{where} has no created_at and its session no started_at; add one of them")
+            raise entry.refuse("has no created_at and its session no started_at; add one of them")
         if "content" not in body and "tool_calls" not in body:
-            raise ImportFailed(f"{where} has no content; add the words, or leave the message out")
-        return Message.from_openai(body, id=name, created_at=created_at)
+            raise entry.refuse("has no content; add the words, or leave the message out")
+        return Message.from_openai(body, id=entry.id, created_at=created_at)
     except (InputError, OverflowError) as error:
-        raise ImportFailed(f"{where}: {error}") from error
+        raise ImportFailed(f"{entry.where}: {error}") from error
 
 
-def _read_question(data: Any, where: str, message_ids: set[str]) -> Question:
-    entry, name, where = _read_id(data, "id", where)
-    text = _read_text(entry, "question", where)
+def _read_question(entry: _Entry, message_ids: set[str]) -> Question:
+    text = entry.read_text("question")
     if not text.strip():
-        raise ImportFailed(f"{where} has no question; say what is asked")
-    mode = entry.get("evidence_mode") or "all"
+        raise entry.refuse("has no question; say what is asked")
+    mode, abstain = entry.data.get("evidence_mode") or "all", entry.data.get("abstain") or False
     if mode not in ("any", "all"):
-        raise ImportFailed(f'{where} has evidence_mode {_quote_value(mode)}; it is "any", "all" or left out')
-    abstain = entry.get("abstain") or False
+        raise entry.refuse(f'has evidence_mode {_quote(mode)}; it is "any", "all" or left out')
     if not isinstance(abstain, bool):
-        raise ImportFailed(f"{where} has abstain {_quote_value(abstain)}; it is true, false or left out")
-    kind = _read_text(entry, "kind", where, optional=True)
+        raise entry.refuse(f"has abstain {_quote(abstain)}; it is true, false or left out")
+    kind = entry.read_text("kind", optional=True)
     return Question(
-        id=name,
+        id=entry.id,
         text=text,
-        asked_at=_read_moment(entry, "asked_at", where),
-        answer=_read_text(entry, "answer", where, optional=True),
-        evidence=_read_message_ids(entry, "evidence", where, message_ids),
+        asked_at=entry.read_moment("asked_at"),
+        answer=entry.read_text("answer", optional=True),
+        evidence=_read_message_ids(entry, "evidence", message_ids),
         one_is_enough=mode == "any",
-        stale=_read_message_ids(entry, "stale", where, message_ids),
-        category=_read_text(entry, "category", where, optional=True) or kind or _NO_CATEGORY,
+        stale=_read_message_ids(entry, "stale", message_ids),
+        category=entry.read_text("category", optional=True) or kind or _NO_CATEGORY,
         kind=kind,
         abstain=abstain,
     )
 
 
-def _read_message_ids(
-    entry: Mapping[str, Any], field: Literal["evidence", "stale"], where: str, message_ids: set[str]
-) -> tuple[str, ...]:
-    ids = _read_list(entry, field, where) if entry.get(field) is not None else []
+def _read_message_ids(entry: _Entry, field: str, message_ids: set[str]) -> tuple[str, ...]:
+    ids = entry.read_list(field) if entry.data.get(field) is not None else []
     for id_ in ids:
         if not isinstance(id_, str) or id_ not in message_ids:
-            raise ImportFailed(
-                f"{where} names {_quote_value(id_)} as {field}, which is no message of its conversation; "
-                "name ids of messages there"
-            )
+            unknown = f"names {_quote(id_)} as {field}, which is no message of its conversation"
+            raise entry.refuse(f"{unknown}; name ids of messages there")
     return tuple(dict.fromkeys(ids))
 
 
-def _check_ids(ids: Sequence[str], field: str, where: str) -> None:
-    for id_, count in Counter(ids).items():
-        if count > 1:
-            raise ImportFailed(f"{where} has the {field} {_quote_value(id_)} twice; give each its own")
-
-
-def _read_id(data: Any, field: str, where: str) -> tuple[Mapping[str, Any], str, str]:
-    """Return an object, its id from ``field``, and a description of where it is, with that id."""
-    if not isinstance(data, Mapping):
-        raise ImportFailed(f"{where} is {_describe(data)}, not an object; see docs/evaluate.md")
-    name = data.get(field)
-    if not isinstance(name, str) or not name.strip():
-        raise ImportFailed(f"{where} needs {field}, text that no other has, not {_quote(name)}")
-    return data, name, f"{where} ({_quote_value(name)})"
-
-
-def _read_entries(entry: Mapping[str, Any], field: str, where: str) -> list[tuple[Any, str]]:
-    """Return the entries of a list, each with a description of where it is."""
-    return [(entry, f"{where} {field}[{i}]") for i, entry in enumerate(_read_list(entry, field, where))]
-
-
-def _read_list(entry: Mapping[str, Any], field: str, where: str) -> list[Any]:
-    value = entry.get(field)
-    if not isinstance(value, list | tuple):
-        raise ImportFailed(f"{where} needs a list {field}, not {_quote(value)}")
-    return list(value)
-
-
-def _read_text(entry: Mapping[str, Any], field: str, where: str, *, optional: bool = False) -> str:
-    value = entry.get(field)
-    if value is None and optional:
-        return ""
-    if not isinstance(value, str):
-        raise ImportFailed(f"{where} needs {field} as text, not {_quote(value)}")
-    return value
-
-
-def _read_moment(entry: Mapping[str, Any], field: str, where: str) -> datetime:
-    """Read an ISO 8601 date; one without a zone is in UTC."""
-    value = entry.get(field)
-    try:
-        if not isinstance(value, str):
-            raise ValueError
-        moment = datetime.fromisoformat(value)
-        return aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        raise ImportFailed(
-            f"{where} needs {field} as an ISO 8601 date such as 2026-03-02T09:00:00, not {_quote(value)}"
-        ) from None
-
-
 def _quote(value: object) -> str:
-    return "nothing" if value is None else _quote_value(value)
-
-
-def _quote_value(value: object) -> str:
-    words = repr(value)
+    words = "nothing" if value is None else repr(value)
     return words if len(words) <= _MAX_QUOTED_CHARS else words[: _MAX_QUOTED_CHARS - 1] + "…"
 
 

@@ -1,7 +1,7 @@
 """The metrics of rankings, and the report of an evaluation."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from statistics import fmean
 from typing import Any
 
@@ -151,8 +151,6 @@ _CHANGE_JUDGES: Mapping[str, tuple[str, Callable[[Outcome], float]]] = {
 METRICS = (*_JUDGES, "abstention_auroc", *_CHANGE_JUDGES)
 """The names of all metrics, in the order they are shown."""
 
-_LATENCY_FIELDS = ("search_p50", "search_p95", "embed_p50", "context_p50", "context_p95")  # in the JSON
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
@@ -208,8 +206,8 @@ class Run:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the run as plain JSON values; its keys are the same for every run."""
-        latency = {name: getattr(self.latency, name) for name in _LATENCY_FIELDS}
-        seconds = {name: getattr(self.ingest, name) for name in ("seconds_text", "seconds_vectors")}
+        latency = asdict(self.latency)
+        del latency["with_embedding_p50"], latency["with_embedding_p95"]
         return {
             "file": self.file,
             "language": self.language,
@@ -221,7 +219,7 @@ class Run:
             "evidence_in_context": _round_all({str(n): v for n, v in self.evidence_in_context.items()}),
             "by_category": {name: _round_all(scores.metrics) for name, scores in self.by_category.items()},
             "latency_ms": _round_all(latency),
-            "ingest": {"messages": self.ingest.messages, **_round_all(seconds)},
+            "ingest": _round_all(asdict(self.ingest)),
         }
 
 

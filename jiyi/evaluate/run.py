@@ -79,13 +79,17 @@ def evaluate(
     places = {backend: open} if callable(open) else dict(open)
     tallies = [_Tally(JIYI, place, opener) for place, opener in places.items()]
     tallies += [_Tally(name) for name in check_baselines(baselines)]
+    counter = counter_for(load_settings().model)
+    counter.count_text(
+        " ".join(analyse("预热 warm"))
+    )  # loads the dictionaries, so that no search waits for it
     with ExitStack() as stack:
         if embedder is None:
             embedder = wiring.embedder_for(load_settings())
             stack.callback(getattr(embedder, "close", _do_nothing))
         runner = _Runner(
             embedder=MeasuredEmbedder(embedder),
-            counter=_warm_counter(),
+            counter=counter,
             budgets=sizes,
             report=progress or _do_nothing,
             messages=dataset.messages * sum(tally.system in _VECTOR_SYSTEMS for tally in tallies),
@@ -99,13 +103,6 @@ def evaluate(
     name = runner.embedder.name
     runs = [tally.as_run(dataset, sizes, name, first=tally is tallies[0]) for tally in tallies]
     return Evaluation(runs=tuple(runs))
-
-
-def _warm_counter() -> TokenCounter:
-    """Return the settings' counter, with the dictionaries loaded that the first use of text loads."""
-    counter = counter_for(load_settings().model)
-    counter.count_text(" ".join(analyse("预热 warm")))
-    return counter
 
 
 class MeasuredEmbedder(CachedEmbedder):
