@@ -100,70 +100,44 @@ class _PrunedText:
         return sum(map(self._line_tokens.__getitem__, keys)) - 1
 
     def _render_line(self, line: int, dropped: Set[int]) -> str:
-        start, end = self._lines[line]
-        writer = _LineWriter()
-        for place in range(start, end):
+        parts: list[str] = []
+        bullet = last_mark = ""  # the kind of the mark that was written last, "" after a word
+        space = gap = False  # whether white space is due before the next word; whether something was left out
+        for place in range(*self._lines[line]):
             word = self.words[place]
             if place in dropped or word.opener in dropped:
-                writer.skip(word)
+                space, gap = space or word.space, True
             elif word.kind == "bullet":
-                writer.bullet = word.text
-            elif word.kind in ("mark", "end"):
-                writer.add_mark(word)
-            else:
-                writer.add_word(word)
-        return writer.finish()
+                bullet = f"{word.text} "
+            elif word.kind not in ("mark", "end"):
+                if not parts:
+                    parts.append(bullet)
+                elif _needs_space(parts[-1][-1], word, space, gap, last_mark):
+                    parts.append(" ")
+                parts.append(word.text)
+                space, gap, last_mark = False, False, ""
+            elif parts and not last_mark:
+                parts += [" ", word.text] if word.space and not gap else [word.text]
+                space, gap, last_mark = False, False, word.kind
+            else:  # of two marks in a row the end of a sentence wins
+                if word.kind == "end" and last_mark == "mark" and parts[-1] in "，,、：:":
+                    parts[-1], last_mark = word.text, "end"
+                space = space or word.space
+        while parts and parts[-1] in _TRAILING:
+            parts.pop()
+        return "".join(parts)
 
 
-@dataclass(slots=True)
-class _LineWriter:
-    bullet: str = ""
-    _parts: list[str] = field(default_factory=list)
-    _space: bool = False  # white space stands before the next word
-    _gap: bool = False  # something was left out before the next word
-    _last_mark: str = ""  # kind of the mark that was written last, "" after a word
-
-    def skip(self, word: Word) -> None:
-        self._space = self._space or word.space
-        self._gap = True
-
-    def add_word(self, word: Word) -> None:
-        if not self._parts:
-            self._parts = [f"{self.bullet} "] if self.bullet else []
-        elif self._needs_space(word):
-            self._parts.append(" ")
-        self._parts.append(word.text)
-        self._space = self._gap = False
-        self._last_mark = ""
-
-    def add_mark(self, word: Word) -> None:
-        """Write a mark after a word; of two in a row the end of a sentence wins."""
-        if not self._parts or self._last_mark:
-            ends = word.kind == "end" and self._last_mark == "mark"
-            if self._parts and ends and self._parts[-1] in "，,、：:":
-                self._parts[-1], self._last_mark = word.text, "end"
-            self._space = self._space or word.space
-            return
-        if word.space and not self._gap:
-            self._parts.append(" ")
-        self._parts.append(word.text)
-        self._space, self._gap, self._last_mark = False, False, word.kind
-
-    def finish(self) -> str:
-        while self._parts and self._parts[-1] in _TRAILING:
-            self._parts.pop()
-        return "".join(self._parts)
-
-    def _needs_space(self, word: Word) -> bool:
-        before, first = self._parts[-1][-1], word.text[0]
-        space = word.space or self._space
-        if _is_han(before):
-            return space and not first.isdigit() and not _is_han(first)
-        if self._last_mark:
-            return word.space or (self._space and before.isascii())
-        if _is_han(first):  # "端口 8443" is as clear as "端口8443", which takes a token less
-            return space and not before.isdigit()
-        return space or self._gap
+def _needs_space(before: str, word: Word, space: bool, gap: bool, last_mark: str) -> bool:
+    """Return whether a word is written with a space after the character ``before``."""
+    first = word.text[0]
+    if _is_han(before):
+        return (space or word.space) and not first.isdigit() and not _is_han(first)
+    if last_mark:
+        return word.space or (space and before.isascii())
+    if _is_han(first):  # "端口 8443" is as clear as "端口8443", which takes a token less
+        return (space or word.space) and not before.isdigit()
+    return space or word.space or gap
 
 
 def _is_han(char: str) -> bool:
