@@ -15,7 +15,7 @@ What looks like encoded binary (base64) is not split. The time is linear in the 
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import Literal
@@ -71,7 +71,8 @@ def analyse(text: str) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def _cached_terms(text: str) -> tuple[str, ...]:
-    return tuple(_terms(text, stopwords().english)) or tuple(_terms(text, frozenset()))
+    found = tuple(_terms(text, _han_terms, stopwords().english))
+    return found or tuple(_terms(text, _han_terms, frozenset()))
 
 
 def query_terms(text: str) -> list[str]:
@@ -85,17 +86,9 @@ def query_terms(text: str) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def _cached_query_terms(text: str) -> tuple[str, ...]:
-    found: list[str] = []
-    for kind, run in _runs(_normalize(text)):
-        if kind == "han":
-            found += _han_query_terms(run)
-        elif kind == "paired":
-            found += _bigrams(run)
-        else:
-            for token in _TOKEN.findall(run):
-                if token.lower() not in stopwords().english_question:
-                    found += _expand(token, stopwords().english)
-    return tuple(dict.fromkeys(found or analyse(text)))
+    words = stopwords()
+    found = dict.fromkeys(_terms(text, _han_query_terms, words.english, words.english_question))
+    return tuple(found or dict.fromkeys(analyse(text)))
 
 
 def language(text: str) -> Literal["zh", "en"]:
@@ -105,29 +98,27 @@ def language(text: str) -> Literal["zh", "en"]:
     return "zh" if han and han >= len(_LATIN_WORD.findall(sample)) else "en"
 
 
-def _normalize(text: str) -> str:
+def _terms(
+    text: str,
+    han: Callable[[str], Iterable[str]],
+    stop: frozenset[str],
+    unasked: frozenset[str] = frozenset(),
+) -> Iterator[str]:
+    """Yield the terms of a text: of Chinese those of ``han``, none of the tokens ``unasked``."""
     # Ordering the marks of one letter is quadratic in their number (UAX #15): 33 in a row are too many.
     few_marks = text if text.isascii() else _MANY_MARKS.sub(lambda run: run[0][:32], text)
-    return unicodedata.normalize("NFKC", few_marks)
-
-
-def _runs(text: str) -> Iterator[tuple[str | None, str]]:
-    if text.isascii():
-        yield None, text
-    else:
-        for run in _RUN.finditer(text):
-            yield run.lastgroup, run[0]
-
-
-def _terms(text: str, stop: frozenset[str]) -> Iterator[str]:
-    for kind, run in _runs(_normalize(text)):
+    plain = unicodedata.normalize("NFKC", few_marks)
+    runs = [(None, plain)] if plain.isascii() else ((run.lastgroup, run[0]) for run in _RUN.finditer(plain))
+    for kind, run in runs:
         if kind == "han":
-            yield from _han_terms(run)
+            yield from han(run)
         elif kind == "paired":
             yield from _bigrams(run)
         else:
             for token in _TOKEN.findall(run):
-                yield from _expand(token, stop) if len(token) <= MAX_TERM else _identifier_terms(token, stop)
+                if not unasked or token.lower() not in unasked:
+                    read = _expand if len(token) <= MAX_TERM else _identifier_terms
+                    yield from read(token, stop)
 
 
 def _bigrams(run: str) -> list[str]:

@@ -47,7 +47,7 @@ _ONE_CALL = 3  # a single tool call, besides name and arguments [3]
 _PARALLEL, _EACH_CALL = 19, 8  # several calls are wrapped into one call of "multi_tool_use" [3]
 _MEDIA = 85 + 170 * 8  # a picture of at most 2 x 4 tiles of 512 [2]; as much as 72 to 144 s of sound [4]
 _FILE_BYTES = 16  # bytes of a file per token: a 30 kB page of a PDF gives 1,900, text and picture
-_TEMPLATE_TOOLS = 200  # sentences of chat templates around tool definitions
+_TEMPLATE_TOOLS = 200  # sentences of chat templates around tool definitions, which they show as JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,21 @@ class TokenCounter:
         """
         if message.tokens is not None and message.tokens_by == self.name:
             return message.tokens
-        return _message_tokens(message, self.count_text, 3 if self._is_openai else 4)
+        count, calls, extra = self.count_text, message.tool_calls, message.extra
+        total = 3 if self._is_openai else 4
+        total += count(str(extra.get("role") or message.role))
+        if isinstance(message.content, str):
+            total += count(message.content)
+        else:
+            total += sum(_part_tokens(part, count) for part in message.content or ())
+        if message.name is not None:
+            total += _NAME + count(message.name)
+        elif message.tool_call_id is not None:  # a tool result without a name; never shorter than that
+            total += count(message.tool_call_id)
+        if calls:
+            total += sum(count(call.name) + count(call.arguments) for call in calls)
+            total += _ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls)
+        return total + sum(_value_tokens(extra.get(key), count) for key in SENT_EXTRAS)
 
     def counted(self, message: Message) -> Message:
         """Return ``message`` with its token count."""
@@ -110,9 +124,12 @@ class TokenCounter:
 
     def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
         """Return the tokens of tool definitions of OpenAI's form in a request; see docs/text.md."""
+        if not tools:
+            return 0
         if not self._is_openai:
-            return _template_tools(tools, self.count_text)
-        return _openai_tools(tools, self.count_text, 10 if self.encoding == "cl100k_base" else 7)
+            return _TEMPLATE_TOOLS + sum(self.count_text(_json(tool)) + 1 for tool in tools)
+        each = 10 if self.encoding == "cl100k_base" else 7
+        return 12 + sum(each + _function_tokens(tool, self.count_text) for tool in tools)
 
     def truncate(self, text: str, max_tokens: int) -> str:
         """Return the longest prefix of ``text`` with at most ``max_tokens``, "" for zero or less."""
@@ -222,45 +239,6 @@ def _prepare(encoding: str, text: str) -> str:
     return text if as_it_is or unicodedata.is_normalized("NFC", text) else unicodedata.normalize("NFC", text)
 
 
-def _message_tokens(message: Message, count: _Count, per_message: int) -> int:
-    """Return the tokens of a message in a request, without the priming of the reply.
-
-    The rule of [1]: ``per_message`` and the tokens of role, content and name (one more for the name). Tool
-    calls count with name, arguments and their measured overhead [3], a tool result without a name with its
-    ``tool_call_id``, which is never shorter; other fields, such as ``refusal``, as text or JSON.
-    """
-    total = per_message + count(str(message.extra.get("role") or message.role))
-    if isinstance(message.content, str):
-        total += count(message.content)
-    else:
-        total += sum(_part_tokens(part, count) for part in message.content or ())
-    if message.name is not None:
-        total += _NAME + count(message.name)
-    elif message.tool_call_id is not None:
-        total += count(message.tool_call_id)
-    if calls := message.tool_calls:
-        total += sum(count(call.name) + count(call.arguments) for call in calls)
-        total += _ONE_CALL if len(calls) == 1 else _PARALLEL + _EACH_CALL * len(calls)
-    return total + sum(
-        _value_tokens(message.extra[key], count) for key in SENT_EXTRAS if message.extra.get(key) is not None
-    )
-
-
-def _openai_tools(tools: Sequence[Mapping[str, Any]], count: _Count, func_init: int) -> int:
-    """Return the tokens of tool definitions for models of OpenAI, by the rule of [1].
-
-    7 (``func_init``, 10 before gpt-4o) a function, 3 for having properties, 3 each property, -3 and 3 each
-    item for an enum, 12 at the end, and the tokens of ``name:description`` and ``name:type:description``.
-    Parts of a schema without a rule (items, nested objects, anyOf) count as JSON.
-    """
-    return sum(func_init + _function_tokens(tool, count) for tool in tools) + 12 if tools else 0
-
-
-def _template_tools(tools: Sequence[Mapping[str, Any]], count: _Count) -> int:
-    """Return the tokens of tool definitions in chat templates that show them as JSON (Qwen and others)."""
-    return sum(count(_json(tool)) + 1 for tool in tools) + _TEMPLATE_TOOLS if tools else 0
-
-
 def _part_tokens(part: ContentPart, count: _Count) -> int:
     kind = part.get("type")
     for key in ("text", "refusal"):
@@ -276,6 +254,12 @@ def _part_tokens(part: ContentPart, count: _Count) -> int:
 
 
 def _function_tokens(tool: Mapping[str, Any], count: _Count) -> int:
+    """Return the tokens of a definition by the rule of [1], without those that each of them takes.
+
+    3 for having properties, 3 each property, -3 and 3 each item for an enum, and the tokens of
+    ``name:description`` and ``name:type:description``. Parts of a schema without a rule (items, nested
+    objects, anyOf) count as JSON.
+    """
     body = tool.get(str(tool.get("type") or "function"), tool)
     if not isinstance(body, Mapping):
         return count(_json(tool))
