@@ -33,7 +33,6 @@ _TOKEN = re.compile(
 )
 _SENTENCE_ENDS = frozenset("。！？!?…；;")
 _FINAL_DOT = re.compile(r"\.(?=\s|$|[\u4e00-\u9fff\"')”])")
-_PAUSES = frozenset("，,、：:—–()（）")
 _PAIRS = dict(zip(")）]】}”’」』》>", "(（[【{“‘「『《<", strict=True))
 _FOREIGN, _NAMED, _WEIGHTY, _PLAIN, _COMMON, _LIGHT = 2.0, 1.7, 1.5, 1.0, 0.8, 0.5
 _SIGN, _PRAISE, _RELATION, _END, _MARK, _FUNCTION, _FILLER = 0.6, 0.3, 0.16, 0.35, 0.1, 0.07, 0.03

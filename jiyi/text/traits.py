@@ -79,12 +79,6 @@ _AFTER_A_SENTENCE = " \t\n.!~…。！～”\"'）)」"
 _WORD = re.compile(r"[a-z]+(?:[-'][a-z]+)*")
 _CLAUSE = re.compile(r"(?<![A-Za-z'])[A-Za-z']++ [A-Za-z']++ [A-Za-z']")  # English inside Chinese, not a name
 _ASKS = re.compile(r"[?？](?![A-Za-z0-9_=&/])|[吗呢] *(?:[，。！、,.!~…\n]|$)")
-_PART = re.compile(r"(?:[^。！？!?；;，.\n]|\.(?!\s))+[。！？!?；;，.\n]*")  # English commas separate nothing
-_SUGGESTS = re.compile(r"不是[^，。！？]{1,16}吗|\b(?:isn't|aren't|wasn't) (?:it|that|he|she|the)\b[^.!?]*\?")
-_ENDS_ASKING = re.compile(r"[?？]\W*$|[吗呢]\W*$")
-_VALUE = re.compile(
-    r"\d|[〇零一二两三四五六七八九十百千万半][个名位次点号月日天周年岁元块分秒斤]|[a-zA-Z\u4e00-\u9fff][A-Z]"
-)
 
 _ASKED, _REPORTED, _CORRECTED = Mode.ASKED.value, Mode.REPORTED.value, Mode.CORRECTED.value
 _NO_TRAITS = Mode.NEGATED.value
@@ -223,15 +217,16 @@ def _english_modes(sample: str) -> int:
 
 
 def _mostly_asks(text: str) -> bool:
-    if _SUGGESTS.search(text):  # "isn't it at five?" suggests the belief of its speaker
+    signs = _signs()
+    if signs.suggests.search(text):
         return True
     parts: dict[bool, list[str]] = {True: [], False: []}
-    for part in _PART.findall(text):
-        parts[_ENDS_ASKING.search(part) is not None].append(part)
+    for part in signs.clause.findall(text):
+        parts[signs.ends_asking.search(part) is not None].append(part)
     asking, stated = parts[True], parts[False]
     if sum(map(len, asking)) >= sum(map(len, stated)):
         return True
-    return any(map(_VALUE.search, asking)) and not any(map(_VALUE.search, stated))
+    return any(map(signs.value.search, asking)) and not any(map(signs.value.search, stated))
 
 
 @cache

@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
-from functools import partial
+from functools import cache, partial
 
 from jiyi.clock import aware
 from jiyi.text.dates.calendar import Days
 from jiyi.text.dates.grammar import Piece, load_grammar
 from jiyi.text.dates.slots import Context
+from jiyi.text.lexicon import lexicon
 
 __all__ = ["TimeSpan", "find_dates", "has_date"]
 
@@ -36,16 +37,7 @@ _NORMAL = str.maketrans(  # full width, and traditional characters of the words
     " '0123456789abcdefghijklmnopqrstuvwxyz-/:."
     "周后个号礼过这两几数节来圣诞国庆劳动间时钟从开现阵农历万双复儿",
 )
-_PREFIX_GAP = re.compile(r"[ -]?(?:the |on |in )?")
-_DAY_GAP = re.compile(r" ?[,(（]? ?(?:the )?| is (?:a )?|是|那个|那一?天?是?")
-_TO = re.compile(
-    r" ?(?:-|–|—|——|~|～|到|至|直到|一直到) ?(?:the )?| (?:to|until|till|through|thru|up to) (?:the )?"
-)
-_AND = re.compile(r" and (?:the )?|[和与跟]")
-_SINCE = re.compile(r"(?:(?:^|[^a-z])since (?:the |about |around )?|(?:自从|自|打从))$")
-_FROM = re.compile(r"(?:从|自)$")
-_UNTIL_NOW = re.compile(r"[的]?(?:以来|至今|到现在|到今天)| (?:to|until|till) (?:now|the present)\b")
-_STARTING = re.compile(r"(?:就?开始|起)(?![床来飞])")
+_joins = cache(partial(lexicon, __package__, "joins"))
 _MAX_GAP = 12
 _FIRST, _LAST = date(1, 1, 3).toordinal(), date(9999, 12, 29).toordinal()  # a zone may move them by a day
 
@@ -123,16 +115,16 @@ def _apply_prefixes(context: Context, pieces: list[Piece]) -> list[Piece]:
         if piece.days is not None:
             merged.append(piece)
             continue
-        beside = merged and _separated_by(context, piece, merged[-1], _PREFIX_GAP)
+        beside = merged and _separated_by(context, piece, merged[-1], "prefix_gap")
         if beside and (days := _apply_change(piece, merged[-1])):
             merged[-1] = Piece(piece.at, merged[-1].end, days)
     return merged[::-1]
 
 
-def _separated_by(context: Context, first: Piece, second: Piece, pattern: re.Pattern[str]) -> bool:
+def _separated_by(context: Context, first: Piece, second: Piece, gap: str) -> bool:
     if second.at - first.end > _MAX_GAP:
         return False
-    return pattern.fullmatch(context.text, first.end, second.at) is not None
+    return getattr(_joins(), gap).fullmatch(context.text, first.end, second.at) is not None
 
 
 def _merge(pieces: list[Piece], join: Callable[[Piece, Piece], Piece | None]) -> list[Piece]:
@@ -148,7 +140,7 @@ def _merge(pieces: list[Piece], join: Callable[[Piece, Piece], Piece | None]) ->
 
 def _without_lone_weekday(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Leave out the weekday that only accompanies a date: Sunday, 7 May 2023; 5月7日（周日）."""
-    if not (first.days and second.days and _separated_by(context, first, second, _DAY_GAP)):
+    if not (first.days and second.days and _separated_by(context, first, second, "day_gap")):
         return None
     is_weekday = [days.guessed == "week" for days in (first.days, second.days)]
     if is_weekday == [True, False] and second.days.unit == "day":
@@ -158,19 +150,15 @@ def _without_lone_weekday(context: Context, first: Piece, second: Piece) -> Piec
 
 def _as_range(context: Context, first: Piece, second: Piece) -> Piece | None:
     """Join "from A to B", "A - B" and "between A and B"."""
-    if not (first.days and second.days and _is_range(context, first, second)):
+    if not (first.days and second.days):
         return None
+    if not _separated_by(context, first, second, "to"):
+        before = context.text[max(0, first.at - 12) : first.at]
+        between = before.endswith(("between ", "between the ")) or context.text.startswith("之间", second.end)
+        if not (between and _separated_by(context, first, second, "both")):
+            return None
     days = _join_days(first.days, second.days)
     return Piece(first.at, second.end, days) if days else None
-
-
-def _is_range(context: Context, first: Piece, second: Piece) -> bool:
-    if _separated_by(context, first, second, _TO):
-        return True
-    if not _separated_by(context, first, second, _AND):
-        return False
-    before = context.text[max(0, first.at - 12) : first.at]
-    return before.endswith(("between ", "between the ")) or context.text.startswith("之间", second.end)
 
 
 def _join_days(left: Days, right: Days) -> Days | None:
@@ -204,8 +192,10 @@ def _extend_to_now(context: Context, piece: Piece) -> Piece:
     if days is None or days.weak or days.open or days.first >= context.today:
         return piece
     before = context.text[max(0, piece.at - _MAX_GAP) : piece.at]
-    since = _SINCE.search(before) or _UNTIL_NOW.match(context.text, piece.end)
-    if not since and not (_FROM.search(before) and _STARTING.match(context.text, piece.end)):
+    since = _joins().since.search(before) or _joins().until_now.match(context.text, piece.end)
+    if not since:
+        since = _joins().beginning.search(before) and _joins().starting.match(context.text, piece.end)
+    if not since:
         return piece
     return Piece(piece.at, piece.end, replace(days, end=context.today + 1, unit="span", open=True))
 
