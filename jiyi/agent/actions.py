@@ -152,11 +152,10 @@ def _argument_schema(function: Callable[..., Any]) -> tuple[dict[str, TypeAdapte
         elif isinstance(parameter.default, str | int | float | bool):
             schema.setdefault("default", parameter.default)
         properties[key] = schema
-    combined: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    combined = {"type": "object", "properties": properties, "additionalProperties": False}
     combined |= {"required": required} if required else {}
     combined |= {"$defs": definitions} if definitions else {}
-    stripped: dict[str, Any] = _strip_titles(combined)
-    return adapters, stripped
+    return adapters, _strip_titles(combined)
 
 
 def _strip_titles(schema: Any) -> Any:

@@ -16,7 +16,7 @@ from jiyi.errors import BudgetTooSmall, InputError, JiyiError, LLMError, LLMUnre
 from jiyi.llm import ChatLLM, Turn, Unfit, checker
 from jiyi.manager import MemoryManager
 from jiyi.prompts import load_prompt, wording
-from jiyi.records import Budget, Message, Step, Task, ToolCall, Window
+from jiyi.records import Budget, Message, Step, Task, ToolCall
 from jiyi.text import language
 from jiyi.working import Scratch, describe_call
 
@@ -67,7 +67,10 @@ class Agent:
         prompt_language = language("\n".join([system, *map(str, all_goals)]))
         self._memory, self._llm, self._budget, self._language = memory, llm, budget, prompt_language
         self._environment, self._limits = environment or Environment(), limits or Limits()
-        self._actions = _check_actions(actions)
+        self._actions = [item if isinstance(item, Action) else action(item) for item in actions]
+        counts = Counter(item.name for item in self._actions)
+        if twice := ", ".join(sorted(name for name, count in counts.items() if count > 1)):
+            raise InputError(f"two actions are called {twice}; a model tells them apart by name")
         self._system = system_prompt(all_goals, system, prompt_language)
 
     def run(
@@ -126,15 +129,6 @@ class Agent:
         return loop.run()
 
 
-def _check_actions(given: Sequence[Action | Callable[..., Any]]) -> tuple[Action, ...]:
-    actions = tuple(item if isinstance(item, Action) else action(item) for item in given)
-    names = [item.name for item in actions]
-    duplicates = sorted({name for name in names if names.count(name) > 1})
-    if duplicates:
-        raise InputError(f"two actions are called {', '.join(duplicates)}; a model tells them apart by name")
-    return actions
-
-
 class _StopRun(Exception):
     """The run ends without an answer."""
 
@@ -182,7 +176,11 @@ class _Loop:
             self._work.complete(answer)
             return self._result("done")
         except KeyboardInterrupt:
-            return self._stop_interrupted()
+            if self._answer is not None:
+                self._work.complete(self._answer)
+                return self._result("done")
+            self._save_partial_text()
+            return self._result("interrupted", "interrupted; resume() goes on")
         except LLMUnreachable as error:  # the task waits for resume()
             self._save_partial_text()
             return self._result("failed", str(error))
@@ -220,13 +218,23 @@ class _Loop:
         raise _StopRun("max_steps", f"no answer within {limits.max_steps} steps; raise Limits.max_steps")
 
     def _call_model(self) -> Turn:
-        window, limit, run = self._window(), self.agent._limits.max_tokens, self._run
+        agent, run, limit = self.agent, self._run, self.agent._limits.max_tokens
+        window = agent._memory.build_context(
+            self.session_id,
+            self.question,
+            agent._budget,
+            system=agent._system,
+            tools=self._tools,
+            scratch=self.scratch.messages,
+            recalled=run.window,  # one search a run
+            asked_at=self.message.created_at if self.message else None,
+        )
         used = run.input_tokens + run.output_tokens
         if limit is not None and used + window.report.tokens > limit:
             over = f"the next step would take more than the {limit:,} of Limits.max_tokens"
             raise _StopRun("budget", f"{used:,} tokens are used, {over}")
         self._run = replace(run, window=window)
-        turn = self.agent._llm.chat(
+        turn = agent._llm.chat(
             window.messages,
             tools=self._tools,
             max_tokens=window.report.budget.max_output_tokens or None,
@@ -243,18 +251,6 @@ class _Loop:
             notes=tuple(dict.fromkeys((*run.notes, *turn.notes))),
         )
         return turn
-
-    def _window(self) -> Window:
-        return self.agent._memory.build_context(
-            self.session_id,
-            self.question,
-            self.agent._budget,
-            system=self.agent._system,
-            tools=self._tools,
-            scratch=self.scratch.messages,
-            recalled=self._run.window,  # one search a run
-            asked_at=self.message.created_at if self.message else None,
-        )
 
     def _on_text(self, piece: str) -> None:
         assert self.on_text is not None
@@ -278,7 +274,10 @@ class _Loop:
             if self.on_step is not None:
                 self.on_step(step)
             if not ok:
-                self._count_failure(call, text)
+                self._failures[call.name, call.arguments] += 1
+                if self._failures[call.name, call.arguments] >= _MAX_FAILURES:
+                    repeated = f"the same call failed {_MAX_FAILURES} times: {call.name}"
+                    raise _StopRun("failed", f"{repeated}: {' '.join(text.split())[:300]}")
             elif answer is None and self._actions[call.name].terminal:
                 answer = text
         return answer
@@ -296,27 +295,12 @@ class _Loop:
         observation = self.agent._environment.execute(action, args)
         return observation.text, observation.ok
 
-    def _count_failure(self, call: ToolCall, text: str) -> None:
-        key = (call.name, call.arguments)
-        self._failures[key] += 1
-        if self._failures[key] >= _MAX_FAILURES:
-            short = " ".join(text.split())[:300]
-            raise _StopRun("failed", f"the same call failed {_MAX_FAILURES} times: {call.name}: {short}")
-
     def _save_partial_text(self) -> None:
         text = "".join(self._partial_text)
         if text.strip():
             self.agent._memory.save_message(self.session_id, role="assistant", content=text)
             self._last_text = text
         self._partial_text.clear()
-
-    def _stop_interrupted(self) -> Run:
-        """Save the text so far; the task waits for `resume`, unless the answer was saved already."""
-        if self._answer is not None:
-            self._work.complete(self._answer)
-            return self._result("done")
-        self._save_partial_text()
-        return self._result("interrupted", "interrupted; resume() goes on")
 
     def _stop(self, stopped: Stopped, reason: str) -> Run:
         self._save_partial_text()

@@ -19,7 +19,6 @@ _PART_TOKENS = 450  # of one part of an output
 _CONTEXT_MARK = {"_made_by": "jiyi.agent"}
 _MAX_SUMMARY_CHARS = 1_000  # of the answer in the episode; the conversation has all of it
 _DONE_MARK = "[x]"
-_NO_OTHERS = {"additionalProperties": False}
 
 
 @dataclass
@@ -116,15 +115,14 @@ class MemoryTools:
         }
         if not self._memory.skills():
             del tools["open_skill"]
-        return [self._action(name, *tools[name]) for name in tools]
-
-    def _action(self, name: str, function: Callable[..., str], parameters: dict[str, Any]) -> Action:
-        described = {
-            key: schema | {"description": self._words[f"{name}.{key}"]} for key, schema in parameters.items()
-        }
-        required = [*parameters][:1]
-        schema = {"type": "object", "properties": described, "required": required} | _NO_OTHERS
-        return Action(name=name, description=self._words[name], parameters=schema, function=function)
+        words, actions = self._words, list[Action]()
+        for name, (function, parameters) in tools.items():
+            described = {key: it | {"description": words[f"{name}.{key}"]} for key, it in parameters.items()}
+            closed = {"required": [*parameters][:1], "additionalProperties": False}
+            schema = {"type": "object", "properties": described, **closed}
+            action = Action(name=name, description=words[name], parameters=schema, function=function)
+            actions.append(action)
+        return actions
 
     def _remember(self, text: str, always: bool = False) -> str:
         learned = self._memory.remember(text, pinned=always, session_id=self.work.session_id)
