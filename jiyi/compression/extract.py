@@ -111,11 +111,11 @@ class Extract:
         while rows and self.counter.count_text(_render(rows, headings)) > limit:
             rows.remove(min(rows, key=lambda row: row[1].confidence))
         text = _render(rows, headings)
-        notes = extracted.notes
+        notes = [*extracted.notes]
         if not rows:
-            notes = (*notes, "nothing was found" if not total else f"nothing fits into {limit} tokens")
+            notes.append("nothing was found" if not total else f"nothing fits into {limit} tokens")
         elif len(rows) < total:
-            notes = (*notes, f"{total - len(rows)} of {total} items did not fit")
+            notes.append(f"{total - len(rows)} of {total} items did not fit")
         from_ids = {item.source for _, item in rows}
         sources = [message.id for message in texts.messages if message.id in from_ids]
         by_llm = any(item.method == "llm" for _, item in rows)

@@ -35,7 +35,7 @@ _HAN_RUN = re.compile(rf"[{_HAN}]{{2,}}")
 _BETWEEN_HAN = re.compile(rf"(?<=[{_HAN}，。！？；：、])[ ]+(?=[{_HAN}，。！？；：、])")
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class LLMLingua:
     """A `Compressor` by an LLMLingua-2 model, which drops words (``pip install "jiyi[llmlingua]"``).
 
@@ -74,9 +74,6 @@ class LLMLingua:
         self._counter = self.counter or counter_for()
         self._model: Any = None
         self._lock = free_after_fork(threading.Lock())
-
-    def __repr__(self) -> str:
-        return f"LLMLingua({self._source!r}, rate={self.rate!r}, device={self.device!r})"
 
     def __call__(
         self, given: Given, *, max_tokens: int | None = None, query: str | None = None

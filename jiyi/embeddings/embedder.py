@@ -56,7 +56,7 @@ class Embedder(Protocol):
         """
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class CachedEmbedder:
     """Keeps the vectors of the last `size` different texts in memory.
 
@@ -74,13 +74,9 @@ class CachedEmbedder:
     def __post_init__(self) -> None:
         if self.size < 1:
             raise SettingsError(f"size must be at least 1, not {self.size}")
-        self._rows: OrderedDict[tuple[str, bytes], NDArray[np.float32]] = (
-            OrderedDict()
-        )  # used last at the end
+        # Used last at the end.
+        self._rows: OrderedDict[tuple[str, bytes], NDArray[np.float32]] = OrderedDict()
         self._lock = free_after_fork(threading.Lock())
-
-    def __repr__(self) -> str:
-        return f"CachedEmbedder({self.inner!r}, size={self.size})"
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ _MAX_TEXT_CHARS = 20_000  # of a text, before its tokens are counted
 _SCORE = {"type": "integer", "minimum": 0, "maximum": 10}
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class LLMReranker:
     """A `Reranker` that asks a language model for a score from 0 to 10 for each passage.
 
@@ -40,9 +40,6 @@ class LLMReranker:
         if min(self.batch_size, self.passage_tokens) < 1:
             raise SettingsError("batch_size and passage_tokens must be at least 1")
         self._counter = counter_for("o200k_base")
-
-    def __repr__(self) -> str:
-        return f"LLMReranker({self.llm!r})"
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ __all__ = ["CrossEncoderReranker"]
 _MAX_CHARS_PER_TOKEN = 16  # of a text, for each token of `max_length`
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False)
 class CrossEncoderReranker:
     """A `Reranker` that runs a model here (`pip install "jiyi[cross-encoder]"`).
 
@@ -47,9 +47,6 @@ class CrossEncoderReranker:
         self._source = str(self.model_name_or_path)
         self._model: Any = None
         self._lock = free_after_fork(threading.Lock())
-
-    def __repr__(self) -> str:
-        return f"CrossEncoderReranker({self._source!r}, device={self.device!r})"
 
     @property
     def name(self) -> str:

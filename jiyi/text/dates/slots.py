@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from jiyi.text.dates.calendar import Amount, Part, Unit
 
@@ -42,22 +42,21 @@ class Words:
     after: Mapping[str, tuple[str, ...]]  # the same for what comes right after it
 
 
+@dataclass(eq=False)
 class Slots:
     """The named groups of a match.
 
     A slot is None if its group did not match. A pattern can have a second group SLOT_2 for one slot.
     """
 
-    def __init__(
-        self, match: re.Match[str], context: Context, words: Words, given: Mapping[str, str]
-    ) -> None:
-        self.match = match
-        self.context = context
-        self.words = words
-        self._texts = {
-            **given,
-            **{group: text for group, text in match.groupdict().items() if text is not None},
-        }
+    match: re.Match[str]
+    context: Context
+    words: Words
+    given: InitVar[Mapping[str, str]]  # slots that the rule fills, unless a group does
+
+    def __post_init__(self, given: Mapping[str, str]) -> None:
+        matched = {group: text for group, text in self.match.groupdict().items() if text is not None}
+        self._texts = {**given, **matched}
 
     def text(self, slot: str) -> str | None:
         """Return the words of a slot."""
@@ -123,8 +122,7 @@ class Slots:
     @property
     def unit(self) -> Unit:
         """The unit that is named."""
-        unit: Unit = self.value("unit")
-        return unit
+        return cast(Unit, self.value("unit"))
 
     @property
     def side(self) -> int:
@@ -135,8 +133,7 @@ class Slots:
     def part(self) -> Part | None:
         """The part of the stretch that is named."""
         text = self.text("part")
-        part: Part | None = self.words.slots["part"][text.lstrip("的年月")] if text else None
-        return part
+        return cast(Part, self.words.slots["part"][text.lstrip("的年月")]) if text else None
 
     def number(self, slot: str) -> int | None:
         """Return the number in a slot, in digits or words."""
