@@ -89,7 +89,9 @@ class LLMLingua:
             return texts.unchanged()
         notes: tuple[str, ...] = ()
         for share in _RATE_SHARES:
-            parts = [self._prune_text(text, share * target / before) for text in texts.texts]
+            rate = share * target / before
+            pruned = ((self._prune_line(line, rate) for line in text.split("\n")) for text in texts.texts)
+            parts = ["\n".join(filter(None, lines)) for lines in pruned]
             text = "\n".join(filter(None, parts))
             if self._counter.count_text(text) <= (before if max_tokens is None else max_tokens):
                 break
@@ -105,12 +107,10 @@ class LLMLingua:
                 rest = rest[len(part) + 1 :]
         return texts.result(text, sources, *notes)
 
-    def _prune_text(self, text: str, rate: float) -> str:
-        """Return the lines of a text, each pruned; a line the model cannot read is left unchanged."""
-        lines = filter(None, map(str.strip, text.split("\n")))
-        return "\n".join(filter(None, (self._prune_line(line, rate) for line in lines)))
-
     def _prune_line(self, line: str, rate: float) -> str:
+        """Return a line, pruned; one that the model cannot read is left unchanged."""
+        if not (line := line.strip()):
+            return ""
         with self._lock:
             if self._model is None:
                 self._model = self._load()

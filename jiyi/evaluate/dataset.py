@@ -12,6 +12,7 @@ from typing import Any, cast
 from jiyi.clock import aware
 from jiyi.errors import ImportFailed, InputError
 from jiyi.records import Message
+from jiyi.records.checks import short_repr
 from jiyi.text import language
 
 __all__ = ["Conversation", "Dataset", "Question", "SessionLog", "hide_ids", "load_dataset", "read_dataset"]
@@ -19,7 +20,6 @@ __all__ = ["Conversation", "Dataset", "Question", "SessionLog", "hide_ids", "loa
 _MESSAGE_INTERVAL = timedelta(seconds=30)  # between messages that name no date
 _MESSAGE_FIELDS = ("role", "content", "name", "tool_calls", "tool_call_id")
 _NO_CATEGORY = "other"
-_MAX_QUOTED_CHARS = 80  # characters of a value in an error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class _Entry:
     def read_list(self, field: str) -> list[Any]:
         value = self.data.get(field)
         if not isinstance(value, list | tuple):
-            raise self.refuse(f"needs a list {field}, not {_quote(value)}")
+            raise self.refuse(f"needs a list {field}, not {_shown(value)}")
         return list(value)
 
     def read_text(self, field: str, *, optional: bool = False) -> str:
@@ -170,7 +170,7 @@ class _Entry:
         if value is None and optional:
             return ""
         if not isinstance(value, str):
-            raise self.refuse(f"needs {field} as text, not {_quote(value)}")
+            raise self.refuse(f"needs {field} as text, not {_shown(value)}")
         return value
 
     def read_moment(self, field: str) -> datetime:
@@ -183,7 +183,7 @@ class _Entry:
             return aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
         except (ValueError, OverflowError):
             example = "an ISO 8601 date such as 2026-03-02T09:00:00"
-            raise self.refuse(f"needs {field} as {example}, not {_quote(value)}") from None
+            raise self.refuse(f"needs {field} as {example}, not {_shown(value)}") from None
 
     def read_entries(self, field: str, id_field: str, separator: str = " ") -> "list[_Entry]":
         """Read the objects of a list, each with its id."""
@@ -194,15 +194,15 @@ class _Entry:
                 raise ImportFailed(f"{where} is {_describe(data)}, not an object; see docs/evaluate.md")
             id_ = data.get(id_field)
             if not isinstance(id_, str) or not id_.strip():
-                raise ImportFailed(f"{where} needs {id_field}, text that no other has, not {_quote(id_)}")
-            entries.append(_Entry(data, f"{where} ({_quote(id_)})", id_))
+                raise ImportFailed(f"{where} needs {id_field}, text that no other has, not {_shown(id_)}")
+            entries.append(_Entry(data, f"{where} ({_shown(id_)})", id_))
         self.check_ids(f"{field[:-1]} id" if id_field == "id" else id_field, [entry.id for entry in entries])
         return entries
 
     def check_ids(self, name: str, ids: Sequence[str]) -> None:
         for id_, count in Counter(ids).items():
             if count > 1:
-                raise self.refuse(f"has the {name} {_quote(id_)} twice; give each its own")
+                raise self.refuse(f"has the {name} {_shown(id_)} twice; give each its own")
 
 
 def _read_conversation(entry: _Entry) -> Conversation:
@@ -244,9 +244,9 @@ def _read_question(entry: _Entry, message_ids: set[str]) -> Question:
         raise entry.refuse("has no question; say what is asked")
     mode, abstain = entry.data.get("evidence_mode") or "all", entry.data.get("abstain") or False
     if mode not in ("any", "all"):
-        raise entry.refuse(f'has evidence_mode {_quote(mode)}; it is "any", "all" or left out')
+        raise entry.refuse(f'has evidence_mode {_shown(mode)}; it is "any", "all" or left out')
     if not isinstance(abstain, bool):
-        raise entry.refuse(f"has abstain {_quote(abstain)}; it is true, false or left out")
+        raise entry.refuse(f"has abstain {_shown(abstain)}; it is true, false or left out")
     kind = entry.read_text("kind", optional=True)
     return Question(
         id=entry.id,
@@ -266,14 +266,13 @@ def _read_message_ids(entry: _Entry, field: str, message_ids: set[str]) -> tuple
     ids = entry.read_list(field) if entry.data.get(field) is not None else []
     for id_ in ids:
         if not isinstance(id_, str) or id_ not in message_ids:
-            unknown = f"names {_quote(id_)} as {field}, which is no message of its conversation"
+            unknown = f"names {_shown(id_)} as {field}, which is no message of its conversation"
             raise entry.refuse(f"{unknown}; name ids of messages there")
     return tuple(dict.fromkeys(ids))
 
 
-def _quote(value: object) -> str:
-    words = "nothing" if value is None else repr(value)
-    return words if len(words) <= _MAX_QUOTED_CHARS else words[: _MAX_QUOTED_CHARS - 1] + "…"
+def _shown(value: object) -> str:
+    return "nothing" if value is None else short_repr(value)
 
 
 def _describe(value: object) -> str:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from statistics import fmean
@@ -149,14 +149,11 @@ class _Tally:
     too_large: dict[int, int] = field(default_factory=dict)  # questions larger than the budget, by budget
     notes: dict[str, None] = field(default_factory=dict)
 
-    def _by_category(self) -> dict[str, list[Outcome]]:
+    def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
+        """Return the results as a run; only the first system embeds the messages."""
         groups: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
             groups.setdefault(outcome.question.category, []).append(outcome)
-        return groups
-
-    def as_run(self, dataset: Dataset, budgets: Sequence[int], embedder: str, *, first: bool) -> Run:
-        """Return the results as a run; only the first system embeds the messages."""
         shares = self.in_context
         means = {size: fmean(shares[size]) if size in shares else None for size in budgets}
         too_large = [
@@ -171,7 +168,7 @@ class _Tally:
             backend=self.backend,
             embedder=embedder if self.system in _VECTOR_SYSTEMS else None,
             scores=_score(self.outcomes),
-            by_category={name: _score(of_it) for name, of_it in sorted(self._by_category().items())},
+            by_category={name: _score(of_it) for name, of_it in sorted(groups.items())},
             evidence_in_context=means,
             latency=Latency.of(self.times),
             ingest=Ingest(
@@ -208,39 +205,35 @@ class _Runner:
     @contextmanager
     def _fill(self, tally: _Tally, conversation: Conversation, random: Random) -> Iterator[System]:
         before, count = self.embedder.read(), len(conversation.messages)
-        if tally.open is None:
-            started, name = time.perf_counter(), tally.system
-            counted = self._report_loading(count) if name in _VECTOR_SYSTEMS else nullcontext(_do_nothing)
-            with counted as advance:
-                baseline = make_baseline(
-                    name,
+
+        def advance(done: int) -> None:  # facts learned from the messages are embedded too, and not counted
+            self.report("messages", self.loaded + min(done, count), self.messages)
+
+        with ExitStack() as stack:
+            if tally.open is None:
+                started = time.perf_counter()
+                system: System = make_baseline(
+                    tally.system,
                     conversation,
                     embedder=self.embedder,
                     counter=self.counter,
                     random=random,
                     progress=advance,
                 )
-            seconds, _ = map(float, self.embedder.read() - before)
-            tally.seconds_text += time.perf_counter() - started - seconds
-            yield baseline
-            return
-        with tally.open(self.embedder) as memory:
-            started = time.perf_counter()
-            system = MemorySystem(memory, random)
-            system.load(conversation)
-            tally.seconds_text += time.perf_counter() - started
-            with self._report_loading(count) as advance:
+                seconds, _ = map(float, self.embedder.read() - before)
+                tally.seconds_text += time.perf_counter() - started - seconds
+            else:
+                memory = stack.enter_context(tally.open(self.embedder))
+                started = time.perf_counter()
+                system = MemorySystem(memory, random)
+                system.load(conversation)
+                tally.seconds_text += time.perf_counter() - started
                 system.finish(advance)
-            tally.seconds_vectors += time.perf_counter() - started
+                tally.seconds_vectors += time.perf_counter() - started
+            if tally.system in _VECTOR_SYSTEMS:
+                self.loaded += count
+                self.report("messages", self.loaded, self.messages)
             yield system
-
-    @contextmanager
-    def _report_loading(self, count: int) -> Iterator[Callable[[int], None]]:
-        """Yield a function to be called with the number of messages done."""
-        # Facts learned from the messages are embedded too, and are not counted.
-        yield lambda done: self.report("messages", self.loaded + min(done, count), self.messages)
-        self.loaded += count
-        self.report("messages", self.loaded, self.messages)
 
     def _ask(self, system: System, question: Question, session_ids: dict[str, str], tally: _Tally) -> None:
         before, started = self.embedder.read(), time.perf_counter()

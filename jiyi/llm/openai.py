@@ -147,7 +147,8 @@ class OpenAILLM:
         reply = self._retry(
             lambda left, n: self._parse(read_reply, self._request(request, left, n)[0]), probe_aside=True
         )
-        return _cut_at_stop(reply, stop)
+        places = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
+        return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
 
     def chat(
         self,
@@ -253,12 +254,6 @@ def _add_schema(
         [*content, {"type": "text", "text": words}] if isinstance(content, list) else f"{content}\n\n{words}"
     )
     return [*before, {**last, "content": added}]
-
-
-def _cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:
-    """End a reply at its first stop word."""
-    places = [place for word in stop if word and (place := reply.text.find(word)) >= 0]
-    return replace(reply, text=reply.text[: min(places)], finish="stop") if places else reply
 
 
 def _write_request(

@@ -11,8 +11,8 @@ from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5 import locate as module
-from jiyi.embeddings.e5.fetch import check_model, fetch_model
-from jiyi.embeddings.e5.locate import NAME, SHA256, SIZE, cache_folder, find_model
+from jiyi.embeddings.e5.fetch import fetch_model
+from jiyi.embeddings.e5.locate import NAME, SHA256, SIZE, cache_folder, check_model, find_model
 from jiyi.errors import EmbeddingError, EndpointUnreachable, InputError
 
 

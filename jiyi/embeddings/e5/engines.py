@@ -9,7 +9,7 @@ import os
 import struct
 from collections.abc import Sequence
 from math import sqrt
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,37 +36,6 @@ _Attribute = int | float | list[int]
 _Shape = tuple[str, list[int | str]]  # a name and a shape; a size that varies is a name
 
 
-class Engine(Protocol):
-    """Computes the model on one thread; safe to call from several."""
-
-    name: str
-
-    def compute_mean(self, tokens: _Floats) -> _Floats:
-        """Return the mean of the last layer, of shape (384,), for embedded tokens of shape (count, 384)."""
-
-
-def make_engine(name: EngineName, weights: Weights) -> Engine:
-    """Return the engine; "auto" is onnxruntime where it can be imported.
-
-    EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
-    """
-    if name == "numpy":
-        return _NumpyEngine(weights)
-    was_set = _NO_TELEMETRY in os.environ
-    os.environ.setdefault(_NO_TELEMETRY, "1")
-    try:
-        import onnxruntime
-    except ImportError as error:
-        if name == "auto":
-            return _NumpyEngine(weights)
-        advice = "`pip install onnxruntime`, or set embedding_engine to auto"
-        raise EmbeddingError(f"onnxruntime cannot be imported ({error}): {advice}") from error
-    finally:
-        if not was_set:
-            del os.environ[_NO_TELEMETRY]
-    return _OnnxEngine(onnxruntime, weights)
-
-
 class _NumpyEngine:
     """Holds the matrices as float32: 85 MB. Texts of several threads run one after another."""
 
@@ -82,6 +51,7 @@ class _NumpyEngine:
                 self._norms[name] = weights.floats(f"{name}.w"), weights.floats(f"{name}.b")
 
     def compute_mean(self, tokens: _Floats) -> _Floats:
+        """Return the mean of the last layer, of shape (384,), for embedded tokens of shape (count, 384)."""
         with one_blas_thread():
             hidden = self._normalize(tokens, "emb.ln")
             for layer in (f"l{number}." for number in range(LAYERS)):
@@ -160,6 +130,32 @@ class _OnnxEngine:
     def compute_mean(self, tokens: _Floats) -> _Floats:
         mean: _Floats = self._session.run(None, {_TOKENS: tokens})[0]
         return mean
+
+
+Engine = _NumpyEngine | _OnnxEngine
+"""Computes the model on one thread; safe to call from several."""
+
+
+def make_engine(name: EngineName, weights: Weights) -> Engine:
+    """Return the engine; "auto" is onnxruntime where it can be imported.
+
+    EmbeddingError: onnxruntime is asked for and cannot be imported, or refuses the model.
+    """
+    if name == "numpy":
+        return _NumpyEngine(weights)
+    was_set = _NO_TELEMETRY in os.environ
+    os.environ.setdefault(_NO_TELEMETRY, "1")
+    try:
+        import onnxruntime
+    except ImportError as error:
+        if name == "auto":
+            return _NumpyEngine(weights)
+        advice = "`pip install onnxruntime`, or set embedding_engine to auto"
+        raise EmbeddingError(f"onnxruntime cannot be imported ({error}): {advice}") from error
+    finally:
+        if not was_set:
+            del os.environ[_NO_TELEMETRY]
+    return _OnnxEngine(onnxruntime, weights)
 
 
 def _build_onnx_model(weights: Weights) -> bytes:
