@@ -196,10 +196,10 @@ def find_alerts(
     for (user, session), (task_type, drift) in runs.items():
         source = {"task_type": task_type, "session_id": session, "user_id": user}
         details = {"run": f"the run {session!r}" if session else "the run", "why": drift.why}
-        if drift.failures >= thresholds.failures.warning:
-            alerts += _threshold_alert("failures", drift.failures, thresholds, details, source)
-        elif drift.drifting:
-            alerts += _threshold_alert("drift", drift.score, thresholds, details, source)
+        failing = drift.failures >= thresholds.failures.warning
+        if failing or drift.drifting:
+            name, value = ("failures", drift.failures) if failing else ("drift", drift.score)
+            alerts += _threshold_alert(name, value, thresholds, details, source)
     return tuple(sorted(alerts, key=lambda alert: alert.level != "critical"))
 
 

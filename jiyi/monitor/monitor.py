@@ -158,21 +158,18 @@ class ContextMonitor:
     def summarised(self, session_id: str = "", *, task_type: str = "", user_id: str | None = None) -> None:
         """Record that a summary was triggered; the task type is that of the session by default."""
         with self._lock:
-            session = self._sessions.get(self._key(session_id, user_id))
-            counted_type = self._counted_type(task_type or (session.task_type if session else ""))
-            self._count("summaries", counted_type)
+            session = self._sessions.get(self._key(session_id, user_id), _Session())
+            self._count("summaries", self._counted_type(task_type or session.task_type))
 
     def step(self, session_id: str, text: str, ok: bool = True, *, user_id: str | None = None) -> None:
         """Record a step of a run, such as a tool call, of which 1,000 characters are kept, and how it went.
 
         The goal of the run is the question of the last window of the session.
         """
-        now = self.clock()
-        step = Step(text=text[:_MAX_STEP_CHARS], ok=ok)
         with self._lock:
             session = self._session(session_id, user_id)
-            session.steps.append((session.question, step))
-            session.stepped_at, session.drift = now, None
+            session.steps.append((session.question, Step(text=text[:_MAX_STEP_CHARS], ok=ok)))
+            session.stepped_at, session.drift = self.clock(), None
             task_type = self._counted_type(session.task_type)
             self._count("steps", task_type)
             self._count("failed_steps", task_type, int(not ok))

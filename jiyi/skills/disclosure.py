@@ -97,8 +97,7 @@ class Disclosure:
         self._max_card_tokens = max_card_tokens
         self._router = router or Router(registry)
         self._lock = threading.RLock()
-        names = dict.fromkeys(name for name in opened if name in registry)
-        self._opened = list(names)[-max_open:]
+        self._opened = list(dict.fromkeys(name for name in opened if name in registry))[-max_open:]
         self._routed: frozenset[str] = frozenset()
         self._task_id = ""
         self._changes: deque[Swapped] = deque(maxlen=_MAX_CHANGES)
@@ -132,9 +131,8 @@ class Disclosure:
     def close(self, name: str) -> bool:
         """Close a skill, and return whether it was open."""
         with self._lock:
-            was_open = name in self._opened
-            self._opened = [opened_name for opened_name in self._opened if opened_name != name]
-            return was_open
+            before, self._opened = self._opened, [other for other in self._opened if other != name]
+            return name in before
 
     def swap(self, names: Sequence[str]) -> tuple[str, ...]:
         """Open exactly these skills, as for a new task, and return the names of those closed.
@@ -197,9 +195,7 @@ class Disclosure:
     def news(self) -> list[Swapped]:
         """Return the changes of `begin`, `follow` and `end` since the last call, at most 20."""
         with self._lock:
-            changes = list(self._changes)
-            self._changes.clear()
-            return changes
+            return [self._changes.popleft() for _ in range(len(self._changes))]
 
     def route(self, query: str, limit: int = 1) -> list[Routed]:
         """Return the skills that fit a query, as `Router.route`, without opening them."""

@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -99,7 +100,7 @@ class SkillRegistry:
         """Return a skill with body, examples and other paths; raises as `get`, InputError if unreadable."""
         with self._lock:
             if name not in self._bodies:
-                self._bodies[name] = self._read(name)
+                self._bodies[name] = _read_body(self.get(name))
             return self._bodies[name]
 
     def resource(self, name: str, resource: str) -> str:
@@ -112,7 +113,7 @@ class SkillRegistry:
         with self._lock:
             if key not in self._tokens:
                 try:
-                    skill = self._bodies.get(name) or self._read(name)
+                    skill = self._bodies.get(name) or _read_body(self.get(name))
                 except InputError:
                     return 0
                 texts = (skill.body or "", *skill.examples.values())
@@ -139,13 +140,6 @@ class SkillRegistry:
             self._cards, self._bodies, self._tokens = dict(sorted(cards.items())), {}, {}
             self.problems = tuple(problems)
             self.version += 1
-
-    def _read(self, name: str) -> Skill:
-        card = self.get(name)
-        try:
-            return _read_body(card)
-        except (InputError, NotFound) as error:  # a file was removed meanwhile
-            raise InputError(f"the skill {name} cannot be opened: {error}") from error
 
     def _skill_folders(self, problems: list[SkillProblem]) -> Iterator[Path]:
         for folder in self._folders:
@@ -187,15 +181,14 @@ def _read_card(folder: Path) -> Skill:
 
 def _read_body(card: Skill) -> Skill:
     """Return the skill with body, examples (``examples.md`` or ``examples/*.md``) and other file names."""
-    _, body = _split_file(card.folder, card_only=False)
-    names = list(islice(_files(card.folder), _MAX_RESOURCES))
-    examples = [name for name in names if _EXAMPLES.fullmatch(name)]
-    return replace(
-        card,
-        body=body.strip(),
-        examples={name: _read_resource(card, name).strip() for name in examples},
-        resources=tuple(name for name in names if name not in examples),
-    )
+    try:
+        _, body = _split_file(card.folder, card_only=False)
+        names = list(islice(_files(card.folder), _MAX_RESOURCES))
+        examples = {n: _read_resource(card, n).strip() for n in names if _EXAMPLES.fullmatch(n)}
+    except (InputError, NotFound) as error:  # a file was removed meanwhile
+        raise InputError(f"the skill {card.name} cannot be opened: {error}") from error
+    others = tuple(name for name in names if name not in examples)
+    return replace(card, body=body.strip(), examples=examples, resources=others)
 
 
 def _read_resource(skill: Skill, name: str) -> str:
@@ -304,18 +297,10 @@ def _files(folder: Path) -> Iterator[str]:
         here = Path(path)
         deep = len(here.relative_to(root).parts) >= _MAX_DEPTH
         folders[:] = [] if deep else sorted(f for f in folders if f[0] != "." and f not in _SKIPPED_FOLDERS)
-        for name in sorted(files):
-            file = here / name
-            if name[0] != "." and file != root / _SKILL_FILE and _is_inside(file, root):
-                yield file.relative_to(root).as_posix()
-
-
-def _is_inside(file: Path, root: Path) -> bool:
-    """Return whether a path is a regular file inside the folder, also after following links."""
-    try:
-        return file.is_file() and file.resolve(strict=True).is_relative_to(root)
-    except (OSError, RuntimeError):
-        return False
+        for file in (here / name for name in sorted(files) if name[0] != "."):
+            with suppress(OSError, RuntimeError):  # a link to nowhere, or to itself
+                if file != root / _SKILL_FILE and file.is_file() and file.resolve().is_relative_to(root):
+                    yield file.relative_to(root).as_posix()
 
 
 def _text_field(fields: Mapping[str, Any], name: str) -> str:

@@ -198,13 +198,8 @@ class _CardIndex:
         cards = len(self.texts) + _SMOOTHING_CARDS
         rarest = math.log(1 + cards)
         self.weights = {term: math.log(1 + cards / n) / rarest for term, n in cards_with.items()}
-        self.languages = [_languages(text) for text in self.texts]
-
-
-def _languages(text: str) -> tuple[str, ...]:
-    """Return the languages of a card, which may be both."""
-    halves = re.split(r"[.。;；!！?？\n]", text)
-    return tuple(sorted({language(half) for half in halves if len(half.strip()) > 3}))
+        clauses = [re.split(r"[.。;；!！?？\n]", text) for text in self.texts]
+        self.languages = [{language(one) for one in some if len(one.strip()) > 3} for some in clauses]
 
 
 def _is_named(query: str, name: str) -> bool:
