@@ -81,9 +81,11 @@ class Extract:
         topics = [ExtractedItem(text=topic, confidence=0.7, method="llm") for topic in reading.topics]
         known = {item.text for item in (*users, *conclusions, *todos)}
         if method == "patterns":
-            todos_by_sign, decisions = _find_decisions(messages, known)
-            todos = _sort_by_source([*todos, *todos_by_sign], messages)
-            conclusions = _sort_by_source([*conclusions, *decisions], messages)
+            for is_task, item in _find_decisions(messages, known):
+                (todos if is_task else conclusions).append(item)
+            places = {message.id: place for place, message in enumerate(messages)}
+            for items in (todos, conclusions):
+                items.sort(key=lambda item: places.get(item.source, len(places)))
             topics = _find_topics(pieces)
         return Extracted(
             user_information=_deduplicate(users),
@@ -169,12 +171,8 @@ def _statement_text(statement: Statement) -> str:
     return " ".join(part for part in (statement.subject, statement.predicate, statement.object) if part)
 
 
-def _find_decisions(
-    messages: Sequence[Message], known_texts: set[str]
-) -> tuple[list[ExtractedItem], list[ExtractedItem]]:
-    """Return the sentences that no pattern read: those that name a task, and those that decide something."""
-    tasks: list[ExtractedItem] = []
-    decisions: list[ExtractedItem] = []
+def _find_decisions(messages: Sequence[Message], known: set[str]) -> Iterator[tuple[bool, ExtractedItem]]:
+    """Yield the sentences that no pattern read and that name a task or decide something; True: a task."""
     for sentence in split_messages(messages):
         text = " ".join(sentence.text.split()).strip(" ,，。.;；")
         if messages[sentence.source].role in ("tool", "system") or not 6 <= len(text) <= _MAX_QUOTE_CHARS:
@@ -182,14 +180,12 @@ def _find_decisions(
         found_signs = traits(text)
         if found_signs & (Trait.QUESTION | Trait.SUPPOSES | Trait.REPORTS | Trait.GREETING):
             continue
-        is_task = signs().task.search(text)
+        is_task = signs().task.search(text) is not None
         if not is_task and not found_signs & _DECISION_TRAITS:
             continue
-        if not any(text in other or other in text for other in known_texts):
-            source = messages[sentence.source].id
-            item = ExtractedItem(text=text, source=source, confidence=_DECISION_CONFIDENCE, method="signs")
-            (tasks if is_task else decisions).append(item)
-    return tasks, decisions
+        if not any(text in other or other in text for other in known):
+            source, sure = messages[sentence.source].id, _DECISION_CONFIDENCE
+            yield is_task, ExtractedItem(text=text, source=source, confidence=sure, method="signs")
 
 
 def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
@@ -214,11 +210,6 @@ def _find_topics(messages: Sequence[Message]) -> list[ExtractedItem]:
         ExtractedItem(text=spelling[key], confidence=round(0.5 * turns[key] / share, 2), method="terms")
         for key in best
     ]
-
-
-def _sort_by_source(items: Sequence[ExtractedItem], messages: Sequence[Message]) -> list[ExtractedItem]:
-    place = {message.id: n for n, message in enumerate(messages)}
-    return sorted(items, key=lambda item: place.get(item.source, len(place)))
 
 
 def _deduplicate(items: Sequence[ExtractedItem]) -> tuple[ExtractedItem, ...]:

@@ -189,7 +189,6 @@ class PruneTokens:
         return result
 
     def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[_PrunedText, tuple[str, ...]]:
-        """Return the pruned text, and notes about it."""
         droppable, protected = self._rank_words(words, target)
         pruned = _PrunedText(words, [*droppable, *protected] if hard else droppable, self.counter.count_text)
         pruned.cut_to(target)

@@ -62,7 +62,6 @@ def _find_json(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join the spans that overlap."""
     merged: list[tuple[int, int]] = []
     for start, end in spans:
         if merged and start < merged[-1][1]:

@@ -140,9 +140,8 @@ def check_texts(texts: Sequence[str], call: str) -> list[str]:
     if isinstance(texts, str):
         raise InputError(f"{verb}() takes a list of texts, not one string: write {call}")
     items = list(texts)
-    for item in items:
-        if not isinstance(item, str):
-            raise InputError(f"{verb}() takes texts, not {type(item).__name__}")
+    if wrong := [type(item).__name__ for item in items if not isinstance(item, str)]:
+        raise InputError(f"{verb}() takes texts, not {wrong[0]}")
     return items
 
 

@@ -191,33 +191,26 @@ class OpenAIEmbedder:
             if self._dims is None:
                 self._dims = vectors.shape[1]
         if vectors.shape[1] != self._dims:
-            raise Failure(
-                EndpointRefused(
-                    f"{self._endpoint.shown} gave vectors of size {vectors.shape[1]}, not {self._dims}: "
-                    "check that the model behind the name did not change and that it supports dimensions"
-                )
-            )
+            sizes = f"vectors of size {vectors.shape[1]}, not {self._dims}"
+            advice = "check that the model behind the name did not change and that it supports dimensions"
+            raise Failure(EndpointRefused(f"{self._endpoint.shown} gave {sizes}: {advice}"))
         return vectors
 
 
 def _shorten(text: str, refusal: str, model: str) -> str:
     """Return the text up to the limit that a refusal names, in estimated tokens; without one, half of it."""
-    limit = _NAMED_LIMIT.search(refusal)
-    if limit is not None:
-        max_length = int(limit[1].replace(",", ""))
-        in_chars = limit[2].lower() == "char"
-        cut = text[:max_length] if in_chars else counter_for(model).truncate(text, max_length)
-        if len(cut) < len(text):
-            return cut
-    return text[: len(text) // 2]
+    cut = text
+    if limit := _NAMED_LIMIT.search(refusal):
+        most = int(limit[1].replace(",", ""))
+        cut = text[:most] if limit[2].lower() == "char" else counter_for(model).truncate(text, most)
+    return cut if len(cut) < len(text) else text[: len(text) // 2]
 
 
 def _read_vectors(body: bytes, count: int) -> Vectors32:
     """Return the `count` vectors of an answer in the order asked, each of length 1, or raise ValueError."""
     items = items_in_order(body, ["data"], count, "vectors", by_place=True)
     rows = [_read_row(item.get("embedding"), index) for index, item in enumerate(items)]
-    sizes = {len(row) for row in rows}
-    if len(sizes) > 1:
+    if len(sizes := {len(row) for row in rows}) > 1:
         raise ValueError(f"its vectors have different sizes: {sorted(sizes)}")
     return np.stack(rows).astype(np.float32)
 

@@ -50,7 +50,6 @@ def split_parts(text: str, *, size: int = 1_200, most: int = 8) -> list[str]:
 
 
 def _find_part_end(text: str, start: int, size: int) -> int:
-    """Return the end of the part that begins at `start`."""
     window = text[start : start + 2 * size]
     costs = _sum_costs(window)
     longest, rest = _MAX_SHARE * size, costs[-1]

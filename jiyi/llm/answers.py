@@ -24,8 +24,7 @@ _UNNAMED_TOOL = "unnamed"  # endpoints refuse a call without a name when it is s
 
 def read_reply(body: bytes) -> Reply:
     """Return the reply in an answer, without thoughts; a ValueError says why it is no answer."""
-    fields, _ = _read_answer(body)
-    return Reply(**fields)
+    return Reply(**_read_answer(body)[0])
 
 
 def read_turn(body: bytes) -> Turn:
@@ -42,8 +41,8 @@ def text_of(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, list):
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
-        return "".join(part for part in parts if isinstance(part, str))
+        texts = (part.get("text") for part in content if isinstance(part, dict))
+        return "".join(text for text in texts if isinstance(text, str))
     if not isinstance(content, str):
         raise ValueError(f"its message holds no text but {type(content).__name__}")
     return content
@@ -126,7 +125,6 @@ def _read_count(tokens: Any) -> int | None:
 
 
 def _read_calls(calls: Any) -> Iterator[ToolCall]:
-    """Yield the tool calls of a message."""
     used_ids: set[str] = set()
     for call in calls if isinstance(calls, list) else ():
         if not isinstance(call, dict):

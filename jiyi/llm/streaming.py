@@ -187,7 +187,6 @@ class _Assembly:
         return text
 
     def _add_call_piece(self, piece: dict[str, Any]) -> None:
-        """Add a piece of a tool call to the call it belongs to."""
         body = piece.get("function")
         body = body if isinstance(body, dict) else {}
         id, name = str(piece.get("id") or ""), str(body.get("name") or "")

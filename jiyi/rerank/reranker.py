@@ -91,9 +91,9 @@ def rerank(
     except Exception as error:  # a reranker of the caller may raise anything: the order before holds
         problem = f"failed: {type(error).__name__}: {error}"
     else:
-        if len(scores) == len(items) and all(map(isfinite, scores)):
-            return Reranked(scores=tuple(scores))
         problem = "answered with nonsense: a score is no finite number"
         if len(scores) != len(items):
             problem = f"answered with nonsense: {len(items)} texts were given, {len(scores)} scores came back"
+        elif all(map(isfinite, scores)):
+            return Reranked(scores=tuple(scores))
     return Reranked(scores=None, note=f"not reranked, {name} {problem}")

@@ -55,7 +55,6 @@ class Swapped:
     why: str = ""  # a question with what it shares with the skill, or a task
 
     def __bool__(self) -> bool:
-        """Return whether anything changed."""
         return bool(self.opened or self.closed)
 
     @property
@@ -184,8 +183,6 @@ def choose_swap(matches: Sequence[Routed], opened: Collection[str], routed: Coll
 
 
 class _CardIndex:
-    """The terms, weights and languages of cards."""
-
     def __init__(self, version: int, skills: Iterable[Skill]) -> None:
         self.version = version
         self.skills = tuple(skills)

@@ -99,17 +99,13 @@ class Secrecy:
 
     def __call__(self, text: str, *wordings: str) -> str:
         """Return a text with hidden secrets; ``wordings`` as for `secrets`."""
-        found = secrets(text, *wordings)
-        if not found:
-            return text
-        terms = query_terms("\n".join([text, *wordings])) if self._subjects else ()
+        found, parts, position = secrets(text, *wordings), list[str](), 0
+        terms = query_terms("\n".join([text, *wordings])) if found and self._subjects else ()
         may_show = not self._subjects or not self._subjects.isdisjoint(terms)
-        parts, position = [], 0
         for secret in found:
-            if secret.kind in self._requested and may_show:
-                continue
-            parts += [text[position : secret.start], _load_rules().stands_for[self.language][secret.kind]]
-            position = secret.end
+            if secret.kind not in self._requested or not may_show:
+                parts += text[position : secret.start], _load_rules().stands_for[self.language][secret.kind]
+                position = secret.end
         return "".join([*parts, text[position:]])
 
 
@@ -133,16 +129,10 @@ class _SecretRules(NamedTuple):
 @cache
 def _load_rules() -> _SecretRules:
     data = read_toml(__package__, "secrets")
-    rules = [
-        _Rule(
-            rule["kind"],
-            re.compile(fill_parts(rule["pattern"], data["parts"])),
-            _CHECKS[rule.get("check", "any")],
-        )
-        for rule in data["rule"]
-    ]
+    patterns = [re.compile(fill_parts(rule["pattern"], data["parts"])) for rule in data["rule"]]
+    rules = zip(data["rule"], patterns, strict=True)
     return _SecretRules(
-        rules,
+        [_Rule(rule["kind"], pattern, _CHECKS[rule.get("check", "any")]) for rule, pattern in rules],
         hints=Hints(rule["hints"] for rule in data["rule"]),
         asks={kind: re.compile(words) for kind, words in data["asks"].items()},
         stands_for={

@@ -108,8 +108,6 @@ def _gelu(value: _Floats) -> _Floats:
 
 
 class _OnnxEngine:
-    """Computes the model with onnxruntime, on one thread."""
-
     def __init__(self, runtime: Any, weights: Weights) -> None:
         self.name = f"onnxruntime {runtime.__version__}"
         options = runtime.SessionOptions()
