@@ -68,6 +68,15 @@ _QUESTION, _NUMBER, _DATE, _NAME, _I, _YOU, _NO, _DECISION, _GREETING, _ASKS_LAS
     sign.value for sign in list(Trait)[:10]
 )
 
+_CLUES = (  # a trait, the list of its words in English, its pattern in Chinese
+    (_NUMBER, "numbers", "number_zh"),
+    (_DATE, "dates", "date_zh"),
+    (_I, "first_person", "first_person_zh"),
+    (_YOU, "second_person", "second_person_zh"),
+    (_NO, "denials", "denial_zh"),
+    (_DECISION, "decides", "decides_zh"),
+)
+
 _LATIN = re.compile(r"[a-z]+(?:'[a-z]+)*")
 _NOT_WORDS = re.compile(r"[\W_]+")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
@@ -100,12 +109,20 @@ def traits(text: str) -> Trait:
     sample = text[:_SAMPLE]
     lower = sample.lower().replace("’", "'")
     words = set(_LATIN.findall(lower))
+    chinese = not sample.isascii() and _HAN.search(sample)
+    for trait, listed, pattern in _CLUES:
+        if not words.isdisjoint(getattr(signs, listed)) or (
+            chinese and getattr(signs, pattern).search(sample)
+        ):
+            found |= trait
+    if not words.isdisjoint(signs.pointers) and signs.pointed.search(lower):
+        found |= _DATE
+    if not words.isdisjoint(signs.decides_hints) and signs.decides_phrase.search(lower):
+        found |= _DECISION
+    if "remember" in words and not found & _QUESTION:  # not "do you remember ...?"
+        found |= _DECISION
     if words:
-        found |= _english(sample, lower, words, signs)
-        if "remember" in words and not found & _QUESTION:  # not "do you remember ...?"
-            found |= _DECISION
-    if not sample.isascii() and _HAN.search(sample):
-        found |= _chinese(sample, signs)
+        found |= (_NAME if signs.capitalised.search(sample) else 0) | (_NO if "n't" in lower else 0)
     if _DIGIT.search(sample):
         found |= _NUMBER | (_DATE if signs.date_digits.search(lower) else 0)
     elif len(text) <= _SMALL_TALK and _is_small_talk(lower, words, signs):
@@ -125,38 +142,6 @@ def _punctuation(text: str) -> int:
     if end.endswith(("?", "？", *_ASKS_ZH)):
         return _QUESTION | _ASKS_LAST
     return _QUESTION if "?" in text or "？" in text else 0
-
-
-def _english(sample: str, lower: str, words: set[str], signs: SimpleNamespace) -> int:
-    found = 0
-    for listed, trait in (
-        (signs.numbers, _NUMBER),
-        (signs.dates, _DATE),
-        (signs.first_person, _I),
-        (signs.second_person, _YOU),
-        (signs.denials, _NO),
-        (signs.decides, _DECISION),
-    ):
-        if not words.isdisjoint(listed):
-            found |= trait
-    if not words.isdisjoint(signs.pointers) and signs.pointed.search(lower):
-        found |= _DATE
-    if not words.isdisjoint(signs.decides_hints) and signs.decides_phrase.search(lower):
-        found |= _DECISION
-    return found | (_NAME if signs.capitalised.search(sample) else 0) | (_NO if "n't" in lower else 0)
-
-
-def _chinese(sample: str, signs: SimpleNamespace) -> int:
-    found = 0
-    number, date, denies, decides = signs.number_zh, signs.date_zh, signs.denial_zh, signs.decides_zh
-    for sign, trait in ((number, _NUMBER), (date, _DATE), (denies, _NO), (decides, _DECISION)):
-        if sign.search(sample):
-            found |= trait
-    if "我" in sample or "咱" in sample:
-        found |= _I
-    if "你" in sample or "您" in sample:
-        found |= _YOU
-    return found
 
 
 def _is_small_talk(lower: str, words: set[str], signs: SimpleNamespace) -> bool:
