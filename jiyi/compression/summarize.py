@@ -1,7 +1,4 @@
-"""Summaries of conversations, one-shot or growing: by a model, or extractive.
-
-A model gets the whole conversation, piece by piece.
-"""
+"""Summaries of conversations, one-shot or growing: by a model, or extractive."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

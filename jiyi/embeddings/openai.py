@@ -91,10 +91,8 @@ class OpenAIEmbedder:
     @property
     def name(self) -> str:
         """Model and what else decides its vectors, such as "openai:text-embedding-3-large@256"."""
-        name = f"openai:{self._models['passage']}"
-        if self.dimensions is not None:
-            name += f"@{self.dimensions}"
-        if self._models["query"] != self._models["passage"]:
+        name = f"openai:{self.model}" + ("" if self.dimensions is None else f"@{self.dimensions}")
+        if self._models["query"] != self.model:
             name += f"+query:{self._models['query']}"
         if any(self._prefixes.values()):
             name += f"+prefix:{stable_id(self._prefixes['query'], self._prefixes['passage'])[:8]}"

@@ -93,21 +93,17 @@ def _read_chunks(response: Any, relay: Relay) -> Iterator[bytes]:
     """Yield the bytes of an answer as they come; errors of the connection become those of `openai`."""
     import openai
 
-    chunks = response.iter_bytes()
-    while True:
-        relay.check()
-        try:
-            chunk = next(chunks, None)
-        except openai.OpenAIError:
-            raise
-        # The HTTP package below, and so the class of its errors, depends on the version of openai.
-        except Exception as error:
-            if "Timeout" in type(error).__name__:
-                raise openai.APITimeoutError(response.http_request) from error
-            raise openai.APIConnectionError(request=response.http_request) from error
-        if chunk is None:
-            return
-        yield chunk
+    try:
+        for chunk in response.iter_bytes():
+            relay.check()
+            yield chunk
+    except (openai.OpenAIError, GivenUp):
+        raise
+    # The HTTP package below, and so the class of its errors, depends on the version of openai.
+    except Exception as error:
+        if "Timeout" in type(error).__name__:
+            raise openai.APITimeoutError(response.http_request) from error
+        raise openai.APIConnectionError(request=response.http_request) from error
 
 
 class _StreamBroken(ValueError):

@@ -4,9 +4,7 @@ Each step has a nearness to the goal from 0 to 1. Terms of the step that the goa
 earlier step half the nearness of that step: "tail error.log" after "look at the logs of nginx" is still
 near, and a chain of small digressions fades out. A weight of 1.5 is nearness 1.
 
-The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is 1 minus that. A
-run drifts when the score is at a limit or above after four steps, or when one action failed several times
-without success between.
+The nearness is smoothed (exponentially weighted moving average, Roberts 1959); the score is 1 minus that.
 """
 
 from collections.abc import Sequence
@@ -49,10 +47,10 @@ class Drift:
 def find_drift(goal: str, steps: Sequence[Step], *, drifted: float = _DRIFT_SCORE, repeats: int = 3) -> Drift:
     """Return how far the steps have moved away from the goal.
 
-    Steps come oldest first; the run drifts from the score ``drifted`` or from ``repeats`` failures of one
-    action. If the goal has fewer than two words, only failures count. A step in another language than the
-    goal that shares no term with it is skipped. Only the first 2,000 characters of each and failures of the
-    last 12 steps count.
+    Steps come oldest first; the run drifts from the score ``drifted`` on, after four steps, or from
+    ``repeats`` failures of one action without success between. If the goal has fewer than two words, only
+    failures count. A step in another language than the goal that shares no term with it is skipped. Only the
+    first 2,000 characters of each and failures of the last 12 steps count.
     """
     failures, action = _count_failures(steps)
     comparable = len(query_terms(goal[:_MAX_CHARS])) >= _MIN_TERMS

@@ -58,7 +58,7 @@ def find_dates(text: str, now: datetime, zone: tzinfo = UTC) -> list[TimeSpan]:
     pieces = _merge(pieces, partial(_without_lone_weekday, context))
     pieces = _merge(pieces, partial(_as_range, context))
     spans = (_to_time_span(context, _extend_to_now(context, piece)) for piece in pieces)
-    return [span for span in spans if span is not None]
+    return [*filter(None, spans)]
 
 
 def has_date(text: str) -> bool:
