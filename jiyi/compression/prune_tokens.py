@@ -177,31 +177,25 @@ class PruneTokens:
     ) -> Compressed:
         """Return the texts without the words that say least, as `Compressor`; ``query`` is ignored."""
         texts = Compressible(given, self.counter, "prune_tokens", max_tokens)
+        hard = max_tokens is not None
         target = max(1, round(self.rate * texts.tokens)) if max_tokens is None else max_tokens
         if texts.tokens <= target:
             return texts.unchanged()
-        words = _split_texts(texts.texts, self.force_tokens)
-        pruned, notes = self._choose(words, target, hard=max_tokens is not None)
-        ids = [texts.messages[source].id for source in pruned.sources()]
-        result = texts.result(pruned.text(), ids, *notes)
-        if result.tokens >= texts.tokens and max_tokens is None:
-            return texts.unchanged(*notes)
-        return result
-
-    def _choose(self, words: list[Word], target: int, hard: bool) -> tuple[_PrunedText, tuple[str, ...]]:
+        words, notes = _split_texts(texts.texts, self.force_tokens), list[str]()
         droppable, protected = self._rank_words(words, target)
         pruned = _PrunedText(words, [*droppable, *protected] if hard else droppable, self.counter.count_text)
         pruned.cut_to(target)
         pruned.restore(target)
-        note = ""
         if lost := sum(place in pruned.dropped for place in protected):
-            note = (
+            notes.append(
                 f"{lost} protected spans (numbers, names, code, ...) did not fit and were left out; "
                 "ToolOutput shortens long JSON and logs"
             )
         elif not hard and pruned.tokens() > target:
-            note = "what is never cut (numbers, names, code, ...) takes more than the rate leaves"
-        return pruned, (note,) if note else ()
+            notes.append("what is never cut (numbers, names, code, ...) takes more than the rate leaves")
+        ids = [texts.messages[source].id for source in pruned.sources()]
+        result = texts.result(pruned.text(), ids, *notes)
+        return texts.unchanged(*notes) if result.tokens >= texts.tokens and not hard else result
 
     def _rank_words(self, words: list[Word], target: int) -> tuple[list[int], list[int]]:
         """Return the places of droppable and of protected words, each in the order of dropping."""

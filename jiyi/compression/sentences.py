@@ -33,18 +33,13 @@ def protected_spans(text: str, forced: Sequence[str] = ()) -> list[tuple[int, in
     options, ids and names with digits, quotations of at most 120 characters, numbers with
     their units, and what is in ``forced`` as it is written there.
     """
-    blocks = sorted([*_find_fences(text), *_find_json(text)])
+    fences = _FENCE.finditer(text) if "```" in text or "~~~" in text else ()
+    indented = _INDENTED_LINE.finditer(text) if "    " in text or "\t" in text else ()
+    blocks = [*(match.span() for match in (*fences, *indented)), *_find_json(text)]
     numbers = {match.start(1) for match in _NUMBERED.finditer(text)}
     spans = [match.span() for match in _protected_pattern().finditer(text) if match.start() not in numbers]
     forced_spans = [match.span() for word in forced if word for match in re.finditer(re.escape(word), text)]
     return _merge_spans(sorted([*blocks, *spans, *forced_spans]))
-
-
-def _find_fences(text: str) -> Iterator[tuple[int, int]]:
-    if "```" in text or "~~~" in text:
-        yield from (match.span() for match in _FENCE.finditer(text))
-    if "    " in text or "\t" in text:
-        yield from (match.span() for match in _INDENTED_LINE.finditer(text))
 
 
 def _find_json(text: str) -> Iterator[tuple[int, int]]:
