@@ -13,7 +13,7 @@ from refusing import refused
 
 from jiyi.embeddings import E5Embedder
 from jiyi.embeddings.e5.embedder import load_model
-from jiyi.embeddings.e5.locate import SHA256, model_file
+from jiyi.embeddings.e5.locate import SHA256, check_model, model_file
 from jiyi.embeddings.e5.tokenizer import Tokenizer
 from jiyi.embeddings.e5.weights import Weights
 from jiyi.errors import EmbeddingError
@@ -116,7 +116,7 @@ def test_a_damaged_file_is_refused_by_name_and_hash(tmp_path, place):
     content = bytearray(model_file().read_bytes())
     content[place] ^= 0x10
     damaged.write_bytes(content)
-    refused(EmbeddingError, rf"e5-small-q4\.bin.*not {SHA256}", Weights(damaged).check)
+    refused(EmbeddingError, rf"e5-small-q4\.bin.*not {SHA256}", check_model, damaged)
 
 
 @pytest.mark.parametrize("content", [b"", b"E5S1", bytes(10_000)])
