@@ -50,10 +50,10 @@ from shared import parser_of, write_json
 
 from jiyi.records import Message, Query, Scope
 from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorIndex
-from jiyi.storage.faiss import FaissVectors, UserCodes
 from jiyi.storage.postgres import PostgresDatabase, PostgresVectors, ann
 from jiyi.storage.postgres.ann import AnnIndex
 from jiyi.storage.postgres.migrate import tables
+from jiyi.storage.sqlite.faiss import FaissVectors, UserCodes
 from jiyi.storage.vectors import VectorRow
 
 DIMS = 384

@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 _INDEX, _OWNER = "vector_index", "chroma_owner"  # names in the table meta: its vectors are in Chroma
-_NEEDS = {
-    "chroma": ("vectors in Chroma need", ("chromadb",)),
-    "faiss": ("search by FAISS needs", ("faiss",)),
-    "postgres": ("a memory on PostgreSQL needs", ("psycopg", "psycopg_pool")),
+_NEEDS = {  # by extra: the module, what for, and the packages
+    "chroma": ("chroma", "vectors in Chroma need", ("chromadb",)),
+    "faiss": ("sqlite.faiss", "search by FAISS needs", ("faiss",)),
+    "postgres": ("postgres", "a memory on PostgreSQL needs", ("psycopg", "psycopg_pool")),
 }
 
 
@@ -150,13 +150,13 @@ def drift(place: Place, settings: Settings) -> "Drift | None":
 
 def adapter(name: str) -> ModuleType:
     """Import a package of `jiyi.storage` that needs an extra; raise `MissingExtra` without it."""
-    purpose, packages = _NEEDS[name]
+    module, purpose, packages = _NEEDS[name]
     try:
         for package in packages:
             import_module(package)
     except ImportError as error:
         raise MissingExtra(f'{purpose} a package: pip install "jiyi[{name}]"') from error
-    return import_module(f"jiyi.storage.{name}")
+    return import_module(f"jiyi.storage.{module}")
 
 
 def _refuse_chroma(database: Database) -> None:

@@ -10,7 +10,7 @@ from jiyi.errors import DatabaseDamaged
 from jiyi.records import Kind
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import Row
-from jiyi.storage.user_cache import UserCache
+from jiyi.storage.search.user_cache import UserCache
 
 __all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "grouped", "retried"]
 

@@ -10,17 +10,17 @@ from typing import Any, TypeVar, cast
 from jiyi.clock import to_micros
 from jiyi.errors import BadQuery, InputError
 from jiyi.records import MAX_LIMIT, SEARCHABLE, Kind, Message, Query, Record, Scope, Session
-from jiyi.storage.candidates import Candidates, Key, Rows
 from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Database, retried
-from jiyi.storage.matching import find_candidates
 from jiyi.storage.relational import write
 from jiyi.storage.relational.conditions import document_conditions, kind_conditions
 from jiyi.storage.relational.find import Cursor, Page, find_by_keys, find_records, scan_records
 from jiyi.storage.relational.snapshot import Snapshot, ensure_snapshot, read_allowed_docs, take_snapshot
 from jiyi.storage.rows import is_storable
+from jiyi.storage.search.candidates import Candidates, Key, Rows
+from jiyi.storage.search.matching import find_candidates
+from jiyi.storage.search.postings import Words
 from jiyi.storage.vectors import VectorIndex
-from jiyi.storage.words import Words
 
 __all__ = [
     "Amendment",

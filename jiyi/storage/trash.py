@@ -9,7 +9,6 @@ from datetime import datetime
 from jiyi.clock import to_micros, utc_from_micros
 from jiyi.errors import BadQuery, DatabaseDamaged, StorageError
 from jiyi.records import FORGETTABLE, Kind, Query, Record, Scope
-from jiyi.storage.candidates import Key
 from jiyi.storage.database import Connection, Database, Dialect, grouped, retried
 from jiyi.storage.relational.conditions import Where
 from jiyi.storage.relational.find import Page, find_by_keys
@@ -24,6 +23,7 @@ from jiyi.storage.rows import (
     kind_of,
     row_checksum,
 )
+from jiyi.storage.search.candidates import Key
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = ["Discarded", "Trash", "decode_entries", "key_of"]

@@ -10,16 +10,23 @@ from numpy.typing import NDArray
 
 from jiyi.errors import EmbedderMismatch, WrongState
 from jiyi.records import Kind, Match, Query, Role, Scope, Searchable
-from jiyi.storage.candidates import Key, Rows
-from jiyi.storage.database import Connection, Database, grouped, retried
+from jiyi.storage.database import Call, Connection, Database, grouped, retried
 from jiyi.storage.relational.find import find_by_keys
-from jiyi.storage.relational.snapshot import Sets, Snapshot, Spaces, ensure_snapshot, read_spaces
+from jiyi.storage.relational.snapshot import (
+    Sets,
+    Snapshot,
+    Spaces,
+    ensure_snapshot,
+    parse_spaces,
+    read_spaces,
+)
+from jiyi.storage.search.candidates import Key, Rows
+from jiyi.storage.search.user_vectors import CachedVectors, Ints, Parts, Vectors
 
 __all__ = ["Parts", "PendingText", "Vector", "VectorIndex", "VectorRow", "rows_by_user"]
 
 Vector = NDArray[np.float32]
 
-_Docs = NDArray[np.int64]
 _LEASE_SECONDS = 120
 _FAR_FUTURE = 2**62  # later than any lease ends, even where a clock went back
 _BATCH_SIZE = 10_000  # vectors dropped at once
@@ -41,14 +48,6 @@ class VectorRow:
     """The vectors of one record: one for each part of its text."""
 
     key: tuple[str, int]  # from `PendingText`
-    vectors: NDArray[np.float32]  # shape (parts, dims), rows of length 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Parts:
-    """Vectors of some records: one for each part of their texts."""
-
-    rows: NDArray[np.intp]  # index of the record among those asked for
     vectors: NDArray[np.float32]  # shape (parts, dims), rows of length 1
 
 
@@ -158,7 +157,7 @@ class VectorIndex:
         """Return what `nearest` finds as rows of ``snapshot.terms``, in its order; -1 for unknown records."""
         return snapshot.terms.rows_of_docs(self._find_nearest(query, vector, snapshot)[0])
 
-    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[_Docs, Vector]:
+    def _find_nearest(self, query: Query, vector: Vector, snapshot: Snapshot) -> tuple[Ints, Vector]:
         raise NotImplementedError  # numbers of records, and their scores
 
     @retried()
@@ -181,7 +180,22 @@ class VectorIndex:
         return self.read_rows(snapshot, snapshot.terms.rows_of(keys))
 
     def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
-        raise NotImplementedError  # what `read` returns, not cached
+        """Return what `read` does as the database has it now, without caching it."""
+        ids = grouped(dict.fromkeys(keys))
+        owner = {"user_id": user_id}
+        calls = [
+            Call("docs_of_ids", {**owner, "kind": kind, "ids": db.dialect.array(own)})
+            for kind, own in ids.items()
+        ]
+        meta, *answers = db.fetch_all([Call("all_meta", {}), *calls])
+        rows = ((kind, row) for kind, answer in zip(ids, answers, strict=True) for row in answer.rows)
+        docs: dict[Key, int] = {(kind, id_): doc for kind, (id_, doc) in rows}
+        found = CachedVectors()
+        found.add(self._read_docs(db, user_id, parse_spaces(meta.rows).number, list(docs.values())))
+        return found.parts([docs.get(key, -1) for key in keys])
+
+    def _read_docs(self, db: Connection, user_id: str, space: int, docs: Sequence[int]) -> Vectors:
+        raise NotImplementedError  # the vectors of a set, of a user's records
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return what `read` does, for records given as rows of ``snapshot.terms``."""

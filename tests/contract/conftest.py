@@ -12,8 +12,8 @@ from taken_out import MAKE, embed
 
 from jiyi.records import Scope, Step
 from jiyi.storage import Store, VectorIndex
-from jiyi.storage import faiss as approximate
 from jiyi.storage.postgres import in_memory
+from jiyi.storage.sqlite import faiss as approximate
 
 BACKENDS = ["sqlite", "postgres"]
 EVERYDAY = ("test_store", "test_transactions", "test_trash", "test_vectors")  # on a server in every run

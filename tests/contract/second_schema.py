@@ -4,7 +4,7 @@ import json
 
 from first_schema import write_file, write_message
 
-from jiyi.storage.words import pack
+from jiyi.storage.search.postings import pack
 from jiyi.text import analyse
 
 _MOMENT = 1_700_000_000_000_000

@@ -273,7 +273,7 @@ def test_words_that_were_scanned_need_no_analysis(store, monkeypatch):
     query = Query(scope=ANA, text="nginx full")
     before = store.match(query)
     store.delete(Query(scope=ANA))
-    monkeypatch.setattr("jiyi.storage.words.analyse", lambda text: 1 / 0)
+    monkeypatch.setattr("jiyi.storage.search.postings.analyse", lambda text: 1 / 0)
     store.put_back(page.records, words=page.words)
     monkeypatch.undo()
     after = store.match(query)

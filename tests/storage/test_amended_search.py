@@ -2,7 +2,7 @@
 
 from jiyi.records import Scope
 from jiyi.storage import Amendment, SqliteVectors, Store, Trash
-from jiyi.storage.user_terms import UserTerms
+from jiyi.storage.search.user_terms import UserTerms
 
 ANA = Scope(user_id="ana")
 

@@ -10,12 +10,13 @@ from taken_out import cone
 from jiyi.errors import MissingExtra, SettingsError
 from jiyi.records import Query, Scope
 from jiyi.settings import load_settings
-from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorRow, user_vectors
-from jiyi.storage import faiss as approximate
+from jiyi.storage import SqliteDatabase, SqliteVectors, Store, VectorRow
 from jiyi.storage.backend import open_backend
-from jiyi.storage.faiss import FaissVectors, UserCodes
 from jiyi.storage.place import locate
-from jiyi.storage.user_vectors import UserVectors
+from jiyi.storage.search import user_vectors
+from jiyi.storage.search.user_vectors import UserVectors
+from jiyi.storage.sqlite import faiss as approximate
+from jiyi.storage.sqlite.faiss import FaissVectors, UserCodes
 
 DIMS = 96
 COUNT = 6_000

@@ -7,7 +7,7 @@ from taken_out import undone
 
 from jiyi.records import Query
 from jiyi.storage import Amendment, SqliteDatabase, Store
-from jiyi.storage.user_terms import HeldMessages, UserTerms
+from jiyi.storage.search.user_terms import HeldMessages, UserTerms
 
 KEYS = [("message", "a"), ("message", "b"), ("fact", "f")]
 

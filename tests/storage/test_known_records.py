@@ -9,8 +9,8 @@ from samples import ANA, START, by_words, episode, fact, item, knowledge, messag
 
 from jiyi.records import Query, Scope
 from jiyi.storage import Amendment, SqliteVectors, Store, VectorRow
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.user_vectors import UserVectors
+from jiyi.storage.search.user_terms import UserTerms
+from jiyi.storage.search.user_vectors import UserVectors
 
 MAKE = {"episode": episode, "knowledge": knowledge, "fact": fact, "item": item}
 LATER = START + timedelta(days=1)

@@ -5,7 +5,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.storage.words import ENTRY, pack, term_hash, unpack
+from jiyi.storage.search.postings import ENTRY, pack, term_hash, unpack
 
 
 def test_the_bytes_are_hashes_in_order_with_counts_little_endian():

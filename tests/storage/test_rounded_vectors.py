@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from taken_out import cone
 
-from jiyi.storage import user_vectors
-from jiyi.storage.user_vectors import UserVectors
+from jiyi.storage.search import user_vectors
+from jiyi.storage.search.user_vectors import UserVectors
 
 DIMS = 96
 COUNT = 3_000

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from jiyi.storage.user_cache import UserCache
+from jiyi.storage.search.user_cache import UserCache
 
 WAIT = 20
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jiyi.storage import segment, user_terms
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.words import pack, unpack
+from jiyi.storage.search import postings, user_terms
+from jiyi.storage.search.postings import pack, unpack
+from jiyi.storage.search.user_terms import UserTerms
 
 TERMS = [f"t{i}" for i in range(40)]
 
@@ -123,7 +123,7 @@ def test_rows_added_one_by_one_leave_few_segments():
 
 
 def test_segments_never_outgrow_what_a_key_can_number(monkeypatch):
-    monkeypatch.setattr(segment, "MAX_SEGMENT_ROWS", 16)
+    monkeypatch.setattr(postings, "MAX_SEGMENT_ROWS", 16)
     rows = random_rows(5, 100)
     mine = UserTerms()
     for start in range(0, 100, 4):

@@ -6,7 +6,7 @@ from typing import cast
 
 from jiyi.records import Hit, Message, Scope
 from jiyi.storage import Key, Snapshot, Store
-from jiyi.storage.user_terms import UserTerms
+from jiyi.storage.search.user_terms import UserTerms
 
 __all__ = ["add_surroundings"]
 

@@ -14,8 +14,6 @@ from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, Stora
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
 from jiyi.settings import Settings
-from jiyi.storage.cached_vectors import CachedVectors
-from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
 from jiyi.storage.chroma.outbox import Drift, Outbox, drift, repair, spaces_in_use
@@ -23,8 +21,9 @@ from jiyi.storage.database import Connection, Database, grouped, retried
 from jiyi.storage.place import Place
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.snapshot import Sets, Snapshot
-from jiyi.storage.user_vectors import Floats, Ints
-from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.search.candidates import Key, Rows
+from jiyi.storage.search.user_vectors import CachedVectors, Floats, Ints, Parts
+from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["ChromaVectors", "open_vectors"]
 
@@ -179,7 +178,7 @@ class ChromaVectors(VectorIndex):
 
     def _compare(self, space: int, query: Query, allowed: Sequence[_Allowed], vector: Vector) -> _Found:
         tokens = {doc: (token, count) for token, count, _, _, doc in allowed}
-        docs = np.array([record[-1] for record in allowed], np.int64)
+        docs = [record[-1] for record in allowed]
         parts = self._read_cached(query.scope.user_id, space, tokens).parts(docs)
         if len(parts.vectors) and parts.vectors.shape[1] != len(vector):
             raise self._dims_mismatch(parts.vectors.shape[1], vector)
@@ -208,7 +207,7 @@ class ChromaVectors(VectorIndex):
                 for token, parts, _, id_, doc in db.rows("chroma_of_ids", values | {"space": space}):
                     tokens[doc], numbers[kind, id_] = (token, parts), doc
         docs = [numbers.get(key, -1) for key in keys]
-        return self._read_cached(scope.user_id, space, tokens).parts(np.array(docs, np.int64))
+        return self._read_cached(scope.user_id, space, tokens).parts(docs)
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
@@ -219,7 +218,7 @@ class ChromaVectors(VectorIndex):
 
         def extend(known: CachedVectors) -> None:
             known.use_space(space)
-            lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.places}
+            lacking = {tokens[doc][0]: doc for doc in tokens if doc not in known.of_docs}
             asked = {token: tokens[doc][1] for token, doc in lacking.items()}
             found = self._collections.read(space, asked) if asked else {}
             known.add({lacking[token]: vectors for token, vectors in found.items()})

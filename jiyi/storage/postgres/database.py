@@ -18,7 +18,7 @@ from jiyi.storage.postgres.in_memory import InMemoryVectors
 from jiyi.storage.postgres.migrate import prepare, tables
 from jiyi.storage.postgres.pool import Pool, PooledConnection, Raw, connect
 from jiyi.storage.postgres.statements import BECAME_CLUSTER, Statement, get_statement, set_tenant
-from jiyi.storage.user_cache import UserCache
+from jiyi.storage.search.user_cache import UserCache
 from jiyi.telling import mask
 
 __all__ = ["PostgresDatabase", "RecentUsers", "needs_analyze"]

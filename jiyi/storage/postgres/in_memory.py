@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from jiyi.storage.database import Call, Connection, Database
 from jiyi.storage.relational.snapshot import Snapshot, cached_part
-from jiyi.storage.user_vectors import UserVectors
+from jiyi.storage.search.user_vectors import UserVectors
 
 __all__ = ["MAX_IN_MEMORY", "InMemoryVectors", "as_floats", "in_memory_vectors"]
 

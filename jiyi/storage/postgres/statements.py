@@ -17,8 +17,8 @@ from psycopg.types.string import StrDumperUnknown
 
 from jiyi.storage.database import Dialect
 from jiyi.storage.rows import is_storable
+from jiyi.storage.search.postings import storable
 from jiyi.storage.sql import load_conditions, load_queries
-from jiyi.storage.words import storable
 
 __all__ = [
     "BECAME_CLUSTER",

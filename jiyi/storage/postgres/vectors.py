@@ -10,13 +10,10 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from psycopg import errors as pg
 
 from jiyi.errors import StorageError
 from jiyi.records import SEARCHABLE, Kind, Query, Scope
-from jiyi.storage.cached_vectors import CachedVectors, read_uncached
-from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection, retried
 from jiyi.storage.postgres.ann import AnnIndex, AnnPlan
 from jiyi.storage.postgres.connection import PostgresConnection
@@ -26,8 +23,17 @@ from jiyi.storage.postgres.in_memory import as_floats, in_memory_vectors
 from jiyi.storage.postgres.statements import POSTGRES, SQL
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.snapshot import Snapshot, read_allowed_docs
-from jiyi.storage.user_vectors import Floats, Ints, find_nearest, row_vectors
-from jiyi.storage.vectors import Parts, PendingText, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.search.candidates import Rows
+from jiyi.storage.search.user_vectors import (
+    CachedVectors,
+    Floats,
+    Ints,
+    Parts,
+    Vectors,
+    find_nearest,
+    row_vectors,
+)
+from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["PostgresVectors"]
 
@@ -178,8 +184,13 @@ class PostgresVectors(VectorIndex):
                 raise self._dims_mismatch(held[0][0] if held else None, values["vector"]) from error
             raise
 
-    def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
-        return read_uncached(db, user_id, keys, partial(_read, db, user_id))
+    def _read_docs(self, db: Connection, user_id: str, space: int, docs: Sequence[int]) -> Vectors:
+        values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
+        rows = db.rows("vectors_of_docs", values) if docs else []
+        if not rows:
+            return {}
+        counts = Counter(cast("int", row[0]) for row in rows)
+        return dict(zip(counts, np.split(as_floats(rows), np.cumsum([*counts.values()])[:-1]), strict=True))
 
     @retried()
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
@@ -187,21 +198,19 @@ class PostgresVectors(VectorIndex):
         with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
                 return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))
-            vectors = in_memory_vectors(self._db, db, snapshot)
-            return (
-                row_vectors(snapshot.terms, vectors, rows)
-                if vectors
-                else self._read_cached(db, snapshot, rows)
-            )
+            if vectors := in_memory_vectors(self._db, db, snapshot):
+                return row_vectors(snapshot.terms, vectors, rows)
+            return self._read_cached(db, snapshot, rows)
 
     def _read_cached(self, db: PostgresConnection, snapshot: Snapshot, rows: Rows) -> Parts:
         """Return vectors of a user who has many, and keep those read from the server."""
         assert snapshot.owner is not None
-        docs = np.where(rows >= 0, snapshot.terms.columns["doc"][rows], -1)
+        docs = np.where(rows >= 0, snapshot.terms.columns["doc"][rows], -1).tolist()
 
         def extend(known: CachedVectors) -> None:
             known.use_space(snapshot.spaces.number)
-            known.add(_read(db, snapshot.user_id, known.space, known.missing(docs[docs >= 0])))
+            missing = [doc for doc in docs if doc >= 0 and doc not in known.of_docs]
+            known.add(self._read_docs(db, snapshot.user_id, known.space, missing))
 
         return self._db.cache.use(snapshot.user_id, CachedVectors, snapshot.owner[1], extend).parts(docs)
 
@@ -229,14 +238,3 @@ def _on_vectors(query: Query) -> tuple[str, dict[str, object]]:
         return "", {"user_id": user.user_id}
     where, values = document_conditions(query, POSTGRES)
     return f"AND v.doc IN (SELECT d.doc FROM documents AS d WHERE {where})", values
-
-
-def _read(db: Connection, user_id: str, space: int, docs: Sequence[int]) -> dict[int, NDArray[np.float32]]:
-    """Read the vectors of records of a set, those of each in their order."""
-    values = {"user_id": user_id, "space": space, "docs": db.dialect.array(docs)}
-    rows = db.rows("vectors_of_docs", values) if docs else []
-    if not rows:
-        return {}
-    vectors = as_floats(rows)
-    counts = Counter(cast("int", row[0]) for row in rows)
-    return dict(zip(counts, np.split(vectors, np.cumsum(list(counts.values()))[:-1]), strict=True))

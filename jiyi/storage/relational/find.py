@@ -8,13 +8,13 @@ from typing import Any, Generic, TypeVar, cast
 from jiyi.clock import to_micros
 from jiyi.errors import DatabaseDamaged
 from jiyi.records import SEARCHABLE, Kind, Query, Record, Session, Step, Task
-from jiyi.storage.candidates import Key
 from jiyi.storage.database import Answer, Call, Connection, Dialect, grouped
 from jiyi.storage.relational.conditions import kind_conditions
 from jiyi.storage.relational.snapshot import Snapshot
 from jiyi.storage.rows import Row, decode, is_storable
-from jiyi.storage.user_terms import HeldMessages
-from jiyi.storage.words import Words
+from jiyi.storage.search.candidates import Key
+from jiyi.storage.search.postings import Words
+from jiyi.storage.search.user_terms import HeldMessages
 
 __all__ = ["Cursor", "Page", "decode_rows", "find_by_keys", "find_records", "scan_records"]
 

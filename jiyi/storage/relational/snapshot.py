@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from jiyi.records import Query
 from jiyi.storage.database import Answer, Call, Connection, Database
 from jiyi.storage.relational.conditions import NOT_OF_ALL, document_conditions
-from jiyi.storage.user_cache import CachedPart, Extend
-from jiyi.storage.user_terms import HeldMessages, TermRow, UserTerms, are_valid_rows
+from jiyi.storage.search.user_cache import CachedPart, Extend
+from jiyi.storage.search.user_terms import HeldMessages, TermRow, UserTerms, are_valid_rows
 
 __all__ = [
     "Sets",

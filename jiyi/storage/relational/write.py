@@ -13,7 +13,7 @@ from jiyi.storage.damage import DamagedRecord
 from jiyi.storage.database import Connection, Database, grouped
 from jiyi.storage.relational.find import find_by_keys
 from jiyi.storage.rows import Row, encode, kind_of
-from jiyi.storage.words import Words, encode_terms
+from jiyi.storage.search.postings import Words, encode_terms
 
 __all__ = ["drop_damaged", "prepare", "put_all", "put_records", "remove", "sort_time"]
 

@@ -7,14 +7,22 @@ from functools import partial
 import numpy as np
 
 from jiyi.records import Query
-from jiyi.storage import user_vectors
-from jiyi.storage.cached_vectors import Vectors, read_uncached
-from jiyi.storage.candidates import Key, Rows
 from jiyi.storage.database import Connection
 from jiyi.storage.relational.snapshot import Snapshot, cached_part, read_allowed_docs
+from jiyi.storage.search import user_vectors
+from jiyi.storage.search.candidates import Rows
+from jiyi.storage.search.user_vectors import (
+    Floats,
+    Ints,
+    Parts,
+    Preselect,
+    UserVectors,
+    Vectors,
+    find_nearest,
+    row_vectors,
+)
 from jiyi.storage.sqlite.database import SqliteDatabase
-from jiyi.storage.user_vectors import Floats, Ints, Preselect, UserVectors, find_nearest, row_vectors
-from jiyi.storage.vectors import Parts, Vector, VectorIndex, VectorRow, rows_by_user
+from jiyi.storage.vectors import Vector, VectorIndex, VectorRow, rows_by_user
 
 __all__ = ["SqliteVectors"]
 
@@ -57,8 +65,13 @@ class SqliteVectors(VectorIndex):
                 snapshot.terms, vectors, query, vector, docs, fetch=fetch, preselect=preselect
             )
 
-    def _read_stored(self, db: Connection, user_id: str, keys: Sequence[Key]) -> Parts:
-        return read_uncached(db, user_id, keys, partial(_read_docs, db))
+    def _read_docs(self, db: Connection, user_id: str, space: int, docs: Sequence[int]) -> Vectors:
+        del user_id  # numbers of records are those of the file
+        rows = db.rows("vectors_of_docs", {"docs": db.dialect.array(docs), "space": space})
+        vectors = _floats([vector for _, vector in rows])
+        starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
+        of_docs = zip(starts, np.split(vectors, starts[1:]), strict=False)
+        return {rows[start][0]: own for start, own in of_docs}
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
         """See `VectorIndex.read_rows`."""
@@ -94,14 +107,6 @@ def _read_new(db: Connection, owner: int, space: int, vectors: UserVectors) -> N
         if len(rows) < _BATCH_SIZE and now == space:
             return
         space = now
-
-
-def _read_docs(db: Connection, space: int, docs: list[int]) -> Vectors:
-    """Return the vectors of records from the file."""
-    rows = db.rows("vectors_of_docs", {"docs": db.dialect.array(docs), "space": space})
-    vectors = _floats([vector for _, vector in rows])
-    starts = np.flatnonzero(np.diff([doc for doc, _ in rows], prepend=-1))
-    return {rows[start][0]: own for start, own in zip(starts, np.split(vectors, starts[1:]), strict=False)}
 
 
 def _read_parts(db: Connection, parts: Ints, dims: int) -> Floats:

@@ -11,14 +11,14 @@ from jiyi.clock import to_micros
 from jiyi.errors import CopyMismatch, DuplicateId, NotFound
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.storage.backend import Backend
-from jiyi.storage.candidates import Key
 from jiyi.storage.ledger import Ledger
 from jiyi.storage.rows import encode_json
+from jiyi.storage.search.candidates import Key
+from jiyi.storage.search.postings import Words
 from jiyi.storage.store import Page, all_pages, read_pages
 from jiyi.storage.transfer.importer import put_valid
 from jiyi.storage.trash import Discarded, key_of
 from jiyi.storage.vectors import VectorRow
-from jiyi.storage.words import Words
 
 __all__ = [
     "PARTS", "BatchReceipt", "CopyReceipt", "Digest", "Entry", "Part", "Progress", "canonical_text",

@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 
 from jiyi.errors import InputError
 from jiyi.records import Kind, Message, Query, Scope, Summary
-from jiyi.storage.candidates import Key
+from jiyi.storage.search.candidates import Key
 from jiyi.storage.store import Store
 from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected
 from jiyi.storage.trash import key_of

@@ -1,6 +1,6 @@
 """One user's vectors in memory: exact while they are few, one byte per number beyond that. No I/O."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, cast
 
@@ -9,16 +9,21 @@ from numpy.typing import NDArray
 
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
-from jiyi.storage.candidates import Rows
-from jiyi.storage.matching import KIND_NUMBERS_BY_LABEL, matching_rows, rows_in_scope
-from jiyi.storage.user_cache import grow_array
-from jiyi.storage.user_terms import UserTerms
-from jiyi.storage.vectors import Parts
+from jiyi.storage.search.candidates import Rows
+from jiyi.storage.search.matching import KIND_NUMBERS_BY_LABEL, matching_rows, rows_in_scope
+from jiyi.storage.search.user_cache import grow_array
+from jiyi.storage.search.user_terms import UserTerms
 
-__all__ = ["MAX_EXACT", "Floats", "Ints", "Preselect", "UserVectors", "find_nearest", "row_vectors"]
+__all__ = [
+    "MAX_EXACT", "CachedVectors", "Floats", "Ints", "Parts", "Preselect", "UserVectors", "Vectors",
+    "find_nearest", "row_vectors",
+]  # fmt: skip
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+
+Vectors = Mapping[int, Floats]
+"""Vectors of records by their numbers, shape (parts, dims) of each."""
 
 Preselect = Callable[[Floats, NDArray[np.int8], int], Mapping[int, NDArray[np.intp]]]
 """Returns candidates by group, given a query's vector, the group of each vector and the number per group."""
@@ -29,6 +34,55 @@ MAX_EXACT = 100_000
 _RESCORED = 100  # rounded vectors that are compared again exactly, at least
 _RESCORED_PER_HIT = 3  # and for each record asked for
 _STRIDE = 16_384  # rounded vectors compared at once: as float32 they fit the processor's cache
+_MAX_CACHED = 100_000  # beyond that `CachedVectors` start empty
+_DOC_BYTES = 200  # of a number with its array, approximate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parts:
+    """Vectors of some records: one for each part of their texts."""
+
+    rows: NDArray[np.intp]  # index of the record among those asked for
+    vectors: Floats  # shape (parts, dims), rows of length 1
+
+
+@dataclass(slots=True)
+class CachedVectors:
+    """Vectors of records as they are stored, of a user whose others are not in memory.
+
+    Record numbers are not reused and a record with another text is a new one, so cached vectors stay
+    valid. Records without vectors are not cached, because they may get some.
+    """
+
+    generation: int = 0  # of the user's removals and changes when it was created
+    space: int = 0  # number of the set they are of
+    size: int = 0  # vectors
+    nbytes: int = 0  # approximate
+    of_docs: dict[int, Floats] = field(default_factory=dict)  # only added to: views share it
+
+    def view(self) -> "CachedVectors":
+        """Return the present content."""
+        return replace(self)
+
+    def use_space(self, space: int) -> None:
+        """Drop everything if it is of another set or too large."""
+        if self.space != space or self.size > _MAX_CACHED:
+            self.space, self.size, self.nbytes, self.of_docs = space, 0, 0, {}
+
+    def add(self, vectors: Vectors) -> None:
+        """Add records that are not cached."""
+        self.of_docs |= vectors
+        self.size += sum(map(len, vectors.values()))
+        self.nbytes += sum(array.nbytes + _DOC_BYTES for array in vectors.values())
+
+    def parts(self, docs: Sequence[int]) -> Parts:
+        """Return the vectors of records, those of each in their order."""
+        rows = [row for row, doc in enumerate(docs) if doc in self.of_docs]
+        found = [self.of_docs[docs[row]] for row in rows]
+        return Parts(
+            rows=np.repeat(np.array(rows, np.intp), [len(own) for own in found]),
+            vectors=np.concatenate(found) if found else np.empty((0, 0), np.float32),
+        )
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from jiyi.clock import to_micros
 from jiyi.records import SEARCHABLE, Query
-from jiyi.storage.candidates import KINDS_BY_LABEL, ROLES, Candidates, Key, Rows, query_labels
-from jiyi.storage.user_terms import UserTerms
+from jiyi.storage.search.candidates import KINDS_BY_LABEL, LABELS, ROLES, Candidates, Key, Rows
+from jiyi.storage.search.user_terms import UserTerms
 from jiyi.text import Trait, query_terms
 
 __all__ = ["KIND_NUMBERS_BY_LABEL", "find_candidates", "matching_rows", "rows_in_scope"]
@@ -70,9 +70,11 @@ def find_candidates(
 
 def matching_rows(index: UserTerms, query: Query, docs: NDArray[np.int64] | None) -> _Flags:
     """Return for each row whether the query's conditions allow it; ``docs`` as in `find_candidates`."""
-    allowed, labels = np.ones(index.size, np.bool_), query_labels(query)
-    if labels is not None:
-        allowed &= np.isin(index.columns["label"], np.array(labels, np.uint8))
+    allowed = np.ones(index.size, np.bool_)
+    if query.roles is not None or not set(query.kinds) >= set(SEARCHABLE):
+        of_role = [query.roles is None or role in query.roles for _, role in LABELS]
+        of_kind = [kind in query.kinds for kind, _ in LABELS]
+        allowed &= (np.array(of_role) & np.array(of_kind))[index.columns["label"]]
     if query.since is not None:
         allowed &= index.columns["created_at"] >= to_micros(query.since)
     if query.until is not None:

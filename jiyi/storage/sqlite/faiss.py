@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.storage.database import Connection
+from jiyi.storage.search.user_vectors import Floats, Preselect, UserVectors
 from jiyi.storage.sqlite.vectors import SqliteVectors
-from jiyi.storage.user_vectors import Floats, Preselect, UserVectors
 
 __all__ = ["FAISS_FROM", "FaissVectors", "UserCodes"]
 

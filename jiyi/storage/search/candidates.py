@@ -1,14 +1,14 @@
 """The result of a text search for ranking: records as columns, with their neighbours in conversation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jiyi.records import SEARCHABLE, Kind, Query, Role
+from jiyi.records import SEARCHABLE, Kind, Role
 
-__all__ = ["KINDS_BY_LABEL", "LABELS", "ROLES", "Candidates", "Key", "Rows", "labels_for", "query_labels"]
+__all__ = ["KINDS_BY_LABEL", "LABELS", "LABEL_NUMBERS", "ROLES", "Candidates", "Key", "Rows"]
 
 Key = tuple[Kind, str]
 """Kind and id of a record."""
@@ -30,7 +30,8 @@ LABELS: tuple[tuple[Kind, Role | None], ...] = (
 KINDS_BY_LABEL: tuple[Kind, ...] = tuple(kind for kind, _ in LABELS)
 """The kind of each label."""
 
-_LABEL_NUMBERS: Mapping[tuple[Kind, Role | None], int] = {pair: number for number, pair in enumerate(LABELS)}
+LABEL_NUMBERS: Mapping[tuple[Kind, Role | None], int] = {pair: label for label, pair in enumerate(LABELS)}
+"""The label of each pair of kind and role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -72,16 +73,3 @@ class Candidates:
     def key(self, row: int) -> Key:
         """Return kind and id of a row."""
         return SEARCHABLE[self.kinds[row]], self.ids[self.rows[row]]
-
-
-def labels_for(pairs: Iterable[tuple[Kind, Role | None]]) -> list[int]:
-    """Return the labels of pairs of kind and role."""
-    return list(map(_LABEL_NUMBERS.__getitem__, pairs))
-
-
-def query_labels(query: Query) -> list[int] | None:
-    """Return the labels a query allows, None if it allows all."""
-    if query.roles is None and set(query.kinds) >= set(SEARCHABLE):
-        return None
-    wanted = ((query.roles is None or role in query.roles) and kind in query.kinds for kind, role in LABELS)
-    return [label for label, allowed in enumerate(wanted) if allowed]

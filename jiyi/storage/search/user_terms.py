@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jiyi.records import Kind, Match, Role
-from jiyi.storage.candidates import KINDS_BY_LABEL, LABELS, Key, Rows, labels_for
-from jiyi.storage.segment import MAX_SEGMENT_ROWS, Segment, id_keys, merge_segments
-from jiyi.storage.user_cache import grow_array
-from jiyi.storage.words import ENTRY, term_hash
+from jiyi.storage.search.candidates import KINDS_BY_LABEL, LABEL_NUMBERS, Key, Rows
+from jiyi.storage.search.postings import (
+    ENTRY,
+    MAX_SEGMENT_ROWS,
+    Segment,
+    id_keys,
+    merge_segments,
+    term_hash,
+)
+from jiyi.storage.search.user_cache import grow_array
 
 __all__ = ["HeldMessages", "NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
 
@@ -33,7 +39,7 @@ _NAME_BYTES = 200  # of a name with its number, approximate
 
 _COLUMNS: dict[str, Any] = {
     "doc": np.int64,
-    "label": np.uint8,  # kind and role, see `jiyi.storage.candidates.LABELS`
+    "label": np.uint8,  # kind and role, see `jiyi.storage.search.candidates.LABELS`
     "session": np.int32,  # number in `sessions`, -1 for none
     "agent": np.int32,  # number in `agents`, -1 for none
     "speaker": np.int32,  # number in `speakers`, -1 for none
@@ -61,7 +67,7 @@ def are_valid_rows(rows: Sequence[TermRow]) -> bool:
         return True
     columns = list(zip(*rows, strict=True))
     typed = all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES, strict=True))
-    if not typed or not {*zip(columns[1], columns[3], strict=True)} <= {*LABELS}:
+    if not typed or not {*zip(columns[1], columns[3], strict=True)} <= LABEL_NUMBERS.keys():
         return False
     small = (number for column in (*columns[6:7], *columns[8:10]) for number in column if number is not None)
     return all(0 <= number < 2**31 for number in small) and not any(
@@ -181,7 +187,7 @@ class UserTerms:
         new = {name: column[start:size] for name, column in self.columns.items()}
         new["doc"][:], new["created_at"][:] = docs, moments
         new["length"][:], new["traits"][:] = lengths, traits
-        new["label"][:] = labels_for(zip(kinds, roles, strict=True))
+        new["label"][:] = [LABEL_NUMBERS[pair] for pair in zip(kinds, roles, strict=True)]
         new["session"][:] = self.sessions.add(sessions)
         new["agent"][:] = self.agents.add(agents)
         new["speaker"][:] = self.speakers.add(speakers)
