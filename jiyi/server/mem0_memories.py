@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from jiyi.clock import utc_now
 from jiyi.errors import BadMessage, BadQuery, NotFound
-from jiyi.exporters.formats import record_text, to_mem0_memory
+from jiyi.exporters import record_text, to_mem0_memory
 from jiyi.long_term import Learned
 from jiyi.records import Fact, FactStatus, Kind, Knowledge, Message
 from jiyi.records.fact import single_valued

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from jiyi.errors import DatabaseDamaged
+from jiyi.errors import DatabaseDamaged, StorageError
 from jiyi.records import Kind
 from jiyi.storage.damage import DamageLog
 from jiyi.storage.rows import Row
 from jiyi.storage.search.user_cache import UserCache
+from jiyi.text.lexicon import read_toml
 
-__all__ = ["Answer", "Call", "Connection", "Database", "Dialect", "Values", "grouped", "retried"]
+__all__ = [
+    "Answer", "Call", "Connection", "Database", "Dialect", "Translations", "Values", "grouped", "retried",
+]  # fmt: skip
 
 _K = TypeVar("_K")
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -200,6 +203,22 @@ class Database(Protocol):
     def close(self) -> None:
         """Close it. Closing twice is fine; using it afterwards raises `Closed`."""
         ...
+
+
+class Translations:
+    """What errors of a driver become, from the part ``name`` of the ``errors.toml`` of a package."""
+
+    def __init__(self, package: str, name: str, of: Mapping[str, Any], becomes: Mapping[str, Any]) -> None:
+        """``of`` and ``becomes`` have the classes of the driver and of jiyi by name."""
+        self._rows = [
+            (tuple(map(of.__getitem__, row["of"])), becomes[row["becomes"]], row["message"])
+            for row in read_toml(package, "errors")[name]
+        ]
+
+    def find(self, error: Exception, **values: object) -> StorageError | None:
+        """Return jiyi's error for one of the driver, None if it has no row; ``values`` fill its message."""
+        found = (made(text.format(**values)) for of, made, text in self._rows if isinstance(error, of))
+        return next(found, None)
 
 
 def grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:

@@ -10,6 +10,7 @@ import psycopg_pool
 from psycopg import errors as pg
 
 from jiyi import errors
+from jiyi.storage.database import Translations
 
 __all__ = ["Conflict", "ConnectionLost", "MachineLost", "is_lost", "retry", "translate"]
 
@@ -19,12 +20,10 @@ _CUT = (pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow, pg.IdleSessionT
 _CLASS_OF_CONNECTIONS = "08"  # of SQLSTATE
 # Messages of Citus without a SQLSTATE of their own when a machine was lost in a transaction.
 _OF_CLUSTER = ("connection marked as essential", "could not commit transaction for shard")
-_FULL = (pg.TooManyConnections, pg.ConfigurationLimitExceeded, pg.OutOfMemory)
 _NOT_KNOWN = "whether the change was written is not known, look before doing it again"
 _CONFLICTS = 10  # retries of a transaction that the server rolled back
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds between two tries
 _RANDOM = SystemRandom()  # differs in forked processes, and leaves a program's seed alone
-_MISSING = (pg.UndefinedTable, pg.UndefinedColumn, pg.UndefinedFunction, pg.UndefinedObject)
 
 
 class ConnectionLost(errors.DatabaseUnreachable):
@@ -44,6 +43,11 @@ class MachineLost(ConnectionLost):
 
 class Conflict(errors.DatabaseBusy):
     """The server rolled this transaction back because of another one; a retry may succeed."""
+
+
+_KNOWN = vars(pg) | vars(psycopg_pool), vars(errors) | {"Conflict": Conflict}
+_ANY_CONNECTION = Translations(__package__, "any_connection", *_KNOWN)
+_SOUND_CONNECTION = Translations(__package__, "sound_connection", *_KNOWN)
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection | None) -> bool:
@@ -73,68 +77,22 @@ def translate(
 
     ``connection`` is None if connecting failed; ``committing``: the COMMIT had been sent.
     """
-    said = _message(error)
-    match error:
-        case psycopg_pool.PoolTimeout() | psycopg_pool.TooManyRequests():
-            return errors.DatabaseBusy(
-                f"no connection to {place} was free in time; close what holds one for long, or raise "
-                "pool_max or pool_seconds"
-            )
-        case pg.QueryCanceled():
-            return errors.DatabaseBusy(
-                f"{place} took longer than statement_seconds allows; nothing was written, "
-                "try again or raise it"
-            )
-        case pg.LockNotAvailable():
-            return errors.DatabaseLocked(
-                f"{place}: another writer held what this one needs longer than lock_timeout; "
-                "nothing was written, try again or raise it"
-            )
-        case pg.DeadlockDetected() | pg.SerializationFailure():
-            return Conflict(f"{place}: other writers came between ({said}); nothing was written, try again")
+    values = {"place": place, "said": _message(error)}
+    if found := _ANY_CONNECTION.find(error, **values):
+        return found
     end = f"; {_NOT_KNOWN if committing else 'nothing was written'}"
     if connection is not None and not connection.closed and _is_elsewhere(error):
-        return MachineLost(
-            f"a machine of {place} does not answer ({said}); only users whose rows are there are "
-            f"affected{end}",
-            maybe_done=committing,
-        )
+        lost = "a machine of {place} does not answer ({said}); only users whose rows are there are affected"
+        return MachineLost(lost.format(**values) + end, maybe_done=committing)
     if connection is not None and is_lost(error, connection):
-        return ConnectionLost(f"the connection to {place} broke ({said}){end}", maybe_done=committing)
-    return _translate_rest(error, place, connection, said)
-
-
-def _translate_rest(
-    error: psycopg.Error, place: str, connection: psycopg.Connection | None, said: str
-) -> errors.StorageError:
-    match error:
-        case pg.DiskFull():
-            return errors.DiskFull(
-                f"no space left at {place}; nothing was written, free some space and try again"
-            )
-        case pg.ReadOnlySqlTransaction():
-            return errors.DatabaseReadOnly(f"{place} only reads (a standby?); name the server that writes")
-        case pg.InsufficientPrivilege():
-            return errors.DatabaseReadOnly(
-                f"{place}: this role may not do that ({said}); use the role that owns jiyi's tables"
-            )
-        case pg.DataCorrupted() | pg.IndexCorrupted():
-            return errors.DatabaseDamaged(f"{place} is damaged ({said}); restore a backup")
-        case pg.InFailedSqlTransaction():
-            return errors.StorageError(f"{place}: an earlier error undid this transaction; begin it again")
-        case _ if isinstance(error, _MISSING):
-            return errors.StorageError(
-                f"{place} lacks a part ({said}); bring it up to date with: jiyi migrate"
-            )
-        case _ if isinstance(error, _FULL):
-            return errors.DatabaseBusy(f"{place} has no room for another connection ({said}); try again")
-        case psycopg.OperationalError() if connection is None:
-            return errors.DatabaseUnreachable(
-                f"{place} cannot be reached ({said}); check that the server runs, the address, "
-                "the user and the password"
-            )
-        case _:
-            return errors.StorageError(f"{place}: {said}")
+        lost = "the connection to {place} broke ({said})"
+        return ConnectionLost(lost.format(**values) + end, maybe_done=committing)
+    if found := _SOUND_CONNECTION.find(error, **values):
+        return found
+    if connection is None and isinstance(error, psycopg.OperationalError):
+        away = "{place} cannot be reached ({said}); check that the server runs, the address, the user and "
+        return errors.DatabaseUnreachable((away + "the password").format(**values))
+    return errors.StorageError("{place}: {said}".format(**values))
 
 
 def _message(error: psycopg.Error) -> str:

@@ -15,7 +15,7 @@ import apsw
 from jiyi import errors
 from jiyi.forks import leave_at_fork, quiet
 from jiyi.storage.damage import DamageLog
-from jiyi.storage.database import Database
+from jiyi.storage.database import Database, Translations
 from jiyi.storage.search.user_cache import UserCache
 from jiyi.storage.sqlite.checksums import damaged_records
 from jiyi.storage.sqlite.connection import SqliteConnection
@@ -26,6 +26,7 @@ __all__ = ["SqliteDatabase"]
 
 _READERS = 4
 _ADVICE = "restore a backup, or save what is whole into a new file: jiyi repair"
+_TRANSLATIONS = Translations(__package__, "any", vars(apsw), vars(errors))
 _MAX_NAMED = 20  # damaged records in a message
 
 _log = logging.getLogger("jiyi")
@@ -330,34 +331,10 @@ class _Translated(NamedTuple):
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         quiet.__exit__()
+        if isinstance(error, apsw.BusyError) and "in progress" in str(error):
+            raise errors.StorageError(
+                f"{self.path}: {error}, left by this process; nothing was written, try again"
+            ) from error
         if isinstance(error, apsw.Error):
-            raise _translate(error, self.path, self.waited) from error
-
-
-def _translate(error: apsw.Error, path: Path, waited: float) -> errors.StorageError:
-    match error:
-        case apsw.BusyError() if "in progress" in str(error):
-            return errors.StorageError(
-                f"{path}: {error}, left by this process; nothing was written, try again"
-            )
-        case apsw.BusyError() | apsw.LockedError():
-            return errors.DatabaseLocked(
-                f"{path} was locked by another process for more than {waited:g} s; nothing was written, "
-                "try again or raise lock_timeout"
-            )
-        case apsw.FullError():
-            return errors.DiskFull(
-                f"no space left for {path}; nothing was written, free some space and try again"
-            )
-        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
-            return errors.DatabaseReadOnly(
-                f"{path} cannot be opened for writing ({error}); mend its permissions"
-            )
-        case apsw.CorruptError() | apsw.NotADBError():
-            return errors.DatabaseDamaged(f"{path} is damaged ({error}); {_ADVICE}")
-        case apsw.IOError():
-            return errors.StorageError(
-                f"the disk failed under {path} ({error}); nothing was written, check the disk"
-            )
-        case _:
-            return errors.StorageError(f"{path}: {error}")
+            found = _TRANSLATIONS.find(error, place=self.path, said=error, waited=self.waited)
+            raise found or errors.StorageError(f"{self.path}: {error}") from error
