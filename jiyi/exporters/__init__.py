@@ -20,12 +20,14 @@ import apsw
 
 from jiyi.manager import MemoryManager
 from jiyi.records import Fact, FactStatus, Item, Knowledge
+from jiyi.storage.sql import read_statements
 from jiyi.storage.store import read_pages
 from jiyi.storage.transfer.files import atomic_file, path_to_write
 
 __all__ = ["WRITERS", "Exported", "export_for", "record_text", "to_mem0_memory"]
 
 _KnownRecord = Fact | Knowledge | Item
+_SQL = read_statements(__package__, "langgraph.sql")
 _PAGE_SIZE = 1_000
 _VALID_STATUSES: Sequence[FactStatus] = ("active", "unsure")
 
@@ -132,18 +134,6 @@ def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
-# As after the first five migrations of LangGraph, so that it has none of them to run.
-_SCHEMA = """
-CREATE TABLE store (
-  prefix text NOT NULL, key text NOT NULL, value text NOT NULL,
-  created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
-  expires_at TIMESTAMP, ttl_minutes REAL, PRIMARY KEY (prefix, key));
-CREATE INDEX store_prefix_idx ON store (prefix);
-CREATE INDEX idx_store_expires_at ON store (expires_at) WHERE expires_at IS NOT NULL;
-CREATE TABLE store_migrations (v INTEGER PRIMARY KEY);
-INSERT INTO store_migrations VALUES (0), (1), (2), (3), (4);
-"""
-_INSERT = "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?, ?)"
 _json = partial(json.dumps, ensure_ascii=False)
 
 
@@ -156,14 +146,14 @@ def _write_langgraph(file: Path, records: Iterator[_KnownRecord], left_out: "Cou
     with TemporaryDirectory(dir=file.resolve().parent, prefix=".jiyi-") as folder:
         path = Path(folder) / "store.db"
         with closing(apsw.Connection(str(path))) as db, db:
-            db.execute(_SCHEMA)
+            db.execute(_SQL["schema"])
             for record in records:
                 kind = "facts" if isinstance(record, Fact) else "knowledge"
                 namespace = record.namespace if isinstance(record, Item) else ("memories", kind)
                 if namespace[0] == "langgraph" or any("." in label for label in namespace):
                     left_out["labels that LangGraph refuses"] += 1
                 else:
-                    db.execute(_INSERT, (".".join(namespace), *_row(record)))
+                    db.execute(_SQL["put"], (".".join(namespace), *_row(record)))
         with path.open("rb") as source, atomic_file(file) as out:
             shutil.copyfileobj(source, out)
 

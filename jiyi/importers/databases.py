@@ -26,11 +26,13 @@ from jiyi.importers.entries import (
     parse_langchain_message,
     tool_call,
 )
+from jiyi.storage.sql import read_statements
 from jiyi.storage.transfer.files import NOT_JSON, Rejected
 from jiyi.telling import mask, redact
 
 __all__ = ["PALACE_FILES", "read_database", "read_langgraph_server", "unpack"]
 
+_SQL = read_statements(__package__, "databases.sql")
 _FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
@@ -67,8 +69,7 @@ def _open(uri: str) -> apsw.Connection:
 
 def _table_columns(db: apsw.Connection) -> Mapping[str, frozenset[str]]:
     """Return the columns of each table, without views."""
-    names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL").fetchall()
-    columns = "SELECT name FROM pragma_table_info(?)"
+    names, columns = db.execute(_SQL["tables"]).fetchall(), _SQL["columns"]
     return {str(name): frozenset(str(c) for (c,) in db.execute(columns, (name,))) for (name,) in names}
 
 
@@ -149,15 +150,6 @@ _PALACE_TABLES = {  # the columns that are read, by table
     "triples": frozenset({"id", "subject", "predicate", "object", "valid_from", "valid_to", "confidence"}),
 }
 
-_DRAWERS = """
-SELECT e.embedding_id, m.key, coalesce(m.string_value, m.int_value, m.float_value), c.name
-FROM embeddings AS e JOIN segments AS s ON s.id = e.segment_id JOIN collections AS c ON c.id = s.collection
-JOIN embedding_metadata AS m ON m.id = e.id ORDER BY e.id"""
-_TRIPLES = """
-SELECT t.id, coalesce(s.name, t.subject), t.predicate, coalesce(o.name, t.object), valid_from, valid_to,
-       confidence, extracted_at || 'Z', source_file
-FROM triples AS t LEFT JOIN entities AS s ON s.id = t.subject LEFT JOIN entities AS o ON o.id = t.object
-ORDER BY t.rowid"""
 PALACE_FILES = ("chroma.sqlite3", "knowledge_graph.sqlite3")
 """The databases in the folder of a palace."""
 
@@ -168,17 +160,17 @@ def _read_mempalace(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
     """Read drawers as knowledge, and triples as facts with the time for which they held."""
     columns = _table_columns(db)
     if "embeddings" in columns and "embedding_metadata" in columns:
-        for (id_, palace), pairs in groupby(db.execute(_DRAWERS), lambda row: (row[0], row[3])):
+        for (id_, palace), pairs in groupby(db.execute(_SQL["drawers"]), lambda row: (row[0], row[3])):
             fields: dict[str, Any] = {key: value for _, key, value, _ in pairs}
             labels = {k: v for k, v in fields.items() if k in _LABELS}
             topic = "/".join(str(fields[k]) for k in ("wing", "room") if fields.get(k))
             text, date = fields.get("chroma:document"), fields.get("filed_at")
             yield make.knowledge(f"{palace} {id_}", topic, text, id=id_, origin=palace, date=date, **labels)
     if "triples" in columns and "entities" in columns:
-        for id_, subject, predicate, value, begins, ends, confidence, date, file in db.execute(_TRIPLES):
+        for id_, subject, predicate, value, begins, ends, share, date, file in db.execute(_SQL["triples"]):
             triple, origin = (subject, str(predicate).replace("_", " "), value), file or "knowledge graph"
             dates = {"date": date, "begins": begins, "ends": ends}
-            more: Any = {"category": "relation", "confidence": confidence, **dates}
+            more: Any = {"category": "relation", "confidence": share, **dates}
             yield make.fact(f"triples {id_}", triple, id=id_, origin=origin, **more)
 
 
@@ -187,24 +179,6 @@ _LANGGRAPH_TABLES = {  # the columns that are read, by table
     "store": frozenset({"prefix", "key", "value", "created_at"}),
 }
 
-_FILE_USER = "iif(json_valid(CAST(metadata AS TEXT)), CAST(metadata AS TEXT) ->> '$.user_id', NULL)"
-_FILE_STATES = f"""
-SELECT thread_id, type, checkpoint, {_FILE_USER}
-FROM checkpoints AS c WHERE checkpoint_ns = '' AND checkpoint_id =
-(SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = c.thread_id AND checkpoint_ns = '')
-ORDER BY thread_id"""
-_SUBGRAPH_SQL = "SELECT count(DISTINCT thread_id || checkpoint_ns) FROM checkpoints WHERE checkpoint_ns <> ''"
-_FILE_ITEMS = "SELECT prefix, key, value, created_at || 'Z' FROM store ORDER BY created_at, prefix, key"
-_SERVER_STATES = """
-SELECT c.thread_id, b.type, b.blob, c.checkpoint ->> 'ts', c.checkpoint -> 'channel_values' -> 'messages',
-       c.metadata ->> 'user_id'
-FROM (SELECT DISTINCT ON (thread_id) thread_id, checkpoint, metadata FROM checkpoints WHERE checkpoint_ns = ''
-      ORDER BY thread_id, checkpoint_id DESC) AS c
-LEFT JOIN checkpoint_blobs AS b ON b.thread_id = c.thread_id AND b.checkpoint_ns = ''
-     AND b.channel = 'messages' AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages'
-ORDER BY c.thread_id"""
-_SERVER_ITEMS = "SELECT prefix, key, value, created_at FROM store ORDER BY created_at, prefix, key"
-_USERS = "SELECT DISTINCT {} FROM checkpoints WHERE checkpoint_ns = ''"  # named by metadata
 _OF_OTHERS = LeftOut("threads and items of other users")
 _OBJECT_TYPES = range(6)  # extension types with a module, a name and arguments
 _MAX_DEPTH = 100  # objects in objects
@@ -215,18 +189,16 @@ def _read_langgraph(db: apsw.Connection, make: RecordMaker) -> Iterator[Entry]:
     """Read a file: the messages of the newest checkpoint of each thread, and the items of the store."""
     columns, others = _table_columns(db), tuple[str, ...]()
     if _LANGGRAPH_TABLES["checkpoints"] <= columns.get("checkpoints", frozenset()):
-        others = make.find_others(user for (user,) in db.execute(_USERS.format(_FILE_USER)))
-        for thread, kind, data, user in db.execute(_FILE_STATES):
+        others = make.find_others(user for (user,) in db.execute(_SQL["file_users"]))
+        for thread, kind, data, user in db.execute(_SQL["file_states"]):
             state = _OF_OTHERS if user in others else _decode_value(f"checkpoints {thread}", kind, data)
-            if isinstance(state, Rejected | LeftOut):
-                yield state
-            else:
-                channels = as_dict(as_dict(state).get("channel_values"))
-                yield from _messages(str(thread), channels.get("messages"), as_dict(state).get("ts"), make)
-        if count := db.execute(_SUBGRAPH_SQL).fetchall()[0][0]:
+            fields, is_unread = as_dict(state), isinstance(state, Rejected | LeftOut)
+            messages = state if is_unread else as_dict(fields.get("channel_values")).get("messages")
+            yield from _messages(str(thread), messages, fields.get("ts"), make)
+        if count := db.execute(_SQL["file_subgraphs"]).fetchall()[0][0]:
             yield LeftOut("states of subgraphs", int(count))
     if _LANGGRAPH_TABLES["store"] <= columns.get("store", frozenset()):
-        yield from _items(db.execute(_FILE_ITEMS), make, others)
+        yield from _items(db.execute(_SQL["file_items"]), make, others)
 
 
 def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
@@ -238,23 +210,20 @@ def read_langgraph_server(url: str, make: RecordMaker) -> Iterator[Entry]:
     try:
         with psycopg.connect(url, connect_timeout=10, options="-c default_transaction_read_only=on") as db:
             db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            query = "SELECT to_regclass('checkpoints') IS NOT NULL, to_regclass('store') IS NOT NULL"
-            threads, store = db.execute(query).fetchone() or (False, False)
+            statements = {name: text.encode() for name, text in _SQL.items()}
+            threads, store = db.execute(statements["server_tables"]).fetchone() or (False, False)
             if not (threads or store):
                 raise ImportFailed(f"{mask(url)} holds no checkpoints and no store of LangGraph")
-            users = db.execute(_USERS.format("metadata ->> 'user_id'")) if threads else ()
+            users = db.execute(statements["server_users"]) if threads else ()
             others = make.find_others(user for (user,) in users)
-            with db.cursor("threads") as rows:
-                for thread, kind, blob, date, inline, user in rows.execute(_SERVER_STATES) if threads else ():
+            with db.cursor("threads") as cursor:
+                rows = cursor.execute(statements["server_states"]) if threads else ()
+                for thread, kind, blob, date, inline, user in rows:
                     value = inline if kind is None else _decode_value(f"checkpoints {thread}", kind, blob)
-                    value = _OF_OTHERS if user in others else value
-                    if isinstance(value, Rejected | LeftOut):
-                        yield value
-                    else:
-                        yield from _messages(str(thread), value, date, make)
+                    yield from _messages(str(thread), _OF_OTHERS if user in others else value, date, make)
             if store:
-                with db.cursor("items") as rows:
-                    yield from _items(rows.execute(_SERVER_ITEMS), make, others)
+                with db.cursor("items") as cursor:
+                    yield from _items(cursor.execute(statements["server_items"]), make, others)
     except psycopg.Error as error:
         raise ImportFailed(f"{mask(url)} cannot be read: {redact(str(error).strip(), 300)}") from error
 
@@ -314,7 +283,9 @@ def _flatten_objects(value: Any) -> Any:
 
 
 def _messages(thread: str, messages: object, date: object, make: RecordMaker) -> Iterator[Entry]:
-    if not as_list(messages):
+    if isinstance(messages, Rejected | LeftOut):
+        yield messages
+    elif not as_list(messages):
         yield LeftOut("threads without messages")
     for number, message in enumerate(as_list(messages)):
         where = f"thread {thread[:100]} messages[{number}]"

@@ -24,17 +24,9 @@ if TYPE_CHECKING:
     from jiyi.storage.postgres.migrate import ServerInfo
 
 __all__ = [
-    "Backend",
-    "adapter",
-    "bind_to_chroma",
-    "count_set_aside",
-    "drift",
-    "migrate",
-    "open_backend",
-    "open_database",
-    "repair",
-    "server_info",
-]
+    "Backend", "adapter", "bind_to_chroma", "count_set_aside", "drift", "migrate", "open_backend",
+    "open_database", "repair", "server_info",
+]  # fmt: skip
 
 _INDEX, _OWNER = "vector_index", "chroma_owner"  # names in the table meta: its vectors are in Chroma
 _NEEDS = {  # by extra: the module, what for, and the packages

@@ -34,21 +34,9 @@ from jiyi.records.checks import check_id
 from jiyi.text.keys import entity_key, predicate_key
 
 __all__ = [
-    "CHECKSUM_COLUMNS",
-    "CLASSES",
-    "DECODE_ERRORS",
-    "FORMATS",
-    "TABLES",
-    "Row",
-    "decode",
-    "decode_json",
-    "dump_json",
-    "encode",
-    "encode_json",
-    "is_storable",
-    "kind_of",
-    "row_checksum",
-]
+    "CHECKSUM_COLUMNS", "CLASSES", "DECODE_ERRORS", "FORMATS", "TABLES", "Row", "decode", "decode_json",
+    "dump_json", "encode", "encode_json", "is_storable", "kind_of", "row_checksum",
+]  # fmt: skip
 
 _cached_scope = lru_cache(maxsize=4_096)(Scope)  # many rows share one
 _PLAIN_MESSAGE_KEYS = {"role", "content", "name"}  # of a message that holds nothing but text

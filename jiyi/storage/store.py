@@ -23,16 +23,9 @@ from jiyi.storage.search.postings import Words
 from jiyi.storage.vectors import VectorIndex
 
 __all__ = [
-    "Amendment",
-    "Cursor",
-    "Page",
-    "Store",
-    "all_messages",
-    "all_pages",
-    "all_records",
-    "all_sessions",
+    "Amendment", "Cursor", "Page", "Store", "all_messages", "all_pages", "all_records", "all_sessions",
     "read_pages",
-]
+]  # fmt: skip
 
 _SCANNABLE_KINDS: tuple[Kind, ...] = (*SEARCHABLE, "task", "session", "summary")
 

@@ -20,17 +20,9 @@ from jiyi.storage.sql import load_migrations
 from jiyi.telling import mask
 
 __all__ = [
-    "DatabaseInfo",
-    "ServerInfo",
-    "distribute",
-    "has_tables",
-    "inspect_database",
-    "pending_steps",
-    "prepare",
-    "read_server_info",
-    "statements",
-    "tables",
-]
+    "DatabaseInfo", "ServerInfo", "distribute", "has_tables", "inspect_database", "pending_steps",
+    "prepare", "read_server_info", "statements", "tables",
+]  # fmt: skip
 
 _OLDEST_SERVER = 15
 _OLDEST_VECTOR = (0, 8)

@@ -16,16 +16,9 @@ from jiyi.storage.search.user_cache import CachedPart, Extend
 from jiyi.storage.search.user_terms import HeldMessages, TermRow, UserTerms, are_valid_rows
 
 __all__ = [
-    "Sets",
-    "Snapshot",
-    "Spaces",
-    "cached_part",
-    "ensure_snapshot",
-    "parse_spaces",
-    "read_allowed_docs",
-    "read_spaces",
-    "take_snapshot",
-]
+    "Sets", "Snapshot", "Spaces", "cached_part", "ensure_snapshot", "parse_spaces", "read_allowed_docs",
+    "read_spaces", "take_snapshot",
+]  # fmt: skip
 
 _BATCH_SIZE = 20_000  # rows read at once: a million must not be in memory at once
 # Fields of a query whose conditions need the database.

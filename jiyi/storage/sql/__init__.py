@@ -2,15 +2,25 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
 
-__all__ = ["load_conditions", "load_migrations", "load_queries"]
+__all__ = ["load_conditions", "load_migrations", "load_queries", "read_statements"]
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _MIGRATION = re.compile(r"^(\d{4})_\w+\.sql$")
 _PLACEHOLDER = re.compile(r"@([a-z_]+)(?:\(([:.\w]+)\))?")
+
+
+def read_statements(package: str, path: str) -> dict[str, str]:
+    """Return the statements of a file of a package by name."""
+    parts = _NAME.split((files(package) / path).read_text(encoding="utf-8"))[1:]
+    # Text after the last semicolon is a heading for the statements after it.
+    return {name: body[: body.rindex(";")] for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+_read = partial(read_statements, __package__)
 
 
 @cache
@@ -32,12 +42,6 @@ def _fill_spellings(path: str, dialect: str) -> dict[str, str]:
         name: _PLACEHOLDER.sub(lambda match: spellings[match[1]].format(match[2]), text)
         for name, text in _read(path).items()
     }
-
-
-def _read(path: str) -> dict[str, str]:
-    parts = _NAME.split((files(__package__) / path).read_text(encoding="utf-8"))[1:]
-    # Text after the last semicolon is a heading for the statements after it.
-    return {name: body[: body.rindex(";")] for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 @cache

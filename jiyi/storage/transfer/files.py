@@ -20,19 +20,9 @@ except ImportError:  # on Windows an open file cannot be removed
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "NOT_JSON",
-    "Found",
-    "ImportReceipt",
-    "Rejected",
-    "atomic_file",
-    "json_lines",
-    "open_to_read",
-    "path_to_read",
-    "path_to_write",
-    "refuse_device",
-    "remove_leftovers",
-    "unreadable",
-]
+    "NOT_JSON", "Found", "ImportReceipt", "Rejected", "atomic_file", "json_lines", "open_to_read",
+    "path_to_read", "path_to_write", "refuse_device", "remove_leftovers", "unreadable",
+]  # fmt: skip
 
 _PREFIX, _SUFFIX = ".jiyi-", ".part"
 
