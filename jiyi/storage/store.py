@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -264,19 +264,13 @@ class Store:
         with self._db.write(user_id) as db:
             ids = db.dialect.array([change.id for change in storable])
             docs = dict(db.rows("docs_of_ids", {"user_id": user_id, "kind": kind, "ids": ids}))
-            rows: list[dict[str, Any]] = [
-                {
-                    "user_id": user_id,
-                    "doc": docs[change.id],
-                    "importance": change.importance,
-                    "confidence": change.confidence,
-                    "consolidated": None if change.consolidated is None else int(change.consolidated),
-                    "pinned": None if change.pinned is None else int(change.pinned),
-                    "expires_at": change.expires_at and to_micros(change.expires_at),
-                }
-                for change in storable
-                if change.id in docs
-            ]
+            rows: list[dict[str, Any]] = []
+            for change in storable:
+                if change.id in docs:
+                    ends = change.expires_at and to_micros(change.expires_at)
+                    rows.append(
+                        {**asdict(change), "user_id": user_id, "doc": docs[change.id], "expires_at": ends}
+                    )
             # Rows whose pin stays are not written: that would cost more than everything else.
             pins = [row for row in rows if row["pinned"] is not None]
             db.run_many("amend_pin", pins)

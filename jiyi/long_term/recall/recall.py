@@ -174,7 +174,7 @@ class Recall:
         self, wide: Query, required: Sequence[Key], snapshot: Snapshot
     ) -> tuple[Candidates, Callable[[], Evidence] | None]:
         """Return the candidates of text and vector search, and what compares their vectors, if any."""
-        speakers = snapshot.terms.speakers.names
+        speakers = list(snapshot.terms.speakers)
         # The speaker is a feature of its own. In the question's vector a name would only find the
         # messages that address someone by it, which in a dialogue are the other speaker's.
         text = remove_names(wide.text, [speakers[i] for i in named_speakers(wide.text, speakers)])

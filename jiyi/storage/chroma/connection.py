@@ -229,12 +229,10 @@ class ChromaFolder:
             shared.turn.release()
 
     def ping(self) -> None:
-        """See `ChromaServer.ping`."""
         with self.use(changing=False):
             pass
 
     def compact(self) -> bool:
-        """See `ChromaServer.compact`."""
         with self.use(changing=True):
             self._shared.release()
             try:
@@ -249,7 +247,6 @@ class ChromaFolder:
         return True
 
     def close(self) -> None:
-        """See `ChromaServer.close`."""
         shared = self._shared
         with shared.turn, self._guard:
             if self._closed:

@@ -59,7 +59,6 @@ class ChromaVectors(VectorIndex):
         self._adding = threading.Lock()  # a purge waits for vectors that are being sent
 
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
-        """See `VectorIndex.pending`."""
         self._drain()
         return super().pending(limit, leased=leased, name=name)
 
@@ -210,7 +209,6 @@ class ChromaVectors(VectorIndex):
         return self._read_cached(scope.user_id, space, tokens).parts(docs)
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.read_rows`."""
         return self.read(Scope(user_id=snapshot.user_id), snapshot.terms.keys(rows))
 
     def _read_cached(self, user_id: str, space: int, tokens: Mapping[int, tuple[str, int]]) -> CachedVectors:
@@ -227,7 +225,6 @@ class ChromaVectors(VectorIndex):
         return self._db.cache.use(user_id, CachedVectors, 0, extend, keep=keep)
 
     def renew(self, name: str, dims: int) -> int:
-        """See `VectorIndex.renew`."""
         before = self._spaces()
         lacking = super().renew(name, dims)
         if before.next_name is not None and (before.next_name, before.next_dims) != (name, dims):
@@ -272,7 +269,6 @@ class ChromaVectors(VectorIndex):
         return done
 
     def close(self) -> None:
-        """See `VectorIndex.close`."""
         self._collections.connection.close()
 
     def _drop_unused(self) -> None:

@@ -241,7 +241,6 @@ class PostgresConnection(Connection):
 
     @property
     def in_transaction(self) -> bool:
-        """See `Connection.in_transaction`."""
         return self._channel.in_transaction
 
     def rows_with(
@@ -252,7 +251,6 @@ class PostgresConnection(Connection):
         return self._channel.execute(self._user_id, [statement], settings=settings)[0].rows
 
     def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """See `Connection.fetch_all`."""
         statements = [self._statement(call.name, call.values, **call.parts) for call in calls]
         generic_plan = all(call.name in GENERIC_PLAN for call in calls)
         return self._channel.execute(self._user_id, statements, generic_plan=generic_plan)
@@ -262,11 +260,9 @@ class PostgresConnection(Connection):
         self._transaction.execute_later(self._user_id, self._statement(name, values, **parts))
 
     def take_numbers(self, user_id: str, count: int) -> int:
-        """See `Connection.take_numbers`."""
         return self._transaction.take_numbers(user_id, count)
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
-        """See `Connection.add_documents`."""
         full = rows if kind == "message" else [_MESSAGE_ONLY | row for row in rows]
         self.run_many("add_document", full)
         self.run_many("add_pending", [row for row in rows if row["vector_state"] == "pending"])

@@ -127,7 +127,6 @@ class PostgresDatabase(Database):
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
-        """See `Database.read`."""
         current = self._current
         if current is not None:
             with self._translated(current.raw):
@@ -143,7 +142,6 @@ class PostgresDatabase(Database):
 
     @contextlib.contextmanager
     def write(self, user_id: str | None = None) -> Iterator[PostgresConnection]:
-        """See `Database.write`."""
         if user_id is not None:
             self.recent.put(user_id)
         current = self._current
@@ -174,13 +172,11 @@ class PostgresDatabase(Database):
             self._local.transaction = None
 
     def attempt(self, verb: Callable[[], _T], *, repeatable: bool = True) -> _T:
-        """See `Database.attempt`."""
         if self._current is not None:
             return verb()
         return retry(verb, seconds=self._reconnect_seconds, repeatable=repeatable)
 
     def extra_calls(self, user_id: str) -> list[Call]:
-        """See `Database.extra_calls`."""
         missing = self.cache.peek(user_id, InMemoryVectors, lambda m: [] if m.too_many else m.calls(user_id))
         return missing or []
 
@@ -202,7 +198,6 @@ class PostgresDatabase(Database):
                 raw.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(name)))
 
     def close(self) -> None:
-        """See `Database.close`."""
         self.cache.clear()
         self._pool.close()
 

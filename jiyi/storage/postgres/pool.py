@@ -75,11 +75,9 @@ class PooledConnection(psycopg.Connection[Any]):
 
     @property
     def closed(self) -> bool:
-        """See `psycopg.Connection.closed`."""
         return self._is_left or super().closed
 
     def wait(self, gen: Generator[Any, Any, _T], *args: Any, **options: Any) -> _T:
-        """See `psycopg.Connection.wait`."""
         if self._is_left:
             raise psycopg.OperationalError("this was begun before a fork")
         return super().wait(self._watched(gen), *args, **options)

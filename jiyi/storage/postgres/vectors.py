@@ -93,7 +93,6 @@ class PostgresVectors(VectorIndex):
         return sys.maxsize
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
-        """See `VectorIndex.add`."""
 
         def add(user_id: str, own: dict[int, VectorRow]) -> int | MachineLost:
             try:
@@ -194,7 +193,6 @@ class PostgresVectors(VectorIndex):
 
     @retried()
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.read_rows`."""
         with self._db.read(snapshot.user_id) as db:
             if db.in_transaction:
                 return self._read_stored(db, snapshot.user_id, snapshot.terms.keys(rows))

@@ -1,6 +1,7 @@
 """Text search over a user's rows in memory: which a query allows, which its words find. No I/O."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from jiyi.storage.search.candidates import KINDS_BY_LABEL, LABELS, ROLES, Candid
 from jiyi.storage.search.user_terms import UserTerms
 from jiyi.text import Trait, query_terms
 
-__all__ = ["KIND_NUMBERS_BY_LABEL", "find_candidates", "matching_rows", "rows_in_scope"]
+__all__ = ["KIND_NUMBERS_BY_LABEL", "best_of_groups", "find_candidates", "matching_rows", "rows_in_scope"]
 
 _Flags = NDArray[np.bool_]
 
@@ -53,11 +54,11 @@ def find_candidates(
         text=scores.text[rows],
         words=scores.by_term(rows),
         eligible=allowed[rows],
-        session=_compact(index.columns["session"][rows], len(index.sessions.names)),
+        session=_compact(index.columns["session"][rows], len(index.sessions)),
         previous=places[index.neighbours(rows, "previous")],
         following=places[index.neighbours(rows, "following")],
         speaker=index.columns["speaker"][rows],
-        speakers=tuple(index.speakers.names),
+        speakers=tuple(index.speakers),
         roles=np.where(labels < len(ROLES), labels, -1).astype(np.int8),
         created_at=index.columns["created_at"][rows],
         traits=index.columns["traits"][rows],
@@ -95,8 +96,7 @@ def rows_in_scope(index: UserTerms, query: Query) -> _Flags:
         ("session", index.sessions, query.scope.session_id),
     ):
         if name is not None:
-            number = names.get(name)
-            inside &= False if number is None else index.columns[column] == number
+            inside &= index.columns[column] == names.get(name, -2)  # of no row
     return inside
 
 
@@ -106,22 +106,26 @@ def _best_of_each_group(index: UserTerms, scores: NDArray[np.float32], allowed: 
     A group is a kind. Texts that mostly ask are a group, so that repeated questions hide no answer.
     """
     rows = np.flatnonzero(allowed & (scores > 0))
-    if len(rows) > limit:
-        asks = (index.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
-        groups = np.where(asks, len(SEARCHABLE), KIND_NUMBERS_BY_LABEL[index.columns["label"][rows]])
-        found = [_top_rows(rows[groups == group], scores, limit) for group in range(len(SEARCHABLE) + 1)]
-        rows = np.concatenate(found)
-    return rows[np.lexsort((-rows, -scores[rows]))]
+    asks = (index.columns["traits"][rows] & Trait.MOSTLY_ASKS.value) != 0
+    groups = np.where(asks, len(SEARCHABLE), KIND_NUMBERS_BY_LABEL[index.columns["label"][rows]])
+    return rows[best_of_groups(rows, scores[rows], groups, limit)]
 
 
-def _top_rows(rows: Rows, scores: NDArray[np.float32], limit: int) -> Rows:
-    """Return the rows with the highest scores, given ascending rows; newer ones win ties."""
-    if len(rows) <= limit:
-        return rows
-    own = scores[rows]
-    least = np.partition(own, len(own) - limit)[len(own) - limit]
-    above, equal = rows[own > least], rows[own == least]
-    return np.concatenate([above, equal[len(equal) - limit + len(above) :]])
+def best_of_groups(
+    numbers: NDArray[Any], scores: NDArray[np.float32], groups: NDArray[Any], limit: int
+) -> NDArray[np.intp]:
+    """Return the places of the best scores, ``limit`` of each group, best first; higher numbers win ties."""
+    kept = [np.empty(0, np.intp)]
+    for group in np.flatnonzero(np.bincount(groups)).tolist():
+        places = np.flatnonzero(groups == group)
+        if len(places) > limit:
+            own = scores[places]
+            places = places[own >= np.partition(own, len(own) - limit)[len(own) - limit]]
+            if len(places) > limit:
+                places = places[np.lexsort((-numbers[places], -scores[places]))[:limit]]
+        kept.append(places)
+    places = np.concatenate(kept)
+    return places[np.lexsort((-numbers[places], -scores[places]))]
 
 
 def _neighbours(index: UserTerms, rows: Rows) -> Rows:

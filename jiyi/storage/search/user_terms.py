@@ -1,6 +1,6 @@
 """One user's rows in memory as columns, with exact BM25 over their words. No I/O."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import eq
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from jiyi.storage.search.postings import (
 )
 from jiyi.storage.search.user_cache import grow_array
 
-__all__ = ["HeldMessages", "NameNumbers", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
+__all__ = ["HeldMessages", "TermRow", "UserTerms", "WordScores", "are_valid_rows"]
 
 TermRow = tuple[
     int, Kind, str, Role | None, str | None, str | None, int | None, int, int, int, str | None, bytes
@@ -57,10 +57,6 @@ _TYPES: tuple[set[Any], ...] = (
 )  # of a `TermRow`
 
 
-def _empty_columns() -> dict[str, NDArray[Any]]:
-    return {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
-
-
 def are_valid_rows(rows: Sequence[TermRow]) -> bool:
     """Return whether all rows have the types and ranges of rows as they were written."""
     if not rows:
@@ -75,24 +71,9 @@ def are_valid_rows(rows: Sequence[TermRow]) -> bool:
     )
 
 
-class NameNumbers:
-    """Numbers names in the order in which they are added; none is removed."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._numbers: dict[str | None, int] = {None: -1}
-
-    def add(self, names: Sequence[str | None]) -> list[int]:
-        """Return the numbers of names, adding new names; -1 for None."""
-        for name in dict.fromkeys(names):
-            if name is not None and name not in self._numbers:
-                self._numbers[name] = len(self.names)
-                self.names.append(name)
-        return list(map(self._numbers.__getitem__, names))
-
-    def get(self, name: str) -> int | None:
-        """Return the number of a name, None if it is unknown."""
-        return self._numbers.get(name)
+def _numbered(numbers: dict[str, int], names: Iterable[str | None]) -> list[int]:
+    """Return the numbers of names, adding new names; -1 for None."""
+    return [-1 if name is None else numbers.setdefault(name, len(numbers)) for name in names]
 
 
 _TermGains = tuple[int, int, NDArray[np.int32], NDArray[np.float32]]  # term, start of segment, rows, gains
@@ -152,20 +133,22 @@ class UserTerms:
     last_doc: int = 0  # newest row read
     size: int = 0  # rows in use
     terms_total: int = 0  # lengths of all rows together
-    columns: dict[str, NDArray[Any]] = field(default_factory=_empty_columns)
+    columns: dict[str, NDArray[Any]] = field(
+        default_factory=lambda: {name: np.empty(0, dtype) for name, dtype in _COLUMNS.items()}
+    )
     ids: list[str] = field(default_factory=list)  # of each row, shared with views
     id_bytes: int = 0  # size of ``ids``, approximate
     segments: tuple[Segment, ...] = ()
-    sessions: NameNumbers = field(default_factory=NameNumbers)
-    agents: NameNumbers = field(default_factory=NameNumbers)
-    speakers: NameNumbers = field(default_factory=NameNumbers)
+    sessions: dict[str, int] = field(default_factory=dict)  # numbers of names, in the order they came
+    agents: dict[str, int] = field(default_factory=dict)
+    speakers: dict[str, int] = field(default_factory=dict)
     messages: HeldMessages = field(default_factory=HeldMessages)  # see `Store.find_by_keys`
     _last_messages: dict[int, tuple[int, int]] = field(default_factory=dict)  # by session: place, row
 
     @property
     def nbytes(self) -> int:
         """Bytes used, approximate."""
-        names = len(self.sessions.names) + len(self.agents.names) + len(self.speakers.names)
+        names = len(self.sessions) + len(self.agents) + len(self.speakers)
         arrays = sum([column.nbytes for column in self.columns.values()])
         arrays += sum([segment.nbytes for segment in self.segments])
         return arrays + self.id_bytes + _NAME_BYTES * names + _MESSAGE_BYTES * len(self.messages.rows or ())
@@ -188,9 +171,9 @@ class UserTerms:
         new["doc"][:], new["created_at"][:] = docs, moments
         new["length"][:], new["traits"][:] = lengths, traits
         new["label"][:] = [LABEL_NUMBERS[pair] for pair in zip(kinds, roles, strict=True)]
-        new["session"][:] = self.sessions.add(sessions)
-        new["agent"][:] = self.agents.add(agents)
-        new["speaker"][:] = self.speakers.add(speakers)
+        new["session"][:] = _numbered(self.sessions, sessions)
+        new["agent"][:] = _numbered(self.agents, agents)
+        new["speaker"][:] = _numbered(self.speakers, speakers)
         new["seq"][:] = [-1 if seq is None else seq for seq in seqs]
         self._link_neighbours(start, size)
         self.ids += ids

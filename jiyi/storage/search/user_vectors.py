@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 from jiyi.one_thread import one_blas_thread
 from jiyi.records import Query
 from jiyi.storage.search.candidates import Rows
-from jiyi.storage.search.matching import KIND_NUMBERS_BY_LABEL, matching_rows, rows_in_scope
+from jiyi.storage.search.matching import (
+    KIND_NUMBERS_BY_LABEL,
+    best_of_groups,
+    matching_rows,
+    rows_in_scope,
+)
 from jiyi.storage.search.user_cache import grow_array
 from jiyi.storage.search.user_terms import UserTerms
 
@@ -184,7 +189,7 @@ class UserVectors:
             cosines = vectors @ vector
         first, best = _best_parts(self.docs[places], cosines.astype(np.float32))
         docs = self.docs[places[first]]
-        top = _best_of_groups(docs, best, groups[places[first]], limit)
+        top = best_of_groups(docs, best, groups[places[first]], limit)
         return docs[top], best[top]
 
     def take(self, places: NDArray[np.intp]) -> Floats:
@@ -271,18 +276,3 @@ def _best_parts(docs: Ints, scores: Floats) -> tuple[NDArray[np.intp], Floats]:
     np.not_equal(docs[1:], docs[:-1], out=begins[1:])
     starts = np.flatnonzero(begins)
     return starts, scores if len(starts) == len(docs) else np.maximum.reduceat(scores, starts)
-
-
-def _best_of_groups(docs: Ints, scores: Floats, groups: NDArray[np.int8], limit: int) -> NDArray[np.intp]:
-    """Return the places of the best scores, ``limit`` of each group, best first; newer ones win ties."""
-    kept = []
-    for group in np.flatnonzero(np.bincount(groups)).tolist():
-        places = np.flatnonzero(groups == group)
-        if len(places) > limit:
-            own = scores[places]
-            places = places[own >= np.partition(own, len(own) - limit)[len(own) - limit]]
-            if len(places) > limit:
-                places = places[np.lexsort((-docs[places], -scores[places]))[:limit]]
-        kept.append(places)
-    places = np.concatenate(kept)
-    return places[np.lexsort((-docs[places], -scores[places]))]

@@ -54,15 +54,12 @@ class SqliteConnection(Connection):
 
     @property
     def in_transaction(self) -> bool:
-        """See `Connection.in_transaction`."""
         return self.raw.in_transaction
 
     def fetch_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """See `Connection.fetch_all`."""
         return [self._answer(call) for call in calls]
 
     def first(self, name: str, values: Values, **parts: str) -> tuple[Any, ...] | None:
-        """See `Connection.first`."""
         cursor = self._execute(name, values, parts)
         try:
             return cast("tuple[Any, ...] | None", cursor.fetchone())
@@ -72,11 +69,9 @@ class SqliteConnection(Connection):
             cursor.close()  # at once: an open statement blocks commits of others and reads old data
 
     def run(self, name: str, values: Values, **parts: str) -> None:
-        """See `Connection.run`."""
         self._execute(name, values, parts).fetchall()
 
     def run_many(self, name: str, values: Iterable[Values]) -> None:
-        """See `Connection.run_many`."""
         if name in _CHECKSUMMED:
             values = ({**row, "crc": row_checksum(_CHECKSUMMED[name], row)} for row in values)
         self.raw.executemany(_SQL[name], values)
@@ -88,7 +83,6 @@ class SqliteConnection(Connection):
         return 1 + self.number("newest_number", {})
 
     def add_documents(self, kind: Kind, rows: Sequence[Row]) -> None:
-        """See `Connection.add_documents`."""
         for name in ("add_document", "add_terms", f"put_{kind}"):
             self.run_many(name, rows)
 

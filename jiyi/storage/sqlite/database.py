@@ -163,7 +163,6 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
-        """See `Database.read`."""
         del user_id
         with self._translated:
             if getattr(self._writing, "here", False):
@@ -214,7 +213,6 @@ class SqliteDatabase(Database):
             yield connection.raw
 
     def check_reachable(self) -> None:
-        """See `Database.check_reachable`."""
         super().check_reachable()
         self._file.check()
 

@@ -39,7 +39,6 @@ class SqliteVectors(VectorIndex):
     _db: SqliteDatabase
 
     def add(self, rows: Sequence[VectorRow], *, name: str | None = None) -> int:
-        """See `VectorIndex.add`."""
         added = 0
         with self._db.write() as db:
             sets = self._sets_for(db, name)
@@ -74,7 +73,6 @@ class SqliteVectors(VectorIndex):
         return {rows[start][0]: own for start, own in of_docs}
 
     def read_rows(self, snapshot: Snapshot, rows: Rows) -> Parts:
-        """See `VectorIndex.read_rows`."""
         with self._db.read() as db:
             return row_vectors(snapshot.terms, self._vectors_of(db, snapshot), rows)
 
