@@ -52,19 +52,11 @@ def export_for(
 ) -> Exported:
     """Write the valid facts, knowledge and items of a user into a file for another program.
 
-    Conversations, tasks and episodes are left out; `MemoryManager.export` writes everything. The file is
-    complete or not written at all.
+    ``program`` is a name of `WRITERS`. Conversations, tasks and episodes are left out; `MemoryManager.export`
+    writes everything. The file is complete or not written at all; an older one is replaced. ``progress`` is
+    called with the number of records read so far.
 
-    Args:
-        program: a name of `WRITERS`.
-        memory: open on a database or a server.
-        file: replaced if it exists, unless it is a database.
-        user_id: the user, if ``memory`` was not opened for one.
-        progress: called with the number of records read so far.
-
-    Raises:
-        InputError: the file is a database or a device.
-        StorageError: the file or the memory cannot be used.
+    Raises `InputError` if the file is a database or a device, `StorageError` if it or the memory cannot be used.
     """
     counts, left_out, path = Counter[str](), Counter[str](), Path(file)
     WRITERS[program](path, _iter_records(memory, user_id, counts, progress), left_out)

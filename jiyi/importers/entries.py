@@ -65,13 +65,8 @@ class RecordMaker:
     ) -> Entry:
         """Make a message from a Chat Completions dict; system prompts are left out.
 
-        Args:
-            where: the place in the file.
-            body: the dict.
-            id: the id at the source; if it has none, one is derived from text and place.
-            session: the id of the conversation at the source.
-            date: the time of the message; None if it is no date.
-            labels: metadata, such as the title of the conversation.
+        ``where`` is the place in the file, ``session`` the id of the conversation at the source. Without an
+        ``id`` at the source, one is derived from text and place. ``labels`` become metadata.
         """
         if body.get("role") in ("system", "developer"):
             return LeftOut("prompts of the system")

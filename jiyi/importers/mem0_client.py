@@ -104,9 +104,8 @@ def read_mem0_client(place: str | Mem0Client, make: RecordMaker) -> Iterator[Ent
     The place is a client, or ``mem0://HOST/PATH`` (HTTPS) or ``mem0+http://HOST:PORT/PATH``, with the key in
     MEM0_API_KEY; ``?user_id=`` and the like name another owner than the scope's user.
 
-    Raises:
-        SettingsError, InputError: the address, the key or the client cannot be used.
-        ServerUnreachable, ServerError: mem0 does not answer as it should; importing again goes on from there.
+    Raises `SettingsError` or `InputError` if the address, the key or the client cannot be used; a
+    `ServerError` if mem0 does not answer as it should: importing again goes on from there.
     """
     owner: dict[str, Any] = {"user_id": make.scope.user_id.rpartition("//")[2]}  # a server adds the tenant
     if isinstance(place, str):

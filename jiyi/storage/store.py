@@ -113,16 +113,14 @@ class Store:
     def put(self, records: Sequence[Record]) -> list[Record]:
         """Write records, all or none, and return them as stored (``seq`` filled in).
 
-        A message or summary that is stored already is left alone and returned as stored, so that a
-        retry is safe. Other records with a known id are replaced; if the text is the same, they keep
-        their vectors. Sessions are maintained by the store itself and cannot be put. A summary must
-        follow the newest version of its session and agent, the one its ``previous`` names, and must
-        not end before it; what is said later comes after its ``upto_seq``, even if all its messages
-        are gone.
+        A message or summary that is stored already is left alone and returned as stored, so that a retry is
+        safe. Other records with a known id are replaced; if the text is the same, they keep their vectors.
+        Sessions are kept by the store itself. A summary must follow the newest version of its session and
+        agent, the one its ``previous`` names, and not end before it; what is said later comes after its
+        ``upto_seq``, even if all its messages are gone.
 
-        Raises `DuplicateId` if the id of a message or summary is taken by a different one, or a
-        summary does not go on from the newest version; `BadScope` if a record lacks the scope it
-        needs (messages need a session).
+        Raises `DuplicateId` if the id of a message or summary is taken by a different one, or a summary does
+        not follow the newest version; `BadScope` if a record lacks user or, for messages, session.
         """
         return write.put_all(self._db, [write.prepare(record) for record in records])
 
@@ -165,12 +163,10 @@ class Store:
           conditions of the query allow; texts that mostly ask count apart, with the same limit,
         * the records of ``near``, which another index found, by their keys or as rows of the snapshot,
           if the conditions allow them; unknown ones are left out,
-        * for the best 50 by words and the first 50 of ``near``, the messages up to two places
-          before and after in the same session. They lie in the query's scope; if other
-          conditions do not allow them, they are not eligible.
+        * for the best 50 by words and the first 50 of ``near``, the messages up to two places before and
+          after in the same session. They are in the query's scope, and eligible if all conditions allow them.
 
-        A text without a searchable word finds nothing by words. The statistics of BM25 are
-        those of all the user's records now, or when ``snapshot`` was taken.
+        The statistics of BM25 are those of all the user's records now, or when ``snapshot`` was taken.
         """
         with self._db.read(query.scope.user_id) as db:
             snapshot = ensure_snapshot(self._db, db, query.scope.user_id, snapshot)
@@ -267,10 +263,9 @@ class Store:
             rows: list[dict[str, Any]] = []
             for change in storable:
                 if change.id in docs:
+                    own = {"user_id": user_id, "doc": docs[change.id]}
                     ends = change.expires_at and to_micros(change.expires_at)
-                    rows.append(
-                        {**asdict(change), "user_id": user_id, "doc": docs[change.id], "expires_at": ends}
-                    )
+                    rows.append(asdict(change) | own | {"expires_at": ends})
             # Rows whose pin stays are not written: that would cost more than everything else.
             pins = [row for row in rows if row["pinned"] is not None]
             db.run_many("amend_pin", pins)
@@ -294,14 +289,11 @@ class Store:
     ) -> list[Record]:
         """Write records that were stored before, all or none, and return them as stored.
 
-        Messages return to their places. One without a place, or whose place is taken, is put at the
-        end of its session; one that exists with the same content stays as it is. Summaries without a
-        message are dropped as in `Trash.restore`. A task comes with its steps; a summary need not
-        follow the newest. ``words``, by id, are what `scan` of another store returned for messages,
-        which are then not analysed again.
+        Messages return to their places, or to the end of their session; see `Trash.restore`, also for the
+        summaries that are dropped. A task comes with its steps; a summary need not follow the newest.
+        ``words``, by id, are what `scan` of another store returned for messages, not to analyse them again.
 
-        Raises `DuplicateId` if another record has the id, `BadScope` if a message lacks user or
-        session.
+        Raises `DuplicateId` if another record has the id, `BadScope` if a message lacks user or session.
         """
         known = words or {}
         prepared = [write.prepare(record, known.get(record.id)) for record in records]

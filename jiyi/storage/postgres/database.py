@@ -95,17 +95,10 @@ class PostgresDatabase(Database):
         reconnect_seconds: float = 30.0,
         migrate: bool = True,
     ) -> None:
-        """Connect, and migrate the tables to the newest schema.
+        """Connect, and migrate the tables to the newest schema; without ``migrate`` they must be up to date.
 
-        Args:
-            url: ``postgresql://user:password@host:port/database``, followed by parameters of libpq.
-            lock_timeout: seconds to wait for another writer to the same user.
-            statement_seconds: time limit of a statement.
-            pool_min: connections kept open.
-            pool_max: the most connections.
-            pool_seconds: seconds to wait for a free one.
-            reconnect_seconds: how long calls are retried while the server is away.
-            migrate: create and upgrade the tables; otherwise they must be up to date.
+        ``url`` is ``postgresql://user:password@host:port/database``, with parameters of libpq after it; the
+        other options are the settings of these names.
 
         Raises `DatabaseUnreachable` if the server, which is tried once, cannot be reached, and `StorageError`
         if the database cannot be used.

@@ -11,7 +11,6 @@ from jiyi.clock import to_micros
 from jiyi.errors import CopyMismatch, DuplicateId, NotFound
 from jiyi.records import FORGETTABLE, SEARCHABLE, Kind, Message, Query, Record, Scope, Searchable, Session
 from jiyi.storage.backend import Backend
-from jiyi.storage.ledger import Ledger
 from jiyi.storage.rows import encode_json
 from jiyi.storage.search.candidates import Key
 from jiyi.storage.search.postings import Words
@@ -97,41 +96,35 @@ def copy_memory(
 ) -> CopyReceipt:
     """Copy memories of ``users``, by default all, from one backend into another, and compare both afterwards.
 
-    Everything is copied unchanged: messages at their places, tasks with their steps, episodes, knowledge,
-    facts, all versions of summaries, the next places of sessions, the trash if wanted, and the vectors;
-    nothing is embedded, and records without vectors in the source stay pending. A target without any
-    vectors is bound to the source's embedder; one of another embedder gets no vectors. Without ``users``
-    it also gets the API keys that it does not have.
+    Everything is copied unchanged: records at their places, with all versions of summaries and the next
+    places of sessions, the trash if wanted, and the vectors; nothing is embedded, and records without vectors
+    stay pending. A target without vectors is bound to the source's embedder; one of another embedder gets
+    none. Without ``users`` it also gets the API keys that it does not have.
 
     The source does not change. For each user the target must hold nothing, or some of the same records:
     an interrupted copy is continued by calling it again, with the same result. Nobody may write to the
     memories of these users meanwhile. A few thousand records are in memory at once.
 
-    Raises `NotFound` if the source has nothing of a user, and `CopyMismatch` if the target holds
-    something that the source does not, found before anything of this user is written, or does not hold
-    everything afterwards.
+    Raises `NotFound` if the source has nothing of a user, and `CopyMismatch` if the target holds something
+    that the source does not, before anything of this user is written, or lacks something afterwards.
     """
     present = source.database.users()
     unknown = sorted(set(users or ()) - set(present))
     if unknown:
         raise NotFound(f"{source.database.place} holds nothing of user {', '.join(map(repr, unknown))}")
     chosen = tuple(present) if users is None else tuple(dict.fromkeys(users))
-    copy = _Copy(source, target, PARTS if trash else PARTS[1:], progress)
+    job = _Copy(source, target, PARTS if trash else PARTS[1:], progress)
     if progress:
-        copy.total = sum(_count(source, Scope(user_id=user)) for user in chosen)
+        counts = [source.store.count(Query(scope=Scope(user_id=user), kinds=_COUNTED)) for user in chosen]
+        job.total = sum(count[kind] for count in counts for kind in _COUNTED)
     for user in chosen:
-        copy.copy_user(Scope(user_id=user))
-    keys = _copy_keys(Ledger(source.database), Ledger(target.database)) if users is None else 0
-    counts: Any = {"added": copy.added, "known": copy.known, "vectors": copy.vectors, "keys": keys}
-    return CopyReceipt(users=chosen, embedder=copy.embedder, checked=copy.checked, **counts)
-
-
-def _copy_keys(source: Ledger, target: Ledger) -> int:
-    """Copy the API keys that the target lacks, as hashes, with what they allow; return how many."""
-    known, keys = target.keys(), source.keys()
-    for name in keys.keys() - known.keys():
-        target.put_key(name, keys[name])
-    return len(keys.keys() - known.keys())
+        job.copy_user(Scope(user_id=user))
+    known, keys = target.ledger.keys(), source.ledger.keys() if users is None else {}
+    new = {name: text for name, text in keys.items() if name not in known}
+    for name, text in new.items():  # hashes, with what they allow
+        target.ledger.put_key(name, text)
+    job.counts["keys"] = len(new)
+    return CopyReceipt(users=chosen, embedder=job.embedder, checked=job.checked, **job.counts)
 
 
 class _Copy:
@@ -140,9 +133,8 @@ class _Copy:
     ) -> None:
         self._source, self._target, self._parts, self._progress = source, target, parts, progress
         self.embedder = _bind(source, target)
-        self.added: dict[Part, int] = dict.fromkeys(parts, 0)
         self.checked: dict[Part, Digest] = dict.fromkeys(parts, Digest())
-        self.known = self.vectors = 0
+        self.counts: Any = {"added": dict.fromkeys(parts, 0), "known": 0, "vectors": 0}
         self.total = 0  # records to report
         self._done = Counter[str]()
 
@@ -159,7 +151,7 @@ class _Copy:
             self._check_before(scope, part)
         copied = {part: self._copy_part(scope, part) for part in self._parts}
         if self.embedder and _pending(self._target, scope):
-            self.vectors += self._copy_vectors(scope, self.embedder)
+            self._copy_vectors(scope, self.embedder)
         for part, digest in copied.items():
             self._check_after(scope, part, digest)
         in_source, in_target = _pending(self._source, scope), _pending(self._target, scope)
@@ -182,8 +174,8 @@ class _Copy:
             for (_, id_), why in done.refused:
                 raise self._mismatch(scope, f"{part} {id_}: {why}")
             digest += Digest.of(piece)
-            self.added[part] += done.added
-            self.known += done.known
+            self.counts["added"][part] += done.added
+            self.counts["known"] += done.known
             self._report("records", len(piece))
         return digest
 
@@ -198,15 +190,14 @@ class _Copy:
             raise self._mismatch(scope, f"{part}: {progress}")
         self.checked[part] += held
 
-    def _copy_vectors(self, scope: Scope, name: str) -> int:
-        """Copy vectors to records in the target that lack them; return how many got some."""
-        added = 0
+    def _copy_vectors(self, scope: Scope, name: str) -> None:
+        """Copy vectors to records in the target that lack them."""
         for kind in SEARCHABLE:
             query = Query(scope=scope, kinds=(kind,), limit=_BATCH_SIZE)
             for page in all_pages(self._target.store, query):
-                added += self._target.vectors.add(_vector_rows(self._source, scope, page), name=name)
+                rows = _vector_rows(self._source, scope, page)
+                self.counts["vectors"] += self._target.vectors.add(rows, name=name)
                 self._report("vectors", len(page.records))
-        return added
 
     def _mismatch(self, scope: Scope, what: str) -> CopyMismatch:
         return CopyMismatch(
@@ -238,11 +229,6 @@ def _vector_rows(source: Backend, scope: Scope, page: Page[Record]) -> list[Vect
         for place, key in enumerate(same)
         if place in parts.rows
     ]
-
-
-def _count(side: Backend, scope: Scope) -> int:
-    counts = side.store.count(Query(scope=scope, kinds=_COUNTED))
-    return sum(counts[kind] for kind in _COUNTED)
 
 
 def _pending(side: Backend, scope: Scope) -> int:
