@@ -56,7 +56,7 @@ def export_for(
     writes everything. The file is complete or not written at all; an older one is replaced. ``progress`` is
     called with the number of records read so far.
 
-    Raises `InputError` if the file is a database or a device, `StorageError` if it or the memory cannot be used.
+    Raises `InputError` if the file is a database or a device, `StorageError` if it or the memory is unusable.
     """
     counts, left_out, path = Counter[str](), Counter[str](), Path(file)
     WRITERS[program](path, _iter_records(memory, user_id, counts, progress), left_out)

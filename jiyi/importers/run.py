@@ -43,14 +43,14 @@ def import_path(
     whose id is stored already are left unchanged. Records of other programs get ids derived from their
     ids there, so importing again adds only what is new.
 
-    ``place`` is a file, a folder, the URL of a PostgreSQL database of LangGraph, or as for `read_mem0_client`.
+    ``place`` is a file, a folder, the URL of LangGraph's PostgreSQL database, or as for `read_mem0_client`.
     ``prepare`` completes messages before they are stored; ``learn`` is called with stored messages in their
     transaction, but not for an export, which has its own facts. ``zone`` is for dates without one,
     ``session_id`` for messages of conversations without one. ``progress`` is called with the number of
     entries seen after each batch; a ``dry_run`` only counts what would be added.
 
-    Raises `ImportFailed` if it cannot be read or is an export of a newer jiyi, `StorageError` or `ServerError`
-    if the database or mem0 fails: what was added stays, and importing again goes on from there.
+    Raises `ImportFailed` if it cannot be read or is of a newer jiyi, `StorageError` or `ServerError` if the
+    database or mem0 fails: what was added stays, and importing again goes on from there.
     """
     left_out = Counter[str]()
     foreign = read_foreign(place, lambda source: RecordMaker(source=source, scope=scope, zone=zone))

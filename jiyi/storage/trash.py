@@ -67,8 +67,7 @@ class Trash:
     def discard(self, scope: Scope, keys: Sequence[Key], *, reason: str, at: datetime) -> Mapping[Kind, int]:
         """Move records of a user to the trash, all or none; return counts by kind. Unknown keys are ignored.
 
-        Their text index and vectors are dropped. Kinds are messages, episodes, knowledge, facts, items
-        and tasks (with their steps).
+        Their text index and vectors are dropped. Kinds are those of `jiyi.records.FORGETTABLE`.
         """
         if other := {kind for kind, _ in keys} - set(FORGETTABLE):
             raise BadQuery(
@@ -125,13 +124,10 @@ class Trash:
     def restore(self, scope: Scope, keys: Sequence[Key]) -> list[Record]:
         """Restore records as they were, all or none, with vectors pending. Unknown keys are ignored.
 
-        A message returns to its place in its session, or to the end if the place is taken by now. A
-        message that exists again with the same content stays as it is. Raises `DuplicateId` if
-        another record has the id by now.
-
-        If a summary spans a message's place but does not cover it, that version and all later ones
-        are dropped, so that the message is folded in again. System and pinned messages are in no
-        summary.
+        A message returns to its place in its session, or to the end if the place is taken; one that exists
+        again with the same content stays. A summary that spans its place but does not cover it is dropped
+        with all later versions, so that the message is folded in again (system and pinned messages are in no
+        summary). Raises `DuplicateId` if another record has the id by now.
         """
         taken: dict[Key, tuple[Record, Row]] = {}
         with self._db.write(scope.user_id) as db:
@@ -183,9 +179,9 @@ class Trash:
     def scrub(self) -> bool:
         """Overwrite what dropped records left on disk, as far as possible; return whether nothing is left.
 
-        A file has no byte of them left. A server marks their space as free, which is overwritten in
-        time; its log, replicas and backups keep what they hold. Raises `DatabaseLocked` if another
-        process is reading: call again when it is done; `WrongState` inside a transaction.
+        A file has no byte of them left. A server marks their space as free, to be overwritten in time; its
+        log, replicas and backups keep what they hold. Raises `DatabaseLocked` while another process reads,
+        and `WrongState` inside a transaction.
         """
         gone = self._vectors.scrub()  # first, because the database knows what to remove there
         self._db.scrub()
@@ -196,10 +192,7 @@ class Trash:
         return gone
 
     def mark_overwrite_pending(self) -> None:
-        """Note, in the transaction that drops records, that their bytes are still to be overwritten.
-
-        After an interrupted purge the next process that opens the database finishes the work.
-        """
+        """Note, in the transaction that drops records, that `finish_overwrite` has work to do."""
         if self._db.overwrites:
             self._db.execute("set_meta", {"name": _OVERWRITE_PENDING, "value": "1"})
 
@@ -209,10 +202,7 @@ class Trash:
         return self._db.overwrites and bool(self._db.fetch("get_meta", {"name": _OVERWRITE_PENDING}))
 
     def finish_overwrite(self) -> bool:
-        """Overwrite what an interrupted purge left; return whether nothing is left.
-
-        If that is impossible now, for example while another process reads, a warning is logged.
-        """
+        """Overwrite what an interrupted purge left, or log why not; return whether nothing is left."""
         try:
             if self.overwrite_pending:
                 self.scrub()

@@ -57,8 +57,8 @@ class VectorIndex:
     A record is written without its vectors and marked as pending; whoever embeds asks for
     pending texts and adds their vectors. Records deleted meanwhile are ignored.
 
-    To change the embedder, or to embed everything again, a second set of vectors is made while the
-    first is searched: `renew`, `pending` and `add` with its name, `switch`.
+    To embed everything again, maybe by another embedder, a second set of vectors is made while the first is
+    searched: `renew`, `pending` and `add` with its name, `switch`.
     """
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
@@ -72,9 +72,9 @@ class VectorIndex:
     ) -> Spaces:
         """Bind the index to an embedder, or check that it is bound to this one; return its sets of vectors.
 
-        Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing is
-        checked. With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch`, which says how
-        to re-embed, if the index is bound to another embedder.
+        Without ``dims`` only the name is checked and nothing is bound; without ``name`` nothing is checked.
+        With a `Store.snapshot`, nothing is read. Raises `EmbedderMismatch` if it is bound to another
+        embedder.
         """
         spaces = snapshot.spaces if snapshot is not None else self._spaces()
         if spaces.name is None and name is not None and dims is not None:
@@ -91,12 +91,10 @@ class VectorIndex:
     def pending(self, limit: int, *, leased: bool = True, name: str | None = None) -> list[PendingText]:
         """Return up to ``limit`` texts without vectors, oldest first.
 
-        They are leased to the caller for two minutes, so that two processes do not embed the same
-        text; ``leased=False`` ignores the leases of others.
-
-        With ``name``: the texts that the second set lacks, none if no set of this embedder is being
-        made. They are not leased; each call continues after the one before. After the last record
-        comes an empty answer, and the next call starts again with what was saved meanwhile.
+        They are leased to the caller for two minutes, so that two processes do not embed the same text;
+        ``leased=False`` ignores the leases of others. With ``name``: the texts that the second set lacks,
+        none if no set of this embedder is being made. They are not leased; each call continues after the one
+        before, up to an empty answer, and then starts again with what was saved meanwhile.
         """
         return self._pending_once(limit, leased=leased, name=name)
 
@@ -114,10 +112,7 @@ class VectorIndex:
 
     @retried()
     def set_aside(self, key: tuple[str, int], why: int) -> None:
-        """Exclude a record from `pending`, because its text cannot be embedded; it still counts as pending.
-
-        ``why`` is a number of 1 or more: an HTTP status, or a code of the caller.
-        """
+        """Exclude a record from `pending`; it still counts. ``why`` is an HTTP status or another code > 0."""
         self._db.execute("set_aside", {"user_id": key[0], "doc": key[1], "lease": -why})
 
     @retried()
@@ -291,11 +286,10 @@ class VectorIndex:
 
     @retried()
     def switch(self, name: str) -> int:
-        """Search the second set from now on and drop the first; return how many records are pending then.
+        """Search the second set from now on and drop the first; return how many records it lacks.
 
-        Those are the records that the second set lacks. If another process has switched, or was
-        interrupted while switching, this completes it. Raises `WrongState` if no second set of this
-        embedder is being made.
+        It completes the switch of another process that was interrupted. Raises `WrongState` if no second set
+        of this embedder is being made.
         """
         with self._db.write() as db:
             spaces = read_spaces(db)

@@ -80,11 +80,10 @@ class LocalServer:
     ) -> None:
         """Set the folder, which is created if it is missing; nothing happens before `start`.
 
-        ``port``, on 127.0.0.1, is by default the last one, at first any that is free; ``run_as`` is the
-        system user for the server if this process is root's, by default the folder's owner, `postgres` or
-        `nobody`; ``programs`` are by default those of the package; ``options`` are settings of the server,
-        such as ``{"max_connections": 50}``. Raises `SettingsError` if the user does not exist or may not be
-        used, `StorageError` on Windows, and as `installed_programs` does.
+        ``port`` is by default the last one, at first any that is free; ``run_as`` is the system user for a
+        server of root's, by default the folder's owner, `postgres` or `nobody`; ``programs`` are by default
+        the package's; ``options`` are settings of the server. Raises `SettingsError` if the user does not
+        exist or may not be used, `StorageError` on Windows, and as `installed_programs` does.
         """
         self.folder = Path(folder).expanduser().absolute()
         self.log = self.folder / "server.log"
