@@ -17,9 +17,10 @@ from jiyi.importers.files import Files, iter_json_values, open_files
 from jiyi.importers.mem0_client import Mem0Client, is_mem0, read_mem0, read_mem0_client
 from jiyi.records import Message, Scope
 from jiyi.storage import Store
+from jiyi.storage.sqlite.file import is_database
 from jiyi.storage.transfer.conversations import read_conversations
 from jiyi.storage.transfer.export import is_export, read_export
-from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected, refuse_device, unreadable
+from jiyi.storage.transfer.files import Found, ImportReceipt, Rejected, refuse_device
 from jiyi.storage.transfer.importer import Put, put_all, put_exported, put_messages, put_new
 
 __all__ = ["import_path", "is_remote_source", "is_server", "read_foreign"]
@@ -97,7 +98,6 @@ def _drop_duplicates(entries: Iterator[Entry], left_out: Counter[str]) -> Iterat
 
 
 _SERVERS = ("postgresql://", "postgres://")
-_SQLITE = b"SQLite format 3\0"
 _MAX_SAMPLES = 50  # values and files to look at
 
 
@@ -124,7 +124,7 @@ def read_foreign(
     if not isinstance(place, Path):
         return read_mem0_client(place, maker("mem0"))
     refuse_device(place)
-    if _starts_with(place, _SQLITE):
+    if is_database(place):
         return read_database(place, maker)
     with open_files(place) as files:
         databases = [file for name in PALACE_FILES for file in files.matching(name) if place.is_dir()]
@@ -183,13 +183,3 @@ _FILES: Mapping[str, tuple[Callable[[Any], bool], Callable[[Files, RecordMaker],
     "claude-code": (exports.is_transcript, exports.read_claude_code),
 }
 """By program: what recognises a value of its files, and what reads them."""
-
-
-def _starts_with(path: Path, mark: bytes) -> bool:
-    try:
-        if path.is_dir():
-            return False
-        with path.open("rb") as file:
-            return file.read(len(mark)) == mark
-    except OSError as error:
-        raise unreadable(path, error) from error

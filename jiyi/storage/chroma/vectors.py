@@ -12,7 +12,7 @@ import numpy as np
 
 from jiyi.errors import EmbedderMismatch, IndexUnreachable, SettingsError, StorageError, WrongState
 from jiyi.one_thread import one_blas_thread
-from jiyi.records import SEARCHABLE, Kind, Match, Query, Scope
+from jiyi.records import SEARCHABLE, Kind, Query, Scope
 from jiyi.settings import Settings
 from jiyi.storage.chroma.collections import Collections, Item
 from jiyi.storage.chroma.connection import ChromaConnection, ChromaFolder, ChromaServer
@@ -22,6 +22,7 @@ from jiyi.storage.place import Place
 from jiyi.storage.relational.conditions import document_conditions
 from jiyi.storage.relational.snapshot import Sets, Snapshot
 from jiyi.storage.search.candidates import Key, Rows
+from jiyi.storage.search.matching import best_of_groups
 from jiyi.storage.search.user_vectors import CachedVectors, Floats, Ints, Parts
 from jiyi.storage.vectors import PendingText, Vector, VectorIndex, VectorRow, rows_by_user
 
@@ -35,7 +36,6 @@ _NO_LIMIT = 2**31 - 1
 _EPSILON = 1e-6  # largest difference between scores of equal vectors
 
 _Allowed = tuple[str, int, Kind, str, int]  # token, number of vectors, kind, id and number of a record
-_Found = dict[int, Match]  # by number of the record, with the score of its best vector
 
 _log = logging.getLogger("jiyi")
 
@@ -129,42 +129,40 @@ class ChromaVectors(VectorIndex):
         """
         self._outbox.drain()
         vector, space = vector.astype(np.float32), self._spaces().number
-        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
         allowed = self._allowed(space, query, _COMPARED_EXACTLY + 1)
-        found: _Found = {}
         if len(allowed) <= _COMPARED_EXACTLY:
-            compared = self._compare(space, query, allowed, vector)
-            for kind in kinds:
-                found |= _best(compared, kind, query.limit)
-        else:
-            for kind in kinds:
-                found |= self._nearest_of_kind(space, query, kind, vector)
-        best = _best(found, None, len(found))
-        scores = [match.score for match in best.values()]
-        return np.array([*best], np.int64), np.array(scores, np.float32)
+            return self._compare(space, query, allowed, vector)
+        kinds = [kind for kind in SEARCHABLE if kind in query.kinds]
+        of_kinds = [self._nearest_of_kind(space, query, kind, vector) for kind in kinds]
+        docs, scores = map(np.concatenate, zip(*of_kinds, strict=True))
+        best = np.lexsort((-docs, -scores))
+        return docs[best], scores[best]
 
-    def _nearest_of_kind(self, space: int, query: Query, kind: Kind, vector: Vector) -> _Found:
+    def _nearest_of_kind(self, space: int, query: Query, kind: Kind, vector: Vector) -> tuple[Ints, Floats]:
         count = max(_FIRST_COUNT, 2 * query.limit)
         while count <= max(_MAX_COUNT, 2 * query.limit):
             near = self._collections.nearest(space, query.scope.user_id, kind, vector, count)
-            scores = dict(reversed(near))  # the best comes first: a record counts with its best vector
-            best = _best(self._join(space, query, scores), kind, query.limit)
-            least = min([match.score for match in best.values()], default=0.0)
-            if len(best) == query.limit and (len(near) < count or least > near[-1][1] + _EPSILON):
-                return best
+            of_tokens = dict(reversed(near))  # the best comes first: a record counts with its best vector
+            rows = self._join(space, query, list(of_tokens))
+            docs = np.array([doc for _, doc in rows], np.int64)
+            scores = np.array([of_tokens[token] for token, _ in rows], np.float32)
+            best = np.lexsort((-docs, -scores))[: query.limit]
+            complete = len(best) == query.limit  # with ties at the end
+            if complete and (len(near) < count or scores[best[-1]] > near[-1][1] + _EPSILON):
+                return docs[best], scores[best]
             if len(near) < count:
                 break
             count *= _GROWTH
         # Chroma returned all it has, or very many that are not allowed: compare all allowed rows.
         everything = self._allowed(space, query, _NO_LIMIT, kind=kind)
-        return _best(self._compare(space, query, everything, vector), kind, query.limit)
+        return self._compare(space, query, everything, vector)
 
-    def _join(self, space: int, query: Query, scores: Mapping[str, float]) -> _Found:
+    def _join(self, space: int, query: Query, tokens: Sequence[str]) -> list[tuple[str, int]]:
+        """Return those of the tokens that a query allows, with the numbers of their records."""
         with self._db.read(query.scope.user_id) as db:
             where, values = document_conditions(query, db.dialect)
-            values |= {"tokens": db.dialect.array(list(scores)), "space": space}
-            rows = db.rows("chroma_of_tokens", values, where=where)
-        return {doc: Match(kind, id_, scores[token]) for token, kind, id_, doc in rows}
+            values |= {"tokens": db.dialect.array(tokens), "space": space}
+            return [(row[0], row[-1]) for row in db.rows("chroma_of_tokens", values, where=where)]
 
     def _allowed(self, space: int, query: Query, limit: int, *, kind: Kind | None = None) -> list[_Allowed]:
         """Return token, vectors, kind, id and number of the records that a query allows."""
@@ -175,21 +173,23 @@ class ChromaVectors(VectorIndex):
             rows = db.rows("chroma_allowed", values | {"space": space, "limit": limit}, where=where)
         return cast("list[_Allowed]", rows)
 
-    def _compare(self, space: int, query: Query, allowed: Sequence[_Allowed], vector: Vector) -> _Found:
+    def _compare(
+        self, space: int, query: Query, allowed: Sequence[_Allowed], vector: Vector
+    ) -> tuple[Ints, Floats]:
+        """Return the nearest of the allowed records, ``query.limit`` of each kind."""
+        docs = np.array([record[-1] for record in allowed], np.int64)
         tokens = {doc: (token, count) for token, count, _, _, doc in allowed}
-        docs = [record[-1] for record in allowed]
-        parts = self._read_cached(query.scope.user_id, space, tokens).parts(docs)
+        parts = self._read_cached(query.scope.user_id, space, tokens).parts(docs.tolist())
         if len(parts.vectors) and parts.vectors.shape[1] != len(vector):
             raise self._dims_mismatch(parts.vectors.shape[1], vector)
         scores = np.full(len(allowed), -np.inf, np.float32)
         if len(parts.vectors):
             with one_blas_thread():
                 np.maximum.at(scores, parts.rows, parts.vectors @ vector)
-        return {
-            doc: Match(kind, id_, score)
-            for (_, _, kind, id_, doc), score in zip(allowed, scores.tolist(), strict=True)
-            if np.isfinite(score)  # others have no vectors
-        }
+        kinds = np.array([SEARCHABLE.index(record[2]) for record in allowed], np.int8)
+        there = np.flatnonzero(np.isfinite(scores))  # others have no vectors
+        best = there[best_of_groups(docs[there], scores[there], kinds[there], query.limit)]
+        return docs[best], scores[best]
 
     @retried()
     def read(
@@ -303,12 +303,6 @@ def _items(db: Connection, user_id: str, rows: Mapping[int, VectorRow], sets: Se
             for doc, kind in cast("list[tuple[int, Kind]]", db.rows("lacking_vectors", values))
         ]
     return items
-
-
-def _best(found: _Found, kind: Kind | None, limit: int) -> _Found:
-    """Return the best of a kind or of all, best first; newer ones win ties."""
-    own = [(doc, match) for doc, match in found.items() if kind in (None, match.kind)]
-    return dict(sorted(own, key=lambda entry: (-entry[1].score, -entry[0]))[:limit])
 
 
 def open_vectors(place: Place, owner: str, database: Database, settings: Settings) -> ChromaVectors:

@@ -29,16 +29,10 @@ __all__ = ["Pool", "PooledConnection", "Raw", "connect"]
 Raw = psycopg.Connection[Any]
 
 # A URL may override these. A server that does not answer at all is given up after about 15 s.
-_DEFAULTS = {
-    "connect_timeout": "10",
-    "application_name": "jiyi",
-    "keepalives": "1",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "2",
-    "tcp_user_timeout": "15000",
-}
-_ALWAYS = {"client_encoding": "utf8"}
+_DEFAULTS = (
+    "connect_timeout=10 application_name=jiyi keepalives=1 keepalives_idle=10 keepalives_interval=5 "
+    "keepalives_count=2 tcp_user_timeout=15000"
+)
 _ADAPTERS = Adapters()
 _PROBE_SECONDS = 1.0  # between checks of the server while waiting for a free connection
 _GRACE = 5.0  # seconds after the statement timeout until a silent server is given up
@@ -162,7 +156,7 @@ def _conninfo(url: str) -> str:
             f"{mask(url)} is no address of a PostgreSQL database: a part is unknown or not "
             "percent-encoded; see docs/postgres.md"
         ) from None
-    return make_conninfo("", **{**_DEFAULTS, **given, **_ALWAYS})
+    return make_conninfo(_DEFAULTS, **{**given, "client_encoding": "utf8"})
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import psycopg
 from psycopg import sql
 
 from jiyi.errors import MissingExtra, SettingsError, StorageError
+from jiyi.storage.transfer.files import atomic_file
 
 try:
     import fcntl
@@ -247,11 +248,8 @@ class LocalServer:
         return kept
 
     def _save(self, kept: Mapping[str, Any]) -> None:
-        new = self._secrets.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump(kept, file)
-        new.replace(self._secrets)
+        with atomic_file(self._secrets) as file:
+            file.write(json.dumps(kept).encode())
 
     def _make_data(self) -> None:
         """Create the data in another folder and rename it, so that they are complete even after a crash."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 
@@ -62,14 +61,13 @@ class SqliteDatabase(Database):
         self.cache = UserCache(cache_bytes)
         self.damage = DamageLog()
         self._timeout_ms = int(lock_timeout * 1000)
-        self._translated = _Translated(self.path, self._timeout_ms / 1000)
         self._name = os.path.abspath(self.path)  # the process may change its folder
         self._marked = False  # whether the file was changed, which distinguishes it from older copies
         self._closed = False
         self._reset()
         refuse_foreign(self.path)
         make_file(self.path)
-        with self._translated:
+        with self._translated():
             connection = self._connect()
             try:
                 _prepare(connection, self.path, time.monotonic() + self._timeout_ms / 1000)
@@ -82,6 +80,20 @@ class SqliteDatabase(Database):
             self._use_writer(connection)
             self._file = OpenFile(self.path)
         leave_at_fork(self)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Return a context that translates errors of SQLite and delays forks."""
+        with quiet:
+            try:
+                yield
+            except apsw.Error as error:
+                if isinstance(error, apsw.BusyError) and "in progress" in str(error):
+                    said = f"{error}, left by this process; nothing was written, try again"
+                    raise errors.StorageError(f"{self.path}: {said}") from error
+                values = {"place": self.path, "said": error, "waited": self._timeout_ms / 1000}
+                found = _TRANSLATIONS.find(error, **values)
+                raise found or errors.StorageError(f"{self.path}: {error}") from error
 
     def _reset(self) -> None:
         self._write_lock = threading.RLock()
@@ -112,7 +124,7 @@ class SqliteDatabase(Database):
     def write(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         """See `Database.write`; the file has one writing connection for all users."""
         del user_id
-        with self._translated, self._write_lock:
+        with self._translated(), self._write_lock:
             connection = self._require_writer()
             if self._depth:
                 with self._savepoint(connection):
@@ -164,7 +176,7 @@ class SqliteDatabase(Database):
     @contextlib.contextmanager
     def read(self, user_id: str | None = None) -> Iterator[SqliteConnection]:
         del user_id
-        with self._translated:
+        with self._translated():
             if getattr(self._writing, "here", False):
                 yield self._require_writer()
                 return
@@ -205,7 +217,7 @@ class SqliteDatabase(Database):
 
     @contextlib.contextmanager
     def _exclusive(self) -> Iterator[apsw.Connection]:
-        with self._translated, self._write_lock:
+        with self._translated(), self._write_lock:
             connection = self._require_writer()
             if self._depth:
                 raise errors.WrongState("overwriting needs the file alone; call it after the transaction")
@@ -235,7 +247,7 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         """Close every connection; a checkpoint writes the write-ahead log into the file."""
-        with self._translated, self._write_lock:
+        with self._translated(), self._write_lock:
             if self._closed:
                 return
             self._closed = True
@@ -316,23 +328,3 @@ def _checkpoint(connection: apsw.Connection) -> bool:
     """Write the log into the file and empty it; return False if another process still reads it."""
     row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return row is not None and not row[0]
-
-
-class _Translated(NamedTuple):
-    """A context that translates errors of SQLite and delays forks."""
-
-    path: Path
-    waited: float  # seconds for another process's lock
-
-    def __enter__(self) -> None:
-        quiet.__enter__()
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        quiet.__exit__()
-        if isinstance(error, apsw.BusyError) and "in progress" in str(error):
-            raise errors.StorageError(
-                f"{self.path}: {error}, left by this process; nothing was written, try again"
-            ) from error
-        if isinstance(error, apsw.Error):
-            found = _TRANSLATIONS.find(error, place=self.path, said=error, waited=self.waited)
-            raise found or errors.StorageError(f"{self.path}: {error}") from error
