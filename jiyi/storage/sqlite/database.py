@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +26,7 @@ __all__ = ["SqliteDatabase"]
 
 _READERS = 4
 _ADVICE = "restore a backup, or save what is whole into a new file: jiyi repair"
-_TRANSLATIONS = Translations(__package__, "any", vars(apsw), vars(errors))
+_translations = cache(partial(Translations, __package__, "any", vars(apsw), vars(errors)))
 _MAX_NAMED = 20  # damaged records in a message
 
 _log = logging.getLogger("jiyi")
@@ -61,6 +62,7 @@ class SqliteDatabase(Database):
         self.cache = UserCache(cache_bytes)
         self.damage = DamageLog()
         self._timeout_ms = int(lock_timeout * 1000)
+        self._translations = _translations()  # now, because later no file may be left to open
         self._name = os.path.abspath(self.path)  # the process may change its folder
         self._marked = False  # whether the file was changed, which distinguishes it from older copies
         self._closed = False
@@ -92,7 +94,7 @@ class SqliteDatabase(Database):
                     said = f"{error}, left by this process; nothing was written, try again"
                     raise errors.StorageError(f"{self.path}: {said}") from error
                 values = {"place": self.path, "said": error, "waited": self._timeout_ms / 1000}
-                found = _TRANSLATIONS.find(error, **values)
+                found = self._translations.find(error, **values)
                 raise found or errors.StorageError(f"{self.path}: {error}") from error
 
     def _reset(self) -> None:
